@@ -12,6 +12,9 @@ from pststream.kernels.matching.verify import Deleted, find_pieces, mark_bits
 from pststream.matching.segments import Segment
 
 COLUMNS = ("subscription_key", "end_at")
+ALL_KEYS = -(2**63)
+"""`after_key` if no subscription is left out: keys of subscriptions with memory are negative in segments."""
+
 Deletions = tuple[np.ndarray, np.ndarray]
 """Keys int64[n], ascending and distinct, and ends int64[n], microseconds."""
 
@@ -38,7 +41,7 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
     return keys[first], ends[first]
 
 
-def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = -1) -> Deleted:
+def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = ALL_KEYS) -> Deleted:
     """Return the pieces of the segment that the deletions end, with their ends, for `verify`."""
     # Most deletions concern subscriptions that are older than the segment.
     first, last = np.searchsorted(keys, segment.bounds[0], "left"), np.searchsorted(keys, segment.bounds[1], "right")

@@ -9,6 +9,7 @@ import numpy as np
 
 from pststream.array_cache.array_cache import Paths
 from pststream.kernels.matching.bloom_filter import LIVE_LEVEL, LiveTerms, add_keys
+from pststream.matching.every_object import has_every_object
 from pststream.matching.segment_cache import SegmentCache
 
 BITS_PER_KEY = 8
@@ -24,6 +25,7 @@ class LiveTermFilter:
 
     def __init__(self) -> None:
         self._keys_of: dict[Paths, int] = {}
+        self._every_object: set[Paths] = set()
         self._added = 0
         self._levels: set[int] = set()
         self._words = np.zeros(1 << 10, np.uint64)
@@ -51,8 +53,16 @@ class LiveTermFilter:
         for segment in segments.values():
             add_keys(filter_words, segment.cells, segment.cell_buckets, segment.buckets, segment.keys, segment.terms)
             levels = levels | {min(int(level), LIVE_LEVEL) for level in segment.levels}
+        every = {paths for paths in self._every_object if paths in wanted}
+        every |= {paths for paths, segment in segments.items() if has_every_object(segment)}
         # Nothing counts as added before it is: reading a segment may fail, and the process goes on with a later batch.
         self._keys_of, self._added, self._words, self._levels = keys_of, added, filter_words, levels
+        self._every_object = every
+
+    @property
+    def has_every_object(self) -> bool:
+        """Whether a subscription without keywords is live."""
+        return bool(self._every_object)
 
     def arrays(self) -> LiveTerms:
         """Return the filter as kernels take it."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from pststream.kernels.matching.match_segment import SearchCounts, append_lists, match_segment
 from pststream.kernels.matching.verify import Deleted
-from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces
+from pststream.matching.deletions import ALL_KEYS, NO_DELETIONS, Deletions, deleted_pieces
 from pststream.matching.object_batch import ObjectBatch
 from pststream.matching.segments import Segment
 
@@ -35,7 +35,7 @@ class SegmentProbe(NamedTuple):
     deleted: Deleted
 
 
-def make_probe(segment: Segment, deletions: Deletions = NO_DELETIONS, after_key: int = -1) -> SegmentProbe:
+def make_probe(segment: Segment, deletions: Deletions = NO_DELETIONS, after_key: int = ALL_KEYS) -> SegmentProbe:
     """Prepare a segment for matching; subscriptions with keys up to `after_key` do not match."""
     return SegmentProbe(segment, deleted_pieces(segment, *deletions, after_key))
 

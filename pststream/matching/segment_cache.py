@@ -12,12 +12,12 @@ from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
 from pststream.matching.segments import COLUMNS, Segment, build_segment
 from pststream.shapes.registry import PIECE_COLUMNS
-from pststream.storage.parquet_files import open_parquet
+from pststream.storage.parquet_files import open_parquet, without_views
 
-LAYOUT = 5
+LAYOUT = 6
 """Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""
 
-PIECE_TYPES = {column.name: column.type for column in PIECE_COLUMNS}
+PIECE_TYPES = {"kind": pa.string(), **{column.name: column.type for column in PIECE_COLUMNS}}
 
 
 class SegmentCache(ArrayCache):
@@ -45,12 +45,12 @@ class SegmentCache(ArrayCache):
 
 
 def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
-    """Read columns of data files; columns of shapes that are newer than a file are null."""
+    """Read columns of data files; columns that are newer than a file are null."""
 
     def read(path: str) -> pa.Table:
         with open_parquet(path) as file:
             stored = set(file.schema_arrow.names)
-            table = file.read([name for name in columns if name in stored])
+            table = without_views(file.read([name for name in columns if name in stored]))
         nulls = {name: pa.nulls(table.num_rows, PIECE_TYPES[name]) for name in columns if name not in stored}
         return pa.table({name: nulls[name] if name in nulls else table.column(name) for name in columns})
 

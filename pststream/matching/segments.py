@@ -22,7 +22,7 @@ Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
         inside a cell
     far_keys int64[F], far_postings int64[F]: keys whose place does not fit, ascending, and the first posting of each
     postings uint64[P,2]: box, piece and a mask of words (`kernels/matching/postings.py`)
-    subscription_keys int64[S]
+    subscription_keys int64[S]: negative (`~key`) for subscriptions with memory, of which a pair is only a candidate
     first_literals int32[S], literals int32[]: the terms of all clauses of all pieces; marks end a clause and a piece
     boxes float64[S,4]: read only where the steps of a posting's box do not decide
     validity int64[S,2]: created_at, end_at; read only if `bounds` do not decide
@@ -54,7 +54,7 @@ from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.radix_sort import sort_with
 from pststream.shapes.registry import PIECE_COLUMNS, SHAPES
 
-COLUMNS = ("subscription_key", *(column.name for column in PIECE_COLUMNS), "clauses", "created_at", "end_at")
+COLUMNS = ("subscription_key", *(column.name for column in PIECE_COLUMNS), "clauses", "created_at", "end_at", "kind")
 
 MAX_POSTINGS = (1 << 31) - 1
 
@@ -89,6 +89,11 @@ class Segment(NamedTuple):
     def pieces(self) -> int:
         """Number of pieces."""
         return len(self.subscription_keys)
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether there are pieces of subscriptions with memory."""
+        return bool(self.bounds[0] < 0)
 
     @property
     def posting_keys(self) -> int:
@@ -128,7 +133,8 @@ def build_segment(rows: pa.Table) -> Segment:
     levels_of_term = term_levels(cells, cell_keys, key_term, len(terms))
     # The data to verify a posting whose box contains the object.
     exact_test, shape_codes, shape_offsets, shape_numbers = _exact_tests(rows)
-    keys, created, end = (_integers(rows, name) for name in ("subscription_key", "created_at", "end_at"))
+    keys = _marked_keys(rows)
+    created, end = (_integers(rows, name) for name in ("created_at", "end_at"))
     segment = Segment(
         terms=terms,
         term_table=make_term_table(terms, np.arange(len(terms)) | (levels_of_term << 32)),
@@ -192,6 +198,12 @@ def _floats(rows: pa.Table, name: str) -> np.ndarray:
 
 def _integers(rows: pa.Table, name: str) -> np.ndarray:
     return rows.column(name).to_numpy().astype(np.int64)
+
+
+def _marked_keys(rows: pa.Table) -> np.ndarray:
+    """Return the subscription key of each piece, `~key` where its kind is not null: int64[pieces]."""
+    keys = _integers(rows, "subscription_key")
+    return np.where(rows.column("kind").is_valid().to_numpy(), ~keys, keys)
 
 
 def _nested(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

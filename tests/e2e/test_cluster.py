@@ -38,22 +38,22 @@ def has_executor(node: Process) -> bool:
 
 
 def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The home is in a shared folder, or in a bucket."""
+    """A job makes a home in a bucket; a command goes on with one in a shared folder, which began on one machine."""
     world = written(tmp_path / "files", 31, 2)
     landing = landed(tmp_path / "landing", world)
     home, local = (home_for(tmp_path / name, world) for name in ("home", "local"))
-    local.run("run", landing)
-    take_in_the_rest(local, world)
+    for one in (home, local):
+        one.run("run", landing)
+        take_in_the_rest(one, world)
     local.match()
     with moto_server() as url, Cluster(tmp_path / "cluster", secret=SECRET) as cluster:
         Uploader(url).new_bucket()
         address = use(url, monkeypatch)
         nodes = cluster.add("first", "second")
-        submit_a_job(cluster, home, landing)
+        bucket = in_a_bucket(cluster, address, world, tmp_path)
         strangers = [cluster.stranger("other", "another-secret"), cluster.stranger("none", None)]
         built = [node.segments() for node in nodes]
         assert all(built), "a node did no work"
-        take_in_the_rest(home, world)
         home.set(max_objects=3)
         running = cluster.start("match", PSTSTREAM_HOME=str(home.path))
         strangers.append(cluster.stranger_at_driver(nodes[0]))
@@ -62,7 +62,6 @@ def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pyt
         assert len(json.loads(running.finish())["batches"]) > 3
         assert cluster.nodes["third"].segments(), "the node that joined has built nothing"
         assert not list(cluster.folder.glob("driver-*/cache/segments-*")), "nodes take the driver's folder for theirs"
-        bucket = in_a_bucket(cluster, address, world, tmp_path)
         assert_no_stranger_was_let_in(cluster, strangers)
         assert bucket.exported() == local.exported()
         assert_as_the_twin(bucket, world.log, world.lateness_seconds)
@@ -81,10 +80,13 @@ def assert_no_stranger_was_let_in(cluster: Cluster, strangers: list[Process]) ->
 
 
 def in_a_bucket(cluster: Cluster, address: str, world: WrittenWorld, folder: Path) -> BucketHome:
-    """A job ingests all files into a home in a bucket and matches them, on nodes with access to the store."""
+    """Ingest all files into a home in a bucket, make the first plan and match, by spark-submit on nodes with access to
+    the store.
+    """
     settings = {"planner": "kd_tree", "workers": 3, "lateness_seconds": world.lateness_seconds}
-    home = new_bucket_home(address, folder, **settings)
-    submit_a_job(cluster, home, landed(folder / "all", world, 2))
+    home, landing = new_bucket_home(address, folder, **settings), landed(folder / "all", world, 2)
+    submitted = cluster.start("submit", PSTSTREAM_HOME=str(home.path), PSTSTREAM_LANDING=str(landing))
+    assert '"batch_id": 1' in submitted.finish()
     return home
 
 
@@ -100,12 +102,6 @@ def landed(folder: Path, world: WrittenWorld, files: int = 1) -> Path:
 def take_in_the_rest(home: Home, world: WrittenWorld) -> Any:
     home.ingest("requests", world.requests[1:])
     home.ingest("objects", world.objects[1:])
-
-
-def submit_a_job(cluster: Cluster, home: Home, landing: Path) -> None:
-    """Ingest the landing folder, make the first plan and match a batch, all by spark-submit."""
-    submitted = cluster.start("submit", PSTSTREAM_HOME=str(home.path), PSTSTREAM_LANDING=str(landing))
-    assert '"batch_id": 1' in submitted.finish()
 
 
 def lose_one_gain_one(cluster: Cluster, home: Home) -> None:

@@ -134,6 +134,19 @@ def test_each_withdrawal_counts_the_late_rows_that_it_has_caused(tmp_path: Path)
     assert home.run("ingest", "objects", "--retry-rejects", "late")["accepted"] == 5
 
 
+def test_a_withdrawal_counts_late_rows_though_an_earlier_one_is_of_an_older_file(tmp_path: Path) -> None:
+    """The watermark of the first file of the second withdrawal still has the object of the first one."""
+    home = home_at(tmp_path / "home")
+    for number, object_id in enumerate(("first", "second"), start=1):
+        home.ingest("objects", [lines(tmp_path / f"{number}.jsonl", thing(f"a{number}", 400), thing(object_id, 400))])
+    home.run("withdraw", "--object-id", "a1", "--object-id", "a2")
+    late = lines(tmp_path / "3.jsonl", *(thing(f"b{step}", step) for step in (10, 20)))
+    assert home.ingest("objects", [late])["rejects_by_reason"] == {"late": 2}
+    counts = [home.run("withdraw", "--object-id", name)["rejects"]["late"]["rows"] for name in ("first", "second")]
+    assert counts == [0, 2]
+    assert home.run("ingest", "objects", "--retry-rejects", "late")["accepted"] == 2
+
+
 def test_subscriptions_that_are_indexed_under_another_clause_stay_as_they_are(tmp_path: Path) -> None:
     """A new plan keeps the clause of the old index if both are as frequent; the request alone would give the other."""
     home = home_at(tmp_path / "home", planner="frequency")

@@ -45,7 +45,7 @@ def expected_messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict
 def pair(batch_id: int, thing: dict[str, Any], asked: dict[str, Any], retracted: bool) -> dict[str, Any]:
     ids = {kind: pair_id(kind, thing, asked) for kind in ("matched", "retracted")}
     kind = "retracted" if retracted else "matched"
-    wanted = words(asked["keywords"].replace("AND", " ").replace("OR", " "))
+    wanted = words((asked["keywords"] or "").replace("AND", " ").replace("OR", " "))
     return {
         "id": ids[kind],
         "kind": kind,

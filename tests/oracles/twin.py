@@ -91,7 +91,7 @@ class Incarnation:
     """One validity period of a subscription id; `end` is None while nothing ends it."""
 
     subscription_id: str
-    tree: Tree
+    tree: Tree | None
     bbox: tuple[float, float, float, float] | None
     circle: tuple[float, float, float] | None
     geometry: dict[str, Any] | None
@@ -484,15 +484,15 @@ def has_empty_validity(row: dict[str, Any], now_us: int) -> bool:
 def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
     """Read an insertion by the row rules; raise BadRow."""
     keywords = row.get("keywords")
-    if not isinstance(keywords, str):
-        raise BadRow("no keywords")
+    if keywords is not None and not isinstance(keywords, str):
+        raise BadRow("keywords are a text")
     bbox, circle, geometry = row.get("bbox"), row.get("circle"), row.get("geometry")
     if [bbox, circle, geometry].count(None) != 2:
         raise BadRow("exactly one of bbox, circle and geometry is needed")
     created, expires = row.get("created_at"), row.get("expires_at")
     return Incarnation(
         identifier(row.get("subscription_id")),
-        parse(keywords),
+        None if keywords is None else parse(keywords),
         None if bbox is None else read_box(bbox),
         None if circle is None else read_circle(circle),
         None if geometry is None else read_geometry(geometry),
@@ -584,7 +584,7 @@ def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
     """Whether an object matches a subscription (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
         return False
-    return in_region(thing, subscription) and holds(subscription.tree, thing.words)
+    return in_region(thing, subscription) and (subscription.tree is None or holds(subscription.tree, thing.words))
 
 
 def matches_of(object_files: Iterable[Path], request_files: Iterable[Path], **options: int) -> set[tuple[str, str]]:

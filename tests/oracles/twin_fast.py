@@ -25,6 +25,7 @@ from tests.oracles.twin import (
 SQUARE_DEGREES = 0.1
 MOST_SQUARES = 400
 EVERYWHERE = (9999, 9999)
+EVERY_WORD = ""
 WORLD = (-180.0, -90.0, 180.0, 90.0)
 
 Square = tuple[int, int]
@@ -67,7 +68,7 @@ def index_of(lives: Iterable[Incarnation], counts: dict[str, int]) -> dict[Squar
     """Subscriptions by square and word."""
     index: dict[Square, dict[str, list[Incarnation]]] = defaultdict(lambda: defaultdict(list))
     for subscription in lives:
-        words = needed_words(subscription.tree, counts)[1]
+        words = {EVERY_WORD} if subscription.tree is None else needed_words(subscription.tree, counts)[1]
         for square in squares_of(subscription):
             for word in words:
                 index[square][word].append(subscription)
@@ -79,7 +80,7 @@ def candidates(index: dict[Square, dict[str, list[Incarnation]]], thing: Publish
     for square in (square_of(thing.lon, thing.lat), EVERYWHERE):
         here = index.get(square)
         if here:
-            for word in thing.words:
+            for word in (EVERY_WORD, *thing.words):
                 yield from here.get(word, ())
 
 

@@ -1,4 +1,7 @@
-"""Match the objects routed to one worker with its subscriptions, and write rows of `matches` (after the shuffle)."""
+"""Match the objects routed to one worker with its subscriptions, and write rows of `matches` (after the shuffle).
+
+Pairs of subscriptions with memory are only candidates: they are not written, but go to a second shuffle.
+"""
 
 import time
 from collections.abc import Iterator
@@ -8,11 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.answers.contract import NO_TIME
+from pststream.matching.deletions import ALL_KEYS
 from pststream.matching.matcher import TooManyPairs
+from pststream.pipeline.answers.fold_bucket import send_candidates, send_report
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, STORED_OBJECTS
-from pststream.pipeline.batch.worker_search import UnitCounts, WorkerSearch
-from pststream.pipeline.engine.arrow_columns import lists
-from pststream.pipeline.engine.contract import ReceivedRows
+from pststream.pipeline.batch.worker_search import FoundPairs, UnitCounts, WorkerSearch
+from pststream.pipeline.engine.arrow_columns import lists, micros
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.task_context import TaskContext, chunk_size
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.state.data_files import DataFile, FileWriter
@@ -22,6 +28,17 @@ from pststream.state.tables import TABLES
 MATCHES = TABLES[names.MATCHES].schema
 OBJECT_COLUMNS = ["object_key", "object_id", "ts"]
 """Columns of `matches` that are copied from the object."""
+
+CANDIDATES = pa.schema(
+    {
+        "subscription_key": pa.int64(),
+        "object_key": pa.int64(),
+        "ts": pa.int64(),
+        "lon": pa.float64(),
+        "lat": pa.float64(),
+    }
+)
+"""Columns of candidates: a subscription with memory, and an object that may enter its answer; ts in microseconds."""
 
 CHUNK_OBJECTS = 65_536
 """Objects that a worker gathers before it matches them."""
@@ -51,6 +68,7 @@ class WorkerReport:
     Of the routing tasks whose counts this task received:
     seen, discarded   objects of the batch, and those that went to no worker
     dispatch_seconds  CPU seconds
+    latest            greatest ts of these objects that are not withdrawn, microseconds; NO_TIME if there are none
     built_seconds     CPU seconds for segments that they built before the task of their worker could, by worker
     """
 
@@ -63,6 +81,7 @@ class WorkerReport:
     discarded: int = 0
     dispatch_seconds: float = 0.0
     built_seconds: dict[int, float] = field(default_factory=dict)
+    latest: int = NO_TIME
 
     def add_route_counts(self, rows: pa.RecordBatch) -> None:
         """Add the counts of a routing task (`route_task.COUNTS`)."""
@@ -70,6 +89,7 @@ class WorkerReport:
         self.seen += row["seen"]
         self.discarded += row["discarded"]
         self.dispatch_seconds += row["seconds"]
+        self.latest = max(self.latest, row["latest"])
         for worker, seconds in zip(row["built_by"], row["built_seconds"]):
             self.built_seconds[worker] = self.built_seconds.get(worker, 0.0) + seconds
 
@@ -80,6 +100,23 @@ def match_worker(context: TaskContext, after_key: int, worker: int, received: Re
     after_key: stored objects meet only subscriptions with a greater key
     """
     matcher = _Matcher(context, worker, after_key)
+    for _ in _match_received(matcher, received):
+        pass  # the caller wants no candidates
+    return matcher.finish()
+
+
+def match_and_send(
+    context: TaskContext, after_key: int, buckets: int, worker: int, received: ReceivedRows
+) -> Iterator[SentRows]:
+    """Match as `match_worker` does, and send the candidates and the report to the buckets of answers."""
+    matcher = _Matcher(context, worker, after_key)
+    for candidates in _match_received(matcher, received):
+        yield from send_candidates(buckets, candidates)
+    yield send_report(matcher.finish())
+
+
+def _match_received(matcher: "_Matcher", received: ReceivedRows) -> Iterator[pa.RecordBatch]:
+    """Match the received objects; yield the candidates (CANDIDATES)."""
     buffered: dict[int, list[pa.RecordBatch]] = {NEW_OBJECTS: [], STORED_OBJECTS: []}
     for tag, rows in received:
         if tag == ROUTE_COUNTS:
@@ -87,12 +124,11 @@ def match_worker(context: TaskContext, after_key: int, worker: int, received: Re
             continue
         buffered[tag].append(rows)
         if sum(batch.num_rows for batch in buffered[tag]) >= CHUNK_OBJECTS:
-            matcher.match(pa.concat_batches(buffered[tag]), tag)
+            yield from matcher.match(pa.concat_batches(buffered[tag]), tag)
             buffered[tag] = []
     for tag, rest in buffered.items():
         if rest:
-            matcher.match(pa.concat_batches(rest), tag)
-    return matcher.finish()
+            yield from matcher.match(pa.concat_batches(rest), tag)
 
 
 class _Matcher:
@@ -109,19 +145,28 @@ class _Matcher:
         self.report = WorkerReport(worker, self.search.pieces, MatchCounts(self.search.counts))
         self.report.index_seconds = time.thread_time() - began
 
-    def match(self, chunk: pa.RecordBatch, tag: int) -> None:
-        """Match a chunk of routed objects in slices whose pairs fit into memory, and write the matches."""
+    def match(self, chunk: pa.RecordBatch, tag: int) -> Iterator[pa.RecordBatch]:
+        """Match a chunk of routed objects in slices whose pairs fit into memory, and write the matches.
+
+        Yields the candidates of each slice, if there are any.
+        """
         began, start = time.thread_time(), 0
         size = chunk_size(self.context.home, self.worker)
         while start < chunk.num_rows:
             rows = chunk.slice(start, size.objects)
             try:
-                pairs = self._match_slice(rows, self.after_key if tag == STORED_OBJECTS else -1)
+                pairs = self.search.find_pairs(rows, self.after_key if tag == STORED_OBJECTS else ALL_KEYS)
             except TooManyPairs:
                 size.shrink(rows.num_rows)
                 continue
-            size.record(rows.num_rows, pairs)
-            self.report.counts.matches += pairs
+            size.record(rows.num_rows, len(pairs.keys))
+            if self.search.has_candidates:
+                pairs, candidates = _split_pairs(rows, pairs)
+                if candidates.num_rows:
+                    yield candidates
+            for matched in self._rows_of_pairs(rows, *pairs):
+                self.writer.write(matched)
+            self.report.counts.matches += len(pairs.keys)
             start += rows.num_rows
         self.report.counts.cpu_seconds += time.thread_time() - began
         self.report.counts.objects += chunk.num_rows
@@ -131,12 +176,6 @@ class _Matcher:
         file = self.writer.close()
         self.report.files = [file] if file else []
         return self.report
-
-    def _match_slice(self, objects: pa.RecordBatch, after_key: int) -> int:
-        pairs = self.search.find_pairs(objects, after_key)
-        for rows in self._rows_of_pairs(objects, *pairs):
-            self.writer.write(rows)
-        return len(pairs.keys)
 
     def _rows_of_pairs(
         self, objects: pa.RecordBatch, order: np.ndarray, offsets: np.ndarray, keys: np.ndarray
@@ -154,6 +193,24 @@ class _Matcher:
             borders = np.append(offsets[part], ends[stop - 1]) - before
             yield match_rows(rows, lists(borders, keys[before : ends[stop - 1]]), self.context, self.worker)
             start = stop
+
+
+def _split_pairs(objects: pa.RecordBatch, pairs: FoundPairs) -> tuple[FoundPairs, pa.RecordBatch]:
+    """Return the pairs that are matches, and the candidates (CANDIDATES)."""
+    order, offsets, keys = pairs
+    is_candidate = keys < 0
+    place = np.repeat(np.arange(len(order)), np.diff(offsets))
+    chosen = objects.take(pa.array(order[place[is_candidate]]))
+    candidates = pa.RecordBatch.from_pydict(
+        {
+            "subscription_key": pa.array(~keys[is_candidate]),
+            **{name: chosen.column(name) for name in ("object_key", "lon", "lat")},
+            "ts": pa.array(micros(chosen.column("ts"))),
+        },
+        schema=CANDIDATES,
+    )
+    kept = np.concatenate([[0], np.cumsum(~is_candidate)])
+    return FoundPairs(order, kept[offsets], keys[~is_candidate]), candidates
 
 
 def match_rows(

@@ -12,10 +12,22 @@ from functools import partial
 from typing import Any
 
 from pststream import lineage, names
+from pststream.answers.contract import NO_TIME
 from pststream.format_values import counted, duration
+from pststream.ledgers.answer_counts import AnswerCounts, ledger_columns
 from pststream.ledgers.ledger_rows import step_seconds
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.withdrawals import withdrawn_objects
+from pststream.pipeline.answers.answer_context import (
+    AnswerContext,
+    find_stream_time,
+    make_answer_context,
+    read_previous,
+)
+from pststream.pipeline.answers.fold_bucket import BucketReport
+from pststream.pipeline.answers.index_thresholds import index_thresholds
+from pststream.pipeline.batch.expected_candidates import bound_objects
+from pststream.pipeline.batch.match_and_fold import match_and_fold
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.retract import write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
@@ -26,7 +38,9 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
+from pststream.pipeline.index.superseded_pieces import has_standing_queries
 from pststream.pipeline.planning.plan import new_plan
+from pststream.pipeline.term_reports.log_reports import log_reports
 from pststream.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -37,7 +51,7 @@ from pststream.state.index_files import index_files
 from pststream.state.lineage_tables import lineage_table
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, split_into_tasks
-from pststream.utc_times import utc_now
+from pststream.utc_times import from_micros, utc_now
 
 COMPACT_EVERY = 8
 """Batches after which the small files of the ledgers are compacted."""
@@ -137,6 +151,9 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
         return None
     if current_version(home) == 0:
         new_plan(home, settings)
+    bound = bound_objects(home, settings, ledger, pending, max_objects)
+    if bound < max_objects:
+        pending = ledger.pending(bound)
     batch = {
         "batch_id": ledger.next_batch_id,
         "status": "started",
@@ -167,16 +184,28 @@ def run_batch(
 
     # Apply the requests of the batch to the index.
     context = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
-    if batch["requests_to"] > batch["requests_after"]:
+    has_requests = batch["requests_to"] > batch["requests_after"]
+    if has_requests:
         index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
+    stream_time, answers = _open_answers(home, settings, context, batch, ledger)
+    if answers is not None:
+        index_thresholds(home, settings, context, answers)
+        crash_point("match.thresholds_indexed")
+    if has_requests or answers is not None:
         compact_small_files(home, settings, context.plan_version, batch["batch_id"])
     timer.end_step("index")
     crash_point("match.indexed")
 
-    # Match the objects of the batch, and stored objects with the subscriptions of the batch.
+    # Match the objects of the batch, and stored objects with the subscriptions of the batch; fold the answers.
     context = replace(context, files=tuple(index_files(home, batch["plan_version"])))
     scans = _object_scans(home, batch, ledger, settings.cache_bytes)
-    reports = route_and_match(settings, context, scans, batch["requests_after"])
+    folded = list[BucketReport]()
+    if answers is None:
+        reports = route_and_match(settings, context, scans, batch["requests_after"])
+    else:
+        folded = match_and_fold(settings, context, answers, scans, batch["requests_after"])
+        reports = [report for bucket in folded for report in bucket.workers]
+    stream_time = max([stream_time, *(report.latest for report in reports)])
     for report in reports:
         report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in reports)
     timer.end_step("match")
@@ -185,14 +214,21 @@ def run_batch(
     withdrawn = withdrawn_objects(home, batch["objects_after"], batch["objects_to"])
     retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]), withdrawn)
     timer.end_step("retract")
+    if answers is not None:
+        changed = [file for bucket in folded for file in bucket.files]
+        commit_files(home, names.ANSWER_LOG, changed, application="answers", transaction=batch["batch_id"])
+        crash_point("match.answered")
     files = [file for report in reports for file in report.files] + retracted.files
     commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
     crash_point("match.matched")
     save_unit_loads(home, batch, reports)
     timer.end_step("save")
     crash_point("match.loads_written")
+    counts = [*(bucket.counts for bucket in folded), log_reports(home, settings, batch)]
+    timer.end_step("report")
+    crash_point("match.reported")
 
-    done = _done_row(batch, ledger, reports, retracted.pairs, timer)
+    done = _done_row(batch, ledger, reports, retracted.pairs, timer, stream_time, counts)
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
     if batch["batch_id"] % COMPACT_EVERY == 0:
@@ -201,10 +237,33 @@ def run_batch(
     return done
 
 
+def _open_answers(
+    home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger
+) -> tuple[int, AnswerContext | None]:
+    """Return the stream time before the objects of a batch, and what its tasks need to know of subscriptions with
+    memory; None if there are none. ledger: as it was before the batch.
+    """
+    previous = read_previous(home, settings, batch, ledger.last_batch)
+    stream_time = previous.stream_time
+    if withdrawn_objects(home, batch["objects_after"], batch["objects_to"]):
+        withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
+        stream_time = find_stream_time(home, settings, batch["objects_after"], withdrawn)
+    if not has_standing_queries(home, batch["requests_to"]):
+        return stream_time, None
+    cache = context.cache_dir, context.cache_bytes
+    return stream_time, make_answer_context(home, batch, cache, previous, stream_time)
+
+
 def _done_row(
-    batch: dict[str, Any], ledger: Ledger, reports: list[WorkerReport], retractions: int, timer: StepTimer
+    batch: dict[str, Any],
+    ledger: Ledger,
+    reports: list[WorkerReport],
+    retractions: int,
+    timer: StepTimer,
+    stream_time: int,
+    counts: list[AnswerCounts],
 ) -> dict[str, Any]:
-    """Return the batch's ledger row with status `done`."""
+    """Return the batch's ledger row with status `done`; stream_time: microseconds, NO_TIME: no object so far."""
     timer.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in reports), 3)
     timer.seconds["index_cpu"] = round(sum(report.index_seconds for report in reports), 3)
     return {
@@ -217,6 +276,8 @@ def _done_row(
         "status": "done",
         "seconds_by_step": list(timer.seconds.items()),
         "finished_at": utc_now(),
+        "stream_time": None if stream_time == NO_TIME else from_micros(stream_time),
+        **ledger_columns(counts),
     }
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pststream.answers.contract import NO_TIME
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
+from pststream.matching.every_object import add_every_object
 from pststream.pipeline.batch.late_questions import COLUMNS, LateRequests, ask_segment, object_segment
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.contract import SentRows
@@ -25,13 +27,15 @@ COUNTS = pa.schema(
     {
         "seen": pa.int64(),
         "discarded": pa.int64(),
+        "latest": pa.int64(),
         "seconds": pa.float64(),
         "built_by": pa.list_(pa.int64()),
         "built_seconds": pa.list_(pa.float64()),
     }
 )
-"""Columns of ROUTE_COUNTS, one row a task: objects of the batch that it read, and that it discarded; its CPU seconds;
-the workers whose segments it built, and the CPU seconds of each.
+"""Columns of ROUTE_COUNTS, one row a task: objects of the batch that it read, and that it discarded; the greatest ts of
+those that are not withdrawn, NO_TIME if there are none; its CPU seconds; the workers whose segments it built, and the
+CPU seconds of each.
 """
 
 
@@ -67,21 +71,25 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     worker_of = {segment.paths: segment.worker for segment in segments}
     cache = segment_cache(context.cache_dir, context.cache_bytes)
     cache.take_built()
-    plans = []
+    plans, adds_term = [], False
     for plan_position, version in enumerate(context.plans):
         live = live_term_filter(context.home, plan_position, scan.tag)
         live.update(frozenset(segment.paths for segment in segments if segment.plan_version == version), cache)
         plans.append((dispatch_index(context.home, version), live.arrays()))
+        adds_term |= live.has_every_object
     built = cache.take_built()
 
     # Route the objects by each plan that serves the index.
-    seen = sent = 0
+    seen, sent, latest = 0, 0, NO_TIME
     for objects in _read_objects(scan, segment):
         seen += objects.num_rows
         if scan.withdrawn:
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
+        latest = max(latest, int(micros(objects.column("ts")).max(initial=NO_TIME)))
         lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
         offsets, terms = csr(objects.column("terms"))
+        if adds_term:
+            offsets, terms = add_every_object(offsets, terms)
         routes = [dispatch.route_objects(lon, lat, offsets, terms, live) for dispatch, live in plans]
         place, worker = _merge_routes(routes, context.workers)
         sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
@@ -91,6 +99,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     counts = {
         "seen": [new * seen],
         "discarded": [new * (seen - sent)],
+        "latest": [latest if new else NO_TIME],
         "seconds": [time.thread_time() - began - sum(built.values())],
         "built_by": [[worker_of[paths] for paths in built]],
         "built_seconds": [list(built.values())],

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream.matching.every_object import add_every_object, posts_every_object
 from pststream.matching.matcher import MatchedPairs, SegmentProbe, make_probe, match_objects, merge_pairs
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segment_cache import SegmentCache
@@ -29,7 +30,8 @@ class UnitCounts:
 class FoundPairs(NamedTuple):
     """Objects in the order of matching, and the subscriptions of each.
 
-    order int64[n]: row of each object; offsets int64[n+1]: its slice of `keys`; keys int64[pairs]: subscription keys
+    order int64[n]: row of each object; offsets int64[n+1]: its slice of `keys`; keys int64[pairs]: subscription keys,
+    negative (`~key`) for subscriptions with memory, of which a pair is only a candidate
     """
 
     order: np.ndarray
@@ -57,12 +59,18 @@ class WorkerSearch:
         cache = segment_cache(context.cache_dir, context.cache_bytes)
         self.worker = worker
         self._served = [_map_segments(context, version, worker, cache) for version in context.plans]
+        self._adds_term = posts_every_object(one for served in self._served for _, one in served.segments)
         self._deletions = deletions_of(context.files, context.cache_dir, context.cache_bytes)
 
     @property
     def pieces(self) -> int:
         """The number of pieces in the segments."""
         return sum(segment.pieces for served in self._served for _, segment in served.segments)
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether pairs may be candidates of subscriptions with memory."""
+        return any(segment.has_candidates for served in self._served for _, segment in served.segments)
 
     @property
     def counts(self) -> list[UnitCounts]:
@@ -76,6 +84,8 @@ class WorkerSearch:
         """
         lon, lat, ts = objects.column("lon").to_numpy(), objects.column("lat").to_numpy(), micros(objects.column("ts"))
         offsets, terms = csr(objects.column("terms"))
+        if self._adds_term:
+            offsets, terms = add_every_object(offsets, terms)
         pairs_of, objects_of = list[MatchedPairs](), list[np.ndarray]()
         for served in self._served:
             units, counts = served.dispatch.units_of_objects(lon, lat, offsets, terms, self.worker)

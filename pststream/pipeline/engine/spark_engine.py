@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pststream.errors import RetryableError
 from pststream.pipeline.engine import code_version
 from pststream.pipeline.engine.contract import SentRows, Stage, Task, TaskEnded, Value
 from pststream.pipeline.engine.spark_session import is_local
@@ -38,6 +39,9 @@ MAX_GROUPED_TASKS = 64
 """With at most this many sending tasks (most of them of `state.slices.SLICE_ROWS` rows), one receiving task may serve
 several parts; it then has the rows of all these parts in memory at once.
 """
+
+RETRYABLE = ("pststream.errors.RetryableError", "pststream.errors.PassingError")
+"""Errors of tasks that the driver raises as RetryableError, as Spark names them."""
 
 SentBytes = tuple[int, tuple[int, bytes]]
 """Sent rows as a record of Spark's shuffle: the part, the tag, the rows as an Arrow stream."""
@@ -187,6 +191,9 @@ def _collect(values: "RDD[Value]") -> list[Value]:
         code_version.explain_if_other_code(error)
         raise_storage_error(error)
         text = _error_of_task(str(error))
+        kind, _, message = text.partition(": ")
+        if kind in RETRYABLE:
+            raise RetryableError(*message.split("\n  ", 1)) from error
         if text:
             raise RuntimeError(f"a task on Spark failed: {text}") from error
         raise

@@ -48,5 +48,6 @@ def _row(box: np.ndarray) -> pa.Table:
             "clauses": pa.array([[[7]]]),
             "created_at": pa.array([0]),
             "end_at": pa.array([1]),
+            "kind": pa.nulls(1, pa.string()),
         }
     )

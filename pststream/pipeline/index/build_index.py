@@ -149,12 +149,12 @@ def _send_pieces(
 def read_pieces(
     context: TaskContext, indexed: tuple[IndexFile, ...], slices: tuple[Slice, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield each piece of an index once, with deletions applied: from the first of the workers that store it."""
+    """Yield each piece of an index once, with its batch and deletions applied: from the first worker that stores it."""
     deleted = deletions_of(indexed, context.cache_dir, context.cache_bytes)
     for file_slice in slices:
         worker, version = next((file.worker, file.plan_version) for file in indexed if file.path == file_slice.path)
         dispatch = dispatch_index(context.home, version)
-        for rows in read_slices([file_slice], PIECES.names):
+        for rows in read_slices([file_slice], [*PIECES.names, "batch_id"]):
             offsets, workers = dispatch.workers_of_pieces(_boxes(rows), *first_clauses(rows.column("clauses")))
             mine = rows.filter(pa.array(workers[offsets[:-1]] == worker))
             yield apply_deletions(mine, deleted)
@@ -230,14 +230,18 @@ def assign_to_workers(
 def rows_by_worker(
     pieces: pa.RecordBatch, row: np.ndarray, workers: np.ndarray, context: TaskContext
 ) -> Iterator[SentRows]:
-    """Yield the pieces of each worker, with the batch; row, workers: as `assign_to_workers` returns them."""
+    """Yield the pieces of each worker with their batch, or without one with that of the context.
+
+    row, workers: as `assign_to_workers` returns them
+    """
+    if "batch_id" not in pieces.schema.names:
+        pieces = pieces.append_column("batch_id", pa.array(np.full(pieces.num_rows, context.batch_id)))
     order = np.argsort(workers, kind="stable")
     borders = np.searchsorted(workers[order], np.arange(context.workers + 1))
     for worker in range(context.workers):
         mine = order[borders[worker] : borders[worker + 1]]
         if len(mine):
-            rows = pieces.take(pa.array(row[mine]))
-            yield worker, 0, rows.append_column("batch_id", pa.array(np.full(len(mine), context.batch_id)))
+            yield worker, 0, pieces.take(pa.array(row[mine]))
 
 
 def _write_part(root: str, context: TaskContext, part: int, received: ReceivedRows) -> list[DataFile]:

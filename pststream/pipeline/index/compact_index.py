@@ -1,8 +1,12 @@
-"""Rewrite the worker index as fewer files: small files in a batch, all files without ended rows in `maintain`."""
+"""Rewrite the worker index as fewer files: small files in a batch, all files without ended rows in `maintain`.
+
+Both leave out the pieces of subscriptions with memory that a later batch has replaced (superseded_pieces.py).
+"""
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +14,18 @@ import pyarrow as pa
 from pststream import names
 from pststream.ledgers.log_end import Ledger
 from pststream.matching.deletions import Deletions, merge_deletions
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import deletions_of, dispatch_index
 from pststream.pipeline.index.build_index import PIECES, apply_deletions, is_served_by, write_index_rows
+from pststream.pipeline.index.superseded_pieces import (
+    PART_ROWS,
+    are_replaced,
+    has_standing_queries,
+    receive_replaced,
+    send_batches,
+    send_replaced,
+)
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, commit_files
@@ -23,14 +36,17 @@ from pststream.state.slices import Slice, read_slices
 from pststream.utc_times import to_micros
 
 NO_BOUND = -(2**63)
+_NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class Compaction:
     """Files of a worker (paths) to rewrite as few files; one plan serves all of them.
 
-    Rows that end at `bound` (microseconds) or before are dropped. With a `plan` (home, version), rows that the worker
-    does not serve are dropped too.
+    Rows that end at `bound` (microseconds) or before are dropped; of subscriptions with memory, those that end at
+    `memory_bound` or before. With a `plan` (home, version), rows that the worker does not serve are dropped too.
+
+    replaced: keys of subscriptions with memory, and the batch of their last pieces; earlier ones are dropped
     """
 
     root: str
@@ -38,8 +54,11 @@ class Compaction:
     worker: int
     paths: tuple[str, ...]
     deletions: Deletions
+    rows: int
     bound: int = NO_BOUND
+    memory_bound: int = NO_BOUND
     plan: tuple[str, int] | None = None
+    replaced: tuple[np.ndarray, np.ndarray] = field(default=_NOTHING, repr=False)
 
 
 def compact_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
@@ -49,7 +68,7 @@ def compact_small_files(home: Home, settings: Settings, plan_version: int, batch
         return False
     root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
     compactions = [
-        Compaction(root, index, worker, _paths(root, files), none)
+        Compaction(root, index, worker, _paths(root, files), none, _count_rows(files))
         for (worker, _), files in small.items()
         if len(files) > 1
     ]
@@ -61,29 +80,37 @@ def compact_small_files(home: Home, settings: Settings, plan_version: int, batch
 def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     """Rewrite a plan's index: apply deletions, and drop rows that no object still to be matched can match.
 
-    These are rows that ended before all such objects, and rows that migrations have left at workers that no longer
-    serve them. Returns the number of rows dropped, deletions included. Call it only while no batch is unfinished: the
-    late subscriptions of a batch must still meet stored objects, and its deletions must still retract matches.
+    These are rows that ended before all such objects, rows that migrations have left at workers that no longer serve
+    them, and of subscriptions with memory the rows that later ones replace and those that have ended. Returns the
+    number of rows dropped, deletions included. Call it only while no batch is unfinished: the late subscriptions of a
+    batch must still meet stored objects, and its deletions must still retract matches.
     """
     horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
     index = index_version(home, plan_version)
     groups = _group_files(files_of_plan(home, plan_version))
     root = home.table(names.WORKER_INDEX)
-    before = sum(file.rows for files in groups.values() for file in files)
+    before = sum(map(_count_rows, groups.values()))
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
     bound = NO_BOUND if horizon is None else to_micros(horizon)
+    has_memory, memory_bound = has_standing_queries(home), max(bound, _stream_time(home))
     compactions = {
-        (worker, plan): Compaction(root, index, worker, _paths(root, files), deletions, bound, (home.path, plan))
+        (worker, plan): Compaction(
+            root, index, worker, _paths(root, files), deletions, _count_rows(files), bound, memory_bound,
+            (home.path, plan),
+        )
         for (worker, plan), files in groups.items()
         if worker != names.EVERY_WORKER
-        and (len(files) > 1 or len(deletions[0]) or files[0].low["end_at"] <= bound or index != plan_version)
-    }
+        and (
+            has_memory or index != plan_version or len(files) > 1 or len(deletions[0])
+            or files[0].low["end_at"] <= bound
+        )
+    }  # fmt: skip
     replaced = [key for key in groups if key in compactions or key[0] == names.EVERY_WORKER]
     removed = [file for key in replaced for file in groups[key]]
-    kept = before - sum(file.rows for file in removed)
+    kept = before - _count_rows(removed)
     last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "upkeep")
     added = _replace(home, settings, list(compactions.values()), removed, "upkeep", last + 1) if removed else []
-    return before - kept - sum(file.rows for file in added)
+    return before - kept - _count_rows(added)
 
 
 def _replace(
@@ -94,9 +121,26 @@ def _replace(
     application: str,
     transaction: int,
 ) -> list[DataFile]:
-    added = [file for part in get_engine(settings).run_tasks(compactions, _compact_files) for file in part]
+    engine = get_engine(settings)
+    if has_standing_queries(home):
+        parts = max(engine.parallelism, 1 + sum(one.rows for one in compactions) // PART_ROWS)
+        stages = [Stage(parts, send_replaced), Stage(len(compactions), partial(_compact_others, tuple(compactions)))]
+        written = engine.run_shuffled(list(enumerate(compactions)), partial(_send_batches, parts), stages)
+    else:
+        written = engine.run_tasks(compactions, _compact_files)
+    added = [file for part in written for file in part]
     commit_files(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
     return added
+
+
+def _send_batches(parts: int, task: tuple[int, Compaction]) -> Iterator[SentRows]:
+    number, compaction = task
+    return send_batches(number, compaction.paths, parts)
+
+
+def _compact_others(compactions: tuple[Compaction, ...], number: int, received: ReceivedRows) -> list[DataFile]:
+    """Compact files without the pieces that others replace."""
+    return _compact_files(replace(compactions[number], replaced=receive_replaced(received)))
 
 
 def _compact_files(compaction: Compaction) -> list[DataFile]:
@@ -107,7 +151,10 @@ def _kept_rows(compaction: Compaction) -> Iterator[pa.RecordBatch]:
     columns = [*PIECES.names, "batch_id"]
     for rows in read_slices([Slice(path, 0, 2**62) for path in compaction.paths], columns):
         pieces = apply_deletions(rows, compaction.deletions)
-        kept = pieces.column("end_at").to_numpy() > np.int64(compaction.bound)
+        has_memory = pieces.column("kind").is_valid().to_numpy(zero_copy_only=False)
+        bound = np.where(has_memory, compaction.memory_bound, compaction.bound)
+        kept = pieces.column("end_at").to_numpy() > bound
+        kept &= ~(has_memory & are_replaced(pieces, *compaction.replaced))
         if compaction.plan:
             kept &= is_served_by(pieces, dispatch_index(*compaction.plan), compaction.worker)
         yield pieces.filter(pa.array(kept))
@@ -119,6 +166,17 @@ def _group_files(files: Iterable[FileOfPlan]) -> dict[tuple[int, int], list[Data
     for file in files:
         groups.setdefault((file.worker, file.plan_version), []).append(file.data)
     return groups
+
+
+def _count_rows(files: Iterable[DataFile]) -> int:
+    return sum(file.rows for file in files)
+
+
+def _stream_time(home: Home) -> int:
+    """Return the stream time after the last batch (microseconds); NO_BOUND if it is not known."""
+    last = Ledger(home).last_batch
+    latest = last["stream_time"] if last else None
+    return NO_BOUND if latest is None else to_micros(latest)
 
 
 def _paths(root: str, files: list[DataFile]) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ from pststream.state.data_files import DataFile
 from pststream.state.index_files import IndexFile
 from pststream.state.slices import BATCH_ROWS, Slice, read_slices
 
+_WRITTEN = (*IDENTITY, "batch_id")
+"""Columns of equal rows: a later batch may write a piece of a subscription with memory that is like an earlier one."""
+
 
 @dataclass(frozen=True)
 class WrittenPieces:
@@ -36,16 +39,16 @@ def write_missing(
     if not batches:
         return WrittenPieces(0, [])
     rows = pa.concat_batches(batches)
-    _, first = np.unique(number_pieces(rows)[0], return_index=True)
+    _, first = np.unique(number_pieces(rows, columns=_WRITTEN)[0], return_index=True)
     rows = rows.take(pa.array(np.sort(first)))
     if dry_run:
         return WrittenPieces(rows.num_rows, [])
     slices = tuple(Slice(file.path, 0, 2**62) for file in files if file.worker == worker)
     keys = rows.column("subscription_key").unique()
     stored = [
-        part.filter(pc.is_in(part.column("subscription_key"), keys)) for part in read_slices(slices, list(IDENTITY))
+        part.filter(pc.is_in(part.column("subscription_key"), keys)) for part in read_slices(slices, list(_WRITTEN))
     ]
-    wanted, *present = number_pieces(rows.select(IDENTITY), *stored)
+    wanted, *present = number_pieces(rows.select(_WRITTEN), *stored, columns=_WRITTEN)
     missing = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
     parts = (missing.slice(start, BATCH_ROWS) for start in range(0, missing.num_rows, BATCH_ROWS))
     return WrittenPieces(rows.num_rows, write_index_rows(root, context.index_version, worker, parts))

@@ -20,6 +20,7 @@ from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.ledgers.log_end import Ledger
+from pststream.matching.every_object import add_every_object
 from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
@@ -74,9 +75,12 @@ def draw_sample(
     object_rows, object_scale = _objects(home, settings, versions, after_key, progress)
     piece_rows, subscription_scale = _pieces(home, settings, progress)
     offsets, terms = csr(whole(object_rows.column("terms")))
+    posted = whole(piece_rows.column("clauses"))
+    if pc.any(pc.equal(pc.list_flatten(pc.list_flatten(posted)), names.EVERY_OBJECT)).as_py():
+        offsets, terms = add_every_object(offsets, terms)
     ids, counts = np.unique(terms, return_counts=True)
     clauses, post_offsets, post_terms = rarest_clause_first(
-        whole(piece_rows.column("clauses")), (frequencies or TermFrequencies(ids, counts)).frequency
+        posted, (frequencies or TermFrequencies(ids, counts)).frequency
     )
     sample = make_sample_with_reads(
         lon=whole(object_rows.column("lon")).to_numpy(),
@@ -163,7 +167,7 @@ def _live_pieces(
     context: TaskContext, indexed: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
 ) -> Iterator[pa.RecordBatch]:
     for rows in read_pieces(context, indexed, slices):
-        yield rows.filter(pc.greater(rows.column("end_at"), bound))
+        yield rows.select(PIECES.names).filter(pc.greater(rows.column("end_at"), bound))
 
 
 def _share(max_rows: int, rows: int) -> float:

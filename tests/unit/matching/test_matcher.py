@@ -54,9 +54,10 @@ def pieces(draw):
 
 
 def rows_of(made: list[dict]) -> pa.Table:
-    types = {column.name: column.type for column in PIECE_COLUMNS} | {"clauses": pa.list_(pa.list_(pa.int64()))}
+    types = {column.name: column.type for column in PIECE_COLUMNS}
+    types |= {"clauses": pa.list_(pa.list_(pa.int64())), "kind": pa.string()}
     rows = [{**row, "polygon_edges": edges_of(row["polygon"])} for row in made]
-    return pa.table({name: pa.array([row[name] for row in rows], types.get(name)) for name in COLUMNS})
+    return pa.table({name: pa.array([row.get(name) for row in rows], types.get(name)) for name in COLUMNS})
 
 
 def edges_of(rings: list[list[tuple[float, float]]] | None) -> list[float] | None:

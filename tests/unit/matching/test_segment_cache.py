@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.matching.segment_cache import SegmentCache
 from pststream.matching.segments import build_segment
+from pststream.state.slices import Slice, read_slices
 from tests.unit.matching.test_matcher import rows_of
 
 
@@ -65,6 +68,20 @@ def test_files_of_older_homes_lack_the_columns_of_later_shapes(tmp_path):
     cache = SegmentCache(str(tmp_path / "cache"), 10**9)
     old, new = (cache.segment((str(tmp_path / f"{name}.parquet"),)) for name in ("old", "new"))
     assert all(np.array_equal(a, b) for a, b in zip(old, new))
+
+
+def test_files_that_delta_rs_rewrote_have_texts_as_views(tmp_path):
+    table = str(tmp_path / "table")
+    rows = rows_of([piece(key) for key in (1, 2, 3)])
+    write_deltalake(table, rows.drop_columns(["circle"]))
+    DeltaTable(table).delete("subscription_key = 3")
+    (path,) = DeltaTable(table).file_uris()
+    assert pa.types.is_string_view(pq.read_schema(path).field("kind").type)
+    pq.write_table(rows, tmp_path / "plain.parquet")
+    segment = SegmentCache(str(tmp_path / "cache"), 10**9).segment((path, str(tmp_path / "plain.parquet")))
+    assert len(segment.subscription_keys) == 5
+    (batch,) = read_slices([Slice(path, 0, 3)], ["subscription_key", "kind"])
+    assert batch.filter(pc.equal(batch.column("subscription_key"), 2)).column("kind").to_pylist() == [None]
 
 
 def test_several_files_are_one_segment_of_all_their_rows(tmp_path):

@@ -1,11 +1,13 @@
 """The private members of PySpark that the engine uses are there; an upgrade that drops one fails here by its name."""
 
 import inspect
+from typing import Any
 
 import pytest
 from pyspark import RDD, SparkContext
 from pyspark.core.rdd import PipelinedRDD
 
+from pststream.errors import RetryableError
 from pststream.pipeline.engine import spark_engine
 
 
@@ -33,3 +35,18 @@ def test_the_error_of_a_task_is_the_end_of_its_last_traceback() -> None:
     )
     assert spark_engine._error_of_task(text) == "OSError: no such file\nof that name"
     assert spark_engine._error_of_task("Job aborted") == ""
+
+
+def test_a_task_that_may_be_run_again_fails_as_on_the_local_engine() -> None:
+    text = (
+        "Traceback (most recent call last):\n  File a, line 1, in main\npststream.errors.RetryableError: {}\n\tat org"
+    )
+
+    class Failed:
+        @property
+        def _jrdd(self) -> Any:
+            raise RuntimeError(text.format(RetryableError("/cache: no room for 9 bytes", "make room")))
+
+    with pytest.raises(RetryableError) as caught:
+        spark_engine._collect(Failed())  # type: ignore[arg-type]
+    assert str(caught.value) == "/cache: no room for 9 bytes\n  make room"

@@ -1,0 +1,245 @@
+"""Define what the tasks of a batch need to know of subscriptions with memory: the batch, the one before, the files."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.answers.contract import NO_TIME, BatchEnd
+from pststream.array_cache.array_cache import ArrayCache, Paths
+from pststream.delta_tables import describe_snapshot
+from pststream.kernels.compile import node_folder
+from pststream.ledgers.ledger_rows import BatchRow
+from pststream.ledgers.log_end import read_batches
+from pststream.ledgers.term_statistics import statistics_in_force
+from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
+from pststream.pipeline.answers.bucket_snapshots import last_snapshot
+from pststream.pipeline.answers.standing_queries import LAYOUT, StandingQueries
+from pststream.pipeline.engine.arrow_columns import micros
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.questions.open_snapshot import StoredSegments, list_segments
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.home import Home
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.stored_objects.object_cache import ObjectFile, group_files
+from pststream.stored_objects.object_snapshot import ObjectSnapshot
+from pststream.utc_times import to_micros
+
+
+@dataclass(frozen=True)
+class Position:
+    """The end of a batch in both logs; `stream_time` in microseconds, NO_TIME: no object."""
+
+    batch_id: int
+    objects_to: int
+    requests_after: int
+    requests_to: int
+    stream_time: int
+
+
+@dataclass(frozen=True)
+class AnswerContext:
+    """What the tasks of a batch need to know of subscriptions with memory; small, since it travels with every task.
+
+    states        name of the folder of its states in the node's cache
+    buckets       number of buckets
+    previous      end of the batch before
+    stream_time   greatest ts of the objects up to there, without those that this batch withdraws too
+    objects_to, requests_to   end of this batch
+    request_files data files of `requests`, in groups
+    messages      data files of `objects` with the objects of this batch; none if no subscription is of the kind `topk`
+    segments      of stored objects, with the weights of words at the end of this batch
+    withdrawn     objects that do not count in this batch
+    withdrawn_before  objects that did not count in the batch before
+    last_snapshot batch of the last snapshot of all buckets in `answers`, 0: none
+    reevaluate    all answers may have changed: the batch withdraws objects, or rows were erased since the last one
+    reweighed     the batch puts another version of the term statistics in force: all scores may have changed
+    cache_dir, cache_bytes   as `task_context.cache_place` returns them
+    """
+
+    home: str
+    states: str
+    batch_id: int
+    buckets: int
+    previous: Position
+    stream_time: int
+    objects_to: int
+    requests_to: int
+    request_files: tuple[Paths, ...]
+    messages: tuple[Slice, ...]
+    segments: StoredSegments
+    withdrawn: WithdrawnObjects
+    withdrawn_before: WithdrawnObjects
+    last_snapshot: int
+    reevaluate: bool
+    reweighed: bool
+    cache_dir: str
+    cache_bytes: int
+
+    def end(self, latest: int) -> Position:
+        """Return the end of this batch; latest: greatest ts of its objects, NO_TIME if it has none."""
+        stream_time = max(self.stream_time, latest)
+        return Position(self.batch_id, self.objects_to, self.previous.requests_to, self.requests_to, stream_time)
+
+    def queries(self) -> StandingQueries:
+        """Return the subscriptions with memory of the request log."""
+        return open_queries(self.request_files, (self.cache_dir, self.cache_bytes))
+
+    def batch_end(self, position: Position, windows: np.ndarray) -> BatchEnd:
+        """Return the end of this batch or of the one before, with the boundaries of count windows (int64[w])."""
+        boundaries = np.empty((len(windows), 2), np.int64)
+        if len(windows):
+            snapshot = self.snapshot(position)
+            for place, length in enumerate(windows.tolist()):
+                boundaries[place] = snapshot.before_most_recent(length, position.stream_time, position.objects_to)
+        return BatchEnd(position.batch_id, position.stream_time, position.objects_to, windows, boundaries)
+
+    def snapshot(self, position: Position) -> ObjectSnapshot:
+        """Return the stored objects without those that do not count at the end of this batch or the one before."""
+        withdrawn = self.withdrawn if position.batch_id == self.batch_id else self.withdrawn_before
+        return _open_segments(self.segments, withdrawn)
+
+    def bucket_file(self, bucket: int) -> Path:
+        """Return the file of the node's cache that has the state of a bucket."""
+        return states_folder(self.cache_dir) / self.states / str(bucket)
+
+    def index_folder(self, bucket: int) -> Path:
+        """Return the folder of the node's cache that has the `topk` index of a bucket."""
+        return states_folder(self.cache_dir) / self.states / f"{bucket}-topk"
+
+    def read_messages(self) -> Iterator[pa.RecordBatch]:
+        """Yield the objects of this batch that are not withdrawn: object_key, ts, lon, lat, terms."""
+        keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
+        for rows in read_slices(self.messages, ["object_key", "ts", "lon", "lat", "terms"], keys):
+            yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
+
+
+def states_folder(cache_dir: str) -> Path:
+    """Return the folder of the node's cache that has the states of buckets, by home; empty: the default of the node."""
+    return (Path(cache_dir) if cache_dir else node_folder()) / "answers"
+
+
+def states_of_home(home: Home) -> str:
+    """Return the name of the folder of a home's states: another home may have been at the path before, and a restored
+    home has the tables of another one.
+    """
+    table_id = describe_snapshot(home.table(names.ANSWER_LOG)).partition("@")[0]
+    return hashlib.sha256(f"{home.path}\n{table_id}".encode()).hexdigest()[:32]
+
+
+@lru_cache(maxsize=4)
+def _query_cache(folder: str, max_bytes: int) -> ArrayCache:
+    return ArrayCache(folder, max_bytes, LAYOUT)
+
+
+@lru_cache(maxsize=2)
+def _open_segments(segments: StoredSegments, withdrawn: WithdrawnObjects) -> ObjectSnapshot:
+    snapshot = segments.open()
+    return snapshot.without(withdrawn.keys) if withdrawn else snapshot
+
+
+def make_answer_context(
+    home: Home, batch: Mapping[str, Any], cache: tuple[str, int], previous: Position, stream_time: int
+) -> AnswerContext:
+    """Return the context of a batch (a row of `batches`).
+
+    cache: as `task_context.cache_place` returns it; stream_time: see AnswerContext
+    """
+    withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
+    before = withdrawn_objects(home, up_to=batch["objects_after"])
+    has_scored = any("alpha" in file.low for file in _request_files(home, batch["requests_to"]))
+    version, before_version = (statistics_in_force(home, at) for at in (batch["requests_to"], previous.requests_to))
+    return AnswerContext(
+        home.path,
+        states_of_home(home),
+        batch["batch_id"],
+        home.answer_buckets,
+        previous,
+        stream_time,
+        batch["objects_to"],
+        batch["requests_to"],
+        group_requests(home, batch["requests_to"]),
+        tuple(_message_files(home, batch)) if has_scored else (),
+        list_segments(home, *cache, up_to=batch["requests_to"]),
+        withdrawn,
+        before,
+        last_snapshot(home),
+        withdrawn != before or _erased_since(home, batch["batch_id"] - 1),
+        version != before_version,
+        *cache,
+    )
+
+
+def group_requests(home: Home, requests_to: int) -> tuple[Paths, ...]:
+    """Return the data files of `requests` up to a key, in the groups whose arrays the node's cache keeps."""
+    files = _request_files(home, requests_to)
+    places = zip(files, addresses_and_rows(home, names.REQUESTS, files), strict=True)
+    groups = group_files(
+        ObjectFile(address, rows, file.low.get("request_key", -1), file.bytes) for file, (address, rows) in places
+    )
+    return tuple(groups)
+
+
+def _request_files(home: Home, requests_to: int) -> list[DataFile]:
+    return KeyRange("request_key", -1, requests_to).files(list_data_files(home, names.REQUESTS))
+
+
+def open_queries(groups: tuple[Paths, ...], cache: tuple[str, int]) -> StandingQueries:
+    """Return the subscriptions with memory in groups of files; cache: as `task_context.cache_place` returns it."""
+    return StandingQueries(groups, _query_cache(*cache))
+
+
+def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
+    """Yield the data files of `objects` that have objects of a batch."""
+    keys = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
+    for path, rows in addresses_and_rows(home, names.OBJECTS, keys.files(list_data_files(home, names.OBJECTS))):
+        yield Slice(path, 0, 2**62, rows)
+
+
+def _erased_since(home: Home, batch_id: int) -> bool:
+    """Whether objects or requests were erased since a batch began."""
+    batch = next(iter(read_batches(home, batch_id - 1, batch_id)), None)
+    if batch is None:
+        return False
+    tables = [names.OBJECTS, names.REQUESTS]
+    erased = ledger_tables.read(home, names.ERASURES, ["erased_at"], [("table_name", "in", tables)])
+    return any(at >= batch["started_at"] for at in erased.column(0).to_pylist())
+
+
+def read_previous(home: Home, settings: Settings, batch: Mapping[str, Any], last: BatchRow | None) -> Position:
+    """Return the end of the batch before a batch (a row of `batches`); last: last row of the ledger."""
+    if last is not None and last["batch_id"] == batch["batch_id"]:
+        last = next(iter(read_batches(home, batch["batch_id"] - 2, batch["batch_id"] - 1)), None)
+    if last is None:
+        return Position(0, 0, 0, 0, NO_TIME)
+    objects_to, stream_time = last["objects_to"], last["stream_time"]
+    if stream_time is None:  # a batch of an older format, or no object so far
+        latest = find_stream_time(home, settings, objects_to, withdrawn_objects(home, up_to=objects_to))
+    else:
+        latest = to_micros(stream_time)
+    return Position(last["batch_id"], objects_to, last["requests_after"], last["requests_to"], latest)
+
+
+def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: WithdrawnObjects) -> int:
+    """Return the greatest ts of the objects up to a key, without withdrawn ones; NO_TIME without objects."""
+    objects = KeyRange("object_key", -1, up_to)
+    files = objects.files(list_data_files(home, names.OBJECTS))
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
+    times = get_engine(settings).run_tasks(tasks, partial(_greatest_ts_of, objects, withdrawn))
+    return max(times, default=NO_TIME)
+
+
+def _greatest_ts_of(objects: KeyRange, withdrawn: WithdrawnObjects, slices: tuple[Slice, ...]) -> int:
+    latest = NO_TIME
+    for rows in read_slices(slices, ["object_key", "ts"], objects):
+        counts = ~withdrawn.contain(rows.column("object_key").to_numpy())
+        latest = max(latest, int(micros(rows.column("ts"))[counts].max(initial=NO_TIME)))
+    return latest

@@ -1,0 +1,60 @@
+"""Answer many standing queries at once from the segments of stored objects.
+
+The values are those of questions: metres, or scores below 0, in float32, and the same rule for ties.
+"""
+
+import numpy as np
+
+from pststream import names
+from pststream.answers.contract import BatchEnd, Values
+from pststream.pipeline.answers.standing_queries import Queries, take_queries
+from pststream.stored_objects.best_objects import PointQuestions, find_nearest_objects, find_scored_objects
+from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectSnapshot
+from pststream.stored_objects.question_batch import Clauses
+
+
+def ask_objects(snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, end: BatchEnd) -> Values:
+    """Return the `kept` best objects of each query as of the end of a batch, fewer if fewer count.
+
+    kept  int32[n]  number of values for each query
+    """
+    is_scored, parts = queries.are_scored, []
+    for find, rows in (
+        (find_nearest_objects, np.flatnonzero(~is_scored)),
+        (find_scored_objects, np.flatnonzero(is_scored)),
+    ):
+        chosen = take_queries(queries, rows)
+        best = find(snapshot, _questions(chosen, kept[rows], end))
+        parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
+    return Values(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _questions(queries: Queries, kept: np.ndarray, end: BatchEnd) -> PointQuestions:
+    up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(kept), 1))
+    after = windows_start(queries, end)
+    return PointQuestions(queries.points, kept.astype(np.int64), _clauses(queries), after, up_to, queries.scales)
+
+
+def _clauses(queries: Queries) -> Clauses:
+    """Return the clauses; none of a query without keywords, which has one clause of the term of every object."""
+    first_terms = queries.terms[queries.literal_offsets[:-1]]
+    kept = first_terms != names.EVERY_OBJECT
+    sizes = np.diff(queries.literal_offsets)[kept]
+    return Clauses(
+        np.append(0, np.cumsum(kept))[queries.clause_offsets],
+        np.append(0, np.cumsum(sizes)),
+        queries.terms[queries.terms != names.EVERY_OBJECT],
+    )
+
+
+def windows_start(queries: Queries, end: BatchEnd) -> np.ndarray:
+    """Return (ts, key) after which objects count for each query: int64[n,2]."""
+    after = np.full((len(queries.key), 2), LAST_KEY, np.int64)
+    has_window = (queries.window_micros > 0) | (queries.window_objects > 0)
+    after[:, 0] = np.where(has_window, EARLIEST, queries.created_at - 1)
+    timed = queries.window_micros > 0
+    after[timed, 0] = np.maximum(end.stream_time - queries.window_micros[timed], EARLIEST)
+    counted = np.flatnonzero(queries.window_objects > 0)
+    if len(counted):
+        after[counted] = end.boundaries[np.searchsorted(end.windows, queries.window_objects[counted])]
+    return after

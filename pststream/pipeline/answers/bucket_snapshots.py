@@ -1,0 +1,122 @@
+"""Write the buffers and limits of a bucket as rows of `answers`, and build the state of the bucket from such rows.
+
+`maintain` writes the snapshots of all buckets in one commit, whose transaction id is their batch. A node without the
+file of a bucket builds it from the last snapshot; `answer_log` has what changed after that.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+from pststream.answers.bucket_file import BucketState, build_bucket
+from pststream.answers.contract import NO_TIME, Subscriptions, Thresholds, Values
+from pststream.answers.fold import with_ends
+from pststream.ledgers.log_end import read_batches
+from pststream.pipeline.answers.standing_queries import StandingQueries
+from pststream.state import ledger_tables
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
+from pststream.state.home import Home
+from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.table_types import TIME
+from pststream.state.tables import TABLES
+from pststream.utc_times import to_micros
+
+SCHEMA = TABLES[names.ANSWERS].schema
+
+TRANSACTIONS = "snapshots"
+"""The application of the commits' transaction ids, which are numbers of batches."""
+
+WRITTEN_ROWS = 131_072
+"""Rows that are converted at a time."""
+
+
+def last_snapshot(home: Home) -> int:
+    """Return the batch of the last snapshot of all buckets; 0: there is none."""
+    return max(ledger_tables.last_transaction(home, names.ANSWERS, TRANSACTIONS), 0)
+
+
+def write_snapshot(home: Home, batch_id: int, bucket: int, entries: Values, limits: Thresholds) -> DataFile | None:
+    """Write the snapshot of a bucket after a batch as a data file, which the caller commits; None if it has no rows.
+
+    entries, limits: of all live subscriptions, by ascending key, as `read_buffers` returns them
+    """
+    writer = FileWriter(home.table(names.ANSWERS), SCHEMA)
+    owner = np.searchsorted(limits.subscription, entries.subscription)
+    for first in range(0, len(owner), WRITTEN_ROWS):
+        some = slice(first, first + WRITTEN_ROWS)
+        columns = {
+            "object_key": pa.array(entries.object[some]),
+            "ts": pa.array(entries.ts[some]).cast(TIME),
+            "value": pa.array(entries.value[some]),
+        }
+        writer.write(_rows(batch_id, bucket, limits, owner[some], columns))
+    is_empty = np.ones(len(limits.subscription), bool)
+    is_empty[owner] = False
+    empty = np.flatnonzero(is_empty)
+    for first in range(0, len(empty), WRITTEN_ROWS):
+        writer.write(_rows(batch_id, bucket, limits, empty[first : first + WRITTEN_ROWS], {}))
+    return writer.close()
+
+
+def _rows(
+    batch_id: int, bucket: int, limits: Thresholds, owner: np.ndarray, columns: dict[str, pa.Array]
+) -> pa.RecordBatch:
+    """Return rows of `answers` of the subscriptions at the places `owner`; columns that are not given are null."""
+    infinite = limits.object[owner] < 0
+    given = columns | {
+        "batch_id": pa.array(np.full(len(owner), batch_id)),
+        "bucket": pa.array(np.full(len(owner), bucket)),
+        "subscription_key": pa.array(limits.subscription[owner]),
+        "threshold": pa.array(limits.value[owner]),
+        "limit_object_key": pa.array(limits.object[owner], mask=infinite),
+        "limit_ts": pa.array(limits.ts[owner], mask=infinite).cast(TIME),
+    }
+    nulls = {field.name: pa.nulls(len(owner), field.type) for field in SCHEMA if field.name not in given}
+    return pa.RecordBatch.from_pydict(given | nulls, schema=SCHEMA)
+
+
+def read_snapshot(home: Home, batch_id: int, bucket: int) -> tuple[Values, Thresholds]:
+    """Read the buffers and the limits of a bucket from the snapshot after a batch; none if it has no rows."""
+    of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
+    files = of_batch.files(list_data_files(home, names.ANSWERS))
+    files = [file for file in files if file.may_contain("bucket", bucket, bucket)]
+    slices = [Slice(path, 0, names.NEVER_US) for path, _ in addresses_and_rows(home, names.ANSWERS, files)]
+
+    def of_bucket() -> Iterator[pa.RecordBatch]:
+        for batch in read_slices(slices, SCHEMA.names, of_batch):
+            yield batch.filter(pc.equal(batch.column("bucket"), bucket)).cast(SCHEMA)
+
+    rows = pa.Table.from_batches(of_bucket(), SCHEMA)
+    keys, first = np.unique(rows.column("subscription_key").to_numpy(), return_index=True)
+    limits = rows.take(pa.array(first))
+    rows = rows.filter(pc.is_valid(rows.column("object_key")))
+    return (
+        Values(_integers(rows, "subscription_key"), _integers(rows, "object_key"), _integers(rows, "ts"),
+               rows.column("value").to_numpy()),
+        Thresholds(keys, limits.column("threshold").to_numpy(), _integers(limits, "limit_ts", NO_TIME),
+                   _integers(limits, "limit_object_key", -1), np.zeros(len(keys), np.bool_)),
+    )  # fmt: skip
+
+
+def _integers(rows: pa.Table, name: str, null: int = 0) -> np.ndarray:
+    return np.asarray(rows.column(name).cast(pa.int64()).fill_null(null).to_numpy())
+
+
+def build_state(home: Home, path: Path, queries: StandingQueries, bucket: int, batch_id: int) -> BucketState:
+    """Build the file of a bucket as its state was after the snapshot of a batch; 0: before the first batch."""
+    batch = read_batches(home, batch_id - 1, batch_id)[0] if batch_id else None
+    requests_to = batch["requests_to"] if batch else 0
+    inserted = queries.insertions(-1, requests_to, bucket, home.answer_buckets)
+    subscriptions = with_ends(inserted, queries.deletions(-1, requests_to))
+    latest = batch["stream_time"] if batch else None
+    stream_time = NO_TIME if latest is None else to_micros(latest)
+    lives = stream_time < subscriptions.end_at
+    entries, limits = read_snapshot(home, batch_id, bucket)
+    state = build_bucket(path, Subscriptions(*(array[lives] for array in subscriptions)), entries, limits, batch_id)
+    if batch:
+        state.mark_clean(batch_id, stream_time)
+    return state

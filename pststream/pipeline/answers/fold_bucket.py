@@ -1,0 +1,230 @@
+"""Fold the candidates of a batch into the answers of one bucket, and write what changes (after the second shuffle).
+
+The state of a bucket is a file of the node that contains committed batches only: a task first applies the rows of
+`answer_log` that the file lacks, then computes the rows of this batch against it. A file that is missing, torn or of
+another home is built from the last snapshot and the log after it. So a task may run again, on any node, with the same
+result.
+"""
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.answers.advance import advance
+from pststream.answers.bucket_file import BucketState, open_bucket
+from pststream.answers.contract import NO_TIME, BatchEnd, Folded, Subscriptions, Values
+from pststream.answers.fold import Deletions, fold, fold_answers
+from pststream.kernels.questions.place_codes import distances_m
+from pststream.kinds.knn.kind import KNN
+from pststream.kinds.topk.kind import TOPK
+from pststream.ledgers.answer_counts import AnswerCounts
+from pststream.ledgers.log_end import read_batches
+from pststream.pipeline.answers.answer_context import AnswerContext, Position
+from pststream.pipeline.answers.ask_objects import ask_objects, windows_start
+from pststream.pipeline.answers.bucket_snapshots import build_state
+from pststream.pipeline.answers.log_rows import read_state, write_folded
+from pststream.pipeline.answers.scored_candidates import drop_scored_index, find_scored_candidates
+from pststream.pipeline.answers.standing_queries import StandingQueries, bucket_of
+from pststream.pipeline.answers.window_boundaries import with_logged_boundaries, write_boundaries
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.state.data_files import DataFile
+from pststream.state.home import Home
+
+CANDIDATES, LATEST, WORKER_REPORT = 0, 1, 2
+"""Tags of received rows: candidates (columns of `send_candidates`); the greatest ts of objects of the batch, in the
+column `ts`; a pickled report of a worker, in the column `report`.
+"""
+
+ASKED = 100_000
+"""Subscriptions that are evaluated at a time; the best values of all of them are in memory."""
+
+
+@dataclass
+class BucketReport:
+    """The result that the task of one bucket returns to the driver.
+
+    files    data files of `answer_log`, not yet committed
+    counts   of the bucket, by kind
+    workers  reports of workers that this task received
+    """
+
+    bucket: int
+    files: list[DataFile] = field(default_factory=list)
+    counts: AnswerCounts = field(default_factory=AnswerCounts)
+    workers: list[Any] = field(default_factory=list)
+
+
+def send_candidates(buckets: int, rows: pa.RecordBatch) -> Iterator[SentRows]:
+    """Send candidates (subscription_key, object_key, ts, lon, lat) to the buckets of their subscriptions."""
+    bucket = bucket_of(rows.column("subscription_key").to_numpy(), buckets)
+    order = np.argsort(bucket, kind="stable")
+    borders = np.searchsorted(bucket[order], np.arange(buckets + 1))
+    for number in range(buckets):
+        mine = order[borders[number] : borders[number + 1]]
+        if len(mine):
+            yield number, CANDIDATES, rows.take(pa.array(mine))
+
+
+def send_latest(buckets: int, latest: Iterable[int]) -> Iterator[SentRows]:
+    """Send the greatest ts of the objects of the batch to every bucket, so that each of them runs."""
+    rows = pa.record_batch({"ts": pa.array([max(latest, default=NO_TIME)], pa.int64())})
+    return ((bucket, LATEST, rows) for bucket in range(buckets))
+
+
+def send_report(report: object) -> SentRows:
+    """Send the report of a worker to a bucket, which returns it to the driver."""
+    return 0, WORKER_REPORT, pa.record_batch({"report": [pickle.dumps(report)]})
+
+
+def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> BucketReport:
+    """Fold what the batch changes for a bucket, and write it as data files of `answer_log`."""
+    report = BucketReport(bucket)
+    candidates, latest = _receive(received, report)
+    queries, position = context.queries(), context.end(latest)
+    with bring_up(context, bucket, queries) as state:
+        inserted, deleted = _requests(queries, bucket, context, state, position)
+        end = context.batch_end(position, _windows(state, inserted))
+        values = [_values(queries, candidates)]
+        report.counts.candidates[KNN.name] = len(values[0].subscription)
+        if context.reevaluate:
+            drop_scored_index(context.index_folder(bucket))  # it may show the place and words of an erased subscription
+        if not (context.reevaluate or context.reweighed):
+            values += find_scored_candidates(context, bucket, state, queries)
+            report.counts.candidates[TOPK.name] = sum(len(part.subscription) for part in values[1:])
+        folded = fold(state, inserted, deleted, _join(values), end, _reevaluated(context, state, queries))
+        report.counts.evaluations = _count_by_kind(queries, folded.asked.subscription)
+        folded = fold_answers(state, folded, _evaluate(context, position, queries, folded, end))
+    report.counts.changes = _count_by_kind(queries, folded.changes.subscription)
+    report.files = write_folded(Home(context.home), context.batch_id, bucket, folded)
+    report.files += write_boundaries(Home(context.home), bucket, end)
+    return report
+
+
+def _reevaluated(context: AnswerContext, state: BucketState, queries: StandingQueries) -> bool | np.ndarray:
+    """Return the keys of the subscriptions that are evaluated again; True: all."""
+    if context.reevaluate or not context.reweighed:
+        return context.reevaluate
+    keys = state.columns.key
+    return keys[queries.are_scored(keys)]
+
+
+def _count_by_kind(queries: StandingQueries, subscription: np.ndarray) -> Counter[str]:
+    """Count rows by the kind of their subscriptions; subscription int64[n]: keys, equal ones side by side."""
+    first = np.flatnonzero(np.diff(subscription, prepend=-1))
+    rows = np.diff(first, append=len(subscription))
+    are_scored = queries.are_scored(subscription[first])
+    return Counter({KNN.name: int(rows[~are_scored].sum()), TOPK.name: int(rows[are_scored].sum())})
+
+
+def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.RecordBatch], int]:
+    """Return the candidates and the greatest ts of the objects of the batch; keep the reports of workers."""
+    candidates, latest = [], NO_TIME
+    for tag, rows in received:
+        if tag == CANDIDATES:
+            candidates.append(rows)
+        elif tag == LATEST:
+            latest = max(latest, rows.column("ts")[0].as_py())
+        else:
+            report.workers += [pickle.loads(one) for one in rows.column("report").to_pylist()]
+    return candidates, latest
+
+
+def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> BucketState:
+    """Return the state of a bucket at the end of the batch before; built if the node does not have it."""
+    last, path, home = context.previous, context.bucket_file(bucket), Home(context.home)
+    state = open_bucket(path)
+    if state is not None and not context.last_snapshot <= state.batch_id <= last.batch_id:
+        # The home was restored from a backup, or `maintain` has dropped rows of the log that the file lacks.
+        state.close()
+        state = None
+    if state is None:
+        drop_scored_index(context.index_folder(bucket))  # after a restore a key may be that of another subscription
+        state = build_state(home, path, queries, bucket, context.last_snapshot)
+    if state.batch_id < last.batch_id:
+        inserted, deleted = _requests(queries, bucket, context, state, last)
+        entries, thresholds = read_state(home, bucket, state.batch_id, last.batch_id)
+        end = with_logged_boundaries(home, bucket, context.batch_end(last, _windows(state, inserted)))
+        if state.batch_id < last.batch_id - 1:
+            entries = _that_count(queries, entries, end, np.union1d(state.columns.key, inserted.key))
+        advance(state, inserted, deleted, entries, thresholds, end)
+    return state
+
+
+def _requests(
+    queries: StandingQueries, bucket: int, context: AnswerContext, state: BucketState, end: Position
+) -> tuple[Subscriptions, Deletions]:
+    """Return what the requests after those of the state insert and delete, up to a position.
+
+    If stream time falls, all requests: a subscription that had ended may live again.
+    """
+    if end.stream_time < state.stream_time:
+        after = 0
+    elif end.batch_id == state.batch_id + 1:
+        after = end.requests_after
+    else:
+        after = read_batches(Home(context.home), state.batch_id - 1, state.batch_id)[0]["requests_to"]
+    inserted = queries.insertions(after, end.requests_to, bucket, context.buckets)
+    return inserted, queries.deletions(after, end.requests_to)
+
+
+def _that_count(queries: StandingQueries, entries: Values, end: BatchEnd, lived: np.ndarray) -> Values:
+    """Return the entries of several batches that are still in the windows of their subscriptions, which are in `lived`.
+
+    lived: int64[n], ascending; another subscription has lived again after a withdrawal, and ended in these batches
+    """
+    entries = Values(*(column[np.isin(entries.subscription, lived)] for column in entries))
+    keys, subscription = np.unique(entries.subscription, return_inverse=True)
+    is_known, chosen = queries.select(keys)
+    after = np.full((len(keys), 2), names.NEVER_US)
+    after[is_known] = windows_start(chosen, end)
+    after_ts, after_key = after[subscription].T
+    counts = (entries.ts > after_ts) | ((entries.ts == after_ts) & (entries.object > after_key))
+    return Values(*(column[counts] for column in entries))
+
+
+def _windows(state: BucketState, inserted: Subscriptions) -> np.ndarray:
+    """Return the lengths of all count windows: int64[w], ascending."""
+    lengths = np.union1d(state.columns.window_objects, inserted.window_objects)
+    return lengths[lengths > 0]
+
+
+def _values(queries: StandingQueries, candidates: list[pa.RecordBatch]) -> Values:
+    """Return the distances of candidates, as questions compute them."""
+    if not candidates:
+        return no_values()
+    rows = pa.concat_batches(candidates)
+    subscription, object_key, ts, lon, lat = (rows.column(place).to_numpy() for place in range(5))
+    keys, place = np.unique(subscription, return_inverse=True)
+    is_known, chosen = queries.select(keys)
+    points = np.full((len(keys), 2), np.nan)
+    points[is_known] = chosen.points
+    metres = distances_m(points[place], np.column_stack([lon, lat])).astype(np.float32)
+    values = Values(subscription, object_key, ts, metres)
+    return values if is_known.all() else Values(*(column[is_known[place]] for column in values))
+
+
+def _evaluate(
+    context: AnswerContext, position: Position, queries: StandingQueries, folded: Folded, end: BatchEnd
+) -> Values:
+    """Return the best objects of the subscriptions that the fold asks for, as of the end of the batch."""
+    asked, parts = folded.asked, [no_values()]
+    for first in range(0, len(asked.subscription), ASKED):
+        some = slice(first, first + ASKED)
+        is_known, chosen = queries.select(asked.subscription[some])
+        parts.append(ask_objects(context.snapshot(position), chosen, asked.kept[some][is_known], end))
+    return _join(parts)
+
+
+def _join(parts: list[Values]) -> Values:
+    return Values(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def no_values() -> Values:
+    """Return no rows."""
+    return Values(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))

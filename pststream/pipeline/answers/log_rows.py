@@ -1,0 +1,139 @@
+"""Convert what a batch changes in a bucket to rows of `answer_log`, and read the rows of committed batches back."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+from pststream.answers.contract import NO_TIME, Folded, Thresholds, Values
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
+from pststream.state.home import Home
+from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.table_types import TIME
+from pststream.state.tables import TABLES
+
+SCHEMA = TABLES[names.ANSWER_LOG].schema
+STATE, CHANGE = "state", "change"
+ENTRY, THRESHOLD, RESET, ENTERED, LEFT = "entry", "threshold", "reset", "entered", "left"
+STATE_COLUMNS = ["batch_id", "event", "subscription_key", "object_key", "ts", "value"]
+
+WRITTEN_ROWS = 131_072
+"""Rows that are converted at a time."""
+
+
+def write_folded(home: Home, batch_id: int, bucket: int, folded: Folded) -> list[DataFile]:
+    """Write what a batch changes in a bucket as data files of `answer_log`, which the caller commits."""
+    files = []
+    for part, rows in ((STATE, state_rows(folded)), (CHANGE, change_rows(folded))):
+        writer = FileWriter(home.table(names.ANSWER_LOG), SCHEMA, {"part": part})
+        for batch in rows.to_batches(WRITTEN_ROWS):
+            writer.write(_complete(batch, batch_id, bucket))
+        files.append(writer.close())
+    return [file for file in files if file is not None]
+
+
+def state_rows(folded: Folded) -> pa.Table:
+    """Return the entries and limits of a batch: event, subscription_key, object_key, ts, value."""
+    entries, limits = folded.entries, folded.thresholds
+    infinite = limits.object < 0
+    return pa.table(
+        {
+            "event": pa.concat_arrays(
+                [pa.repeat(pa.scalar(ENTRY), len(entries.subscription)), _choose(limits.reset, RESET, THRESHOLD)]
+            ),
+            "subscription_key": np.concatenate([entries.subscription, limits.subscription]),
+            "object_key": pa.array(
+                np.concatenate([entries.object, limits.object]), mask=_mask(len(entries.object), infinite)
+            ),
+            "ts": pa.array(np.concatenate([entries.ts, limits.ts]), mask=_mask(len(entries.ts), infinite)).cast(TIME),
+            "value": np.concatenate([entries.value, limits.value]).astype(np.float32),
+        }
+    )
+
+
+def change_rows(folded: Folded) -> pa.Table:
+    """Return the changes of a batch: event, subscription_key, object_key, ts, value, rank."""
+    changes = folded.changes
+    return pa.table(
+        {
+            "event": _choose(changes.entered, ENTERED, LEFT),
+            "subscription_key": changes.subscription,
+            "object_key": changes.object,
+            "ts": pa.array(changes.ts).cast(TIME),
+            "value": changes.value.astype(np.float32),
+            "rank": changes.rank.astype(np.int32),
+        }
+    )
+
+
+def _choose(chosen: np.ndarray, one: str, other: str) -> pa.Array:
+    return pc.if_else(pa.array(chosen), pa.scalar(one), pa.scalar(other))
+
+
+def _mask(entries: int, infinite: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros(entries, bool), infinite])
+
+
+def _complete(rows: pa.RecordBatch, batch_id: int, bucket: int) -> pa.RecordBatch:
+    """Add the batch, the bucket and, as nulls, the columns that the kind does not have."""
+    given = dict(zip(rows.schema.names, rows.columns))
+    given["batch_id"] = pa.array(np.full(rows.num_rows, batch_id))
+    given["bucket"] = pa.array(np.full(rows.num_rows, bucket))
+    columns = {
+        field.name: given[field.name] if field.name in given else pa.nulls(rows.num_rows, field.type)
+        for field in SCHEMA
+        if field.name != "part"
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def list_state_files(home: Home, after: int, up_to: int) -> list[DataFile]:
+    """Return the files with the state rows of the batches after < batch_id <= up_to."""
+    files = KeyRange("batch_id", after, up_to).files(list_data_files(home, names.ANSWER_LOG))
+    return [file for file in files if file.partition["part"] == STATE]
+
+
+def slices_of(home: Home, files: Iterable[DataFile]) -> list[Slice]:
+    """Return the whole files as slices."""
+    return [Slice(path, 0, 2**62, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, list(files))]
+
+
+def read_state(home: Home, bucket: int, after: int, up_to: int) -> tuple[Values, Thresholds]:
+    """Read the entries and the last limits of a bucket that the batches after < batch_id <= up_to have logged.
+
+    Entries that a later reset makes void are left out.
+    """
+    files = [file for file in list_state_files(home, after, up_to) if file.may_contain("bucket", bucket, bucket)]
+    rows = _read(home, files, bucket, KeyRange("batch_id", after, up_to))
+    batch = rows.column("batch_id").to_numpy()
+    key, object_key = (rows.column(name).fill_null(-1).to_numpy() for name in ("subscription_key", "object_key"))
+    ts = rows.column("ts").cast(pa.int64()).fill_null(NO_TIME).to_numpy()
+    value, event = rows.column("value").to_numpy(), rows.column("event").to_numpy()
+    is_entry, is_reset = event == ENTRY, event == RESET
+    # Each subscription's last reset, and its last limit.
+    limits = np.flatnonzero(~is_entry)
+    limits = limits[np.lexsort((batch[limits], key[limits]))]
+    last = limits[np.append(key[limits][1:] != key[limits][:-1], True)[: len(limits)]]
+    resets = limits[is_reset[limits]]
+    last_reset = resets[np.append(key[resets][1:] != key[resets][:-1], True)[: len(resets)]]
+    reset_keys = key[last_reset]
+    entries = np.flatnonzero(is_entry)
+    if len(reset_keys):
+        place = np.minimum(np.searchsorted(reset_keys, key[entries]), len(reset_keys) - 1)
+        is_void = (reset_keys[place] == key[entries]) & (batch[entries] < batch[last_reset][place])
+        entries = entries[~is_void]
+    return (
+        Values(key[entries], object_key[entries], ts[entries], value[entries]),
+        Thresholds(key[last], value[last], ts[last], object_key[last], np.isin(key[last], reset_keys)),
+    )
+
+
+def _read(home: Home, files: list[DataFile], bucket: int, batches: KeyRange) -> pa.Table:
+    def of_bucket() -> Iterator[pa.RecordBatch]:
+        for rows in read_slices(slices_of(home, files), [*STATE_COLUMNS, "bucket"], batches):
+            yield rows.filter(pc.equal(rows.column("bucket"), bucket))
+
+    schema = pa.schema([*(SCHEMA.field(name) for name in STATE_COLUMNS), SCHEMA.field("bucket")])
+    return pa.Table.from_batches((rows.cast(schema) for rows in of_bucket()), schema).combine_chunks()

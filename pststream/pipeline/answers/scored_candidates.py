@@ -1,0 +1,114 @@
+"""Find the candidates of the `topk` subscriptions of a bucket among the objects of a batch.
+
+The index of a bucket (scored_index) is a function of the bucket's state, the request log and the weights of words. It
+stays in a folder of the node, and before each search it is compared with the state: what differs is changed. So it may
+be of any batch, or missing. Other weights have a folder of their own.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.answers.bucket_file import BucketState
+from pststream.answers.contract import Values
+from pststream.kernels.answers.columns import LIVE
+from pststream.pipeline.answers.answer_context import AnswerContext
+from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
+from pststream.pipeline.engine.arrow_columns import csr, micros
+from pststream.scored_index.index_folder import IndexFolder
+from pststream.scored_index.scored_index import Messages, ScoredIndex
+from pststream.scored_index.scored_segment import ScoredSubscriptions
+from pststream.stored_objects.term_weights import TermWeights
+
+
+def find_scored_candidates(
+    context: AnswerContext, bucket: int, state: BucketState, queries: StandingQueries
+) -> Iterator[Values]:
+    """Yield the objects of the batch that may enter answers of `topk` subscriptions, with their values.
+
+    state  of the bucket after the batch before, locked by the caller
+    """
+    if not context.messages:
+        return
+    columns, weights = state.columns, context.segments.weights
+    live = np.flatnonzero(queries.are_scored(columns.key) & (columns.status == LIVE))
+    if not len(live):
+        return
+    folder = _folder_of_weights(context.index_folder(bucket), weights)
+    index = bring_up_index(folder, columns.key[live], columns.threshold[live], queries, weights, state.batch_id)
+    for rows in context.read_messages():
+        yield index.find_candidates(_messages(rows, weights))
+
+
+def drop_scored_index(folder: Path) -> None:
+    """Delete the index of a bucket, for all weights; folder: `AnswerContext.index_folder`."""
+    for one in folder.parent.glob(f"{folder.name}*"):
+        shutil.rmtree(one, ignore_errors=True)
+
+
+def _folder_of_weights(folder: Path, weights: TermWeights) -> Path:
+    """Return the folder of the index for these weights; those for others are deleted."""
+    identity = hashlib.sha256(repr((weights.version, weights.files)).encode()).hexdigest()[:16]
+    chosen = folder.with_name(f"{folder.name}-{identity}")
+    if not chosen.exists():
+        drop_scored_index(folder)
+    return chosen
+
+
+def bring_up_index(
+    path: Path, keys: np.ndarray, thresholds: np.ndarray, queries: StandingQueries, weights: TermWeights, batch_id: int
+) -> ScoredIndex:
+    """Return the index of the subscriptions with these keys (ascending) and thresholds, and write what changes."""
+    folder = IndexFolder(path)
+    opened = folder.open()
+    index = opened[0] if opened else ScoredIndex()
+    is_new, is_changed, gone = _compare(index, keys, thresholds)
+    if opened and not (is_new.any() or is_changed.any() or len(gone)):
+        return index
+    folder.begin_changes()
+    is_known, chosen = queries.select(keys[is_new])
+    index.insert(_subscriptions(chosen, thresholds[is_new][is_known], weights))
+    index.change_thresholds(keys[is_changed], thresholds[is_changed])
+    index.delete(gone)
+    folder.write(index, batch_id)
+    return index
+
+
+def _compare(index: ScoredIndex, keys: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which keys the index lacks, and which have another threshold there: bool[n]; and its other keys."""
+    is_new, is_changed, gone = np.ones(len(keys), bool), np.zeros(len(keys), bool), [np.empty(0, np.int64)]
+    for segment in index.segments:
+        place = np.minimum(np.searchsorted(keys, segment.keys), len(keys) - 1)
+        is_indexed = segment.thresholds > -np.inf
+        is_wanted = is_indexed & (keys[place] == segment.keys)
+        is_new[place[is_wanted]] = False
+        is_changed[place[is_wanted]] = thresholds[place[is_wanted]] != segment.thresholds[is_wanted]
+        gone.append(segment.keys[is_indexed & ~is_wanted])
+    return is_new, is_changed, np.concatenate(gone)
+
+
+def _subscriptions(queries: Queries, thresholds: np.ndarray, weights: TermWeights) -> ScoredSubscriptions:
+    """Return queries, whose clauses have one word each, as subscriptions of the index."""
+    lon, lat = queries.points.T
+    alpha, scale = queries.scales.T
+    words = weights.of_terms(queries.terms)
+    return ScoredSubscriptions(
+        queries.key, lon, lat, alpha, scale, thresholds, queries.clause_offsets, queries.terms, words
+    )
+
+
+def _messages(rows: pa.RecordBatch, weights: TermWeights) -> Messages:
+    offsets, terms = csr(rows.column("terms"))
+    return Messages(
+        rows.column("object_key").to_numpy(),
+        micros(rows.column("ts")),
+        rows.column("lon").to_numpy(),
+        rows.column("lat").to_numpy(),
+        offsets,
+        terms,
+        weights.of_terms(terms),
+    )

@@ -1,0 +1,267 @@
+"""Read the subscriptions with memory from the request log, and keep them as arrays in the node's cache.
+
+A task asks for the subscriptions of its bucket that a range of requests inserts, for the deletions in such a range, and
+for the queries of subscriptions by their keys.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.answers.buffer_policy import spread_kept
+from pststream.answers.contract import NO_TIME, Subscriptions
+from pststream.array_cache.array_cache import ArrayCache, Paths
+from pststream.domain.integer_hash import hash_integers
+from pststream.kinds.knn.kind import KNN
+from pststream.kinds.topk.kind import TOPK
+from pststream.pipeline.engine.arrow_columns import lists
+from pststream.storage.parquet_files import open_parquet
+
+LAYOUT = "queries-2"
+"""Name and version of the arrays in the node's cache."""
+
+COLUMNS = (
+    *("request_key", "op", "subscription_key", "effective_at", "expires_at", "kind", "lon", "lat", "k"),
+    *("window_us", "window_objects", "alpha", "distance_scale_m", "clauses"),
+)
+"""Columns of `requests` that are read; `kind` and those after it are null in files of older homes."""
+
+BUCKET_SALT = 28
+
+_building = threading.Lock()
+
+
+class Queries(NamedTuple):
+    """Insertions, by ascending key. All arrays but those of lists have n elements.
+
+    key             int64             request key
+    points          float64[n,2]      longitude and latitude
+    k               int64
+    window_micros   int64             length of a time window; 0: none
+    window_objects  int64             length of a count window; 0: none
+    created_at      int64             microseconds
+    expires_at      int64             microseconds, names.NEVER_US: never
+    scales          float64[n,2]      of `topk`: alpha and the scale of distances in metres; of `knn`: not a number
+    clause_offsets  int64[n+1]        slice of the clauses of each query, in `literal_offsets`
+    literal_offsets int64[clauses+1]  slice of the terms of each clause, in `terms`
+    terms           int64[]           term ids
+    """
+
+    key: np.ndarray
+    points: np.ndarray
+    k: np.ndarray
+    window_micros: np.ndarray
+    window_objects: np.ndarray
+    created_at: np.ndarray
+    expires_at: np.ndarray
+    scales: np.ndarray
+    clause_offsets: np.ndarray
+    literal_offsets: np.ndarray
+    terms: np.ndarray
+
+    @property
+    def are_scored(self) -> np.ndarray:
+        """Which of them are of the kind `topk`: bool[n]."""
+        return ~np.isnan(self.scales[:, 0])
+
+
+class Deletions(NamedTuple):
+    """Deletions of subscriptions of any kind, in the order of the log: int64[n] each; times in microseconds."""
+
+    request: np.ndarray
+    key: np.ndarray
+    at: np.ndarray
+
+
+class StandingQueries:
+    """The subscriptions with memory in groups of data files of `requests`."""
+
+    def __init__(self, groups: Sequence[Paths], cache: ArrayCache) -> None:
+        self._groups, self._cache = groups, cache
+
+    def insertions(self, after: int, up_to: int, bucket: int, buckets: int) -> Subscriptions:
+        """Return the subscriptions of a bucket that the requests after < key <= up_to insert."""
+        parts = []
+        for queries, _ in self._arrays():
+            low, high = np.searchsorted(queries.key, [after, up_to], "right")
+            rows = low + np.flatnonzero(bucket_of(queries.key[low:high], buckets) == bucket)
+            parts.append(_subscriptions(queries, rows))
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        order = np.argsort(columns[0], kind="stable")
+        return Subscriptions(*(column[order] for column in columns))
+
+    def deletions(self, after: int, up_to: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return keys and times of what the requests after < key <= up_to delete, of any bucket and kind."""
+        keys, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for _, deletions in self._arrays():
+            low, high = np.searchsorted(deletions.request, [after, up_to], "right")
+            keys.append(deletions.key[low:high])
+            times.append(deletions.at[low:high])
+        return np.concatenate(keys), np.concatenate(times)
+
+    def select(self, keys: np.ndarray) -> tuple[np.ndarray, Queries]:
+        """Return the queries of subscriptions by their keys (int64[n], ascending, distinct).
+
+        Returns which of them the log has, bool[n], as requests may have been erased; and their queries, in this order.
+        """
+        chosen, places = [], [np.empty(0, np.int64)]
+        for queries, _ in self._arrays():
+            row = np.searchsorted(queries.key, keys)
+            place = np.flatnonzero(row < len(queries.key))
+            place = place[queries.key[row[place]] == keys[place]]
+            chosen.append(take_queries(queries, row[place]))
+            places.append(place)
+        is_known = np.zeros(len(keys), bool)
+        place = np.concatenate(places)
+        is_known[place] = True
+        return is_known, take_queries(_concatenate(chosen), np.argsort(place))
+
+    def are_scored(self, keys: np.ndarray) -> np.ndarray:
+        """Return which of these keys (int64[n]) are subscriptions of the kind `topk` that the log has: bool[n]."""
+        are_scored = np.zeros(len(keys), bool)
+        for queries, _ in self._arrays():
+            if len(queries.key):
+                row = np.minimum(np.searchsorted(queries.key, keys), len(queries.key) - 1)
+                are_scored |= (queries.key[row] == keys) & ~np.isnan(queries.scales[row, 0])
+        return are_scored
+
+    def _arrays(self) -> Iterator[tuple[Queries, Deletions]]:
+        for paths in self._groups:
+            with _building:  # the threads of a process build the arrays once
+                arrays = self._cache.arrays(paths, partial(_build, paths))
+            yield (
+                Queries(*(arrays[name] for name in Queries._fields)),
+                Deletions(*(arrays[f"deleted_{name}"] for name in Deletions._fields)),
+            )
+
+
+def bucket_of(keys: np.ndarray, buckets: int) -> np.ndarray:
+    """Return the bucket of each subscription: int64[n]; `keys` int64[n]."""
+    return (hash_integers(keys, BUCKET_SALT) % np.uint64(buckets)).astype(np.int64)
+
+
+def _subscriptions(queries: Queries, rows: np.ndarray) -> Subscriptions:
+    key, k, created = queries.key[rows], queries.k[rows], queries.created_at[rows]
+    window_micros, window_objects = queries.window_micros[rows], queries.window_objects[rows]
+    has_window = (window_micros > 0) | (window_objects > 0)
+    return Subscriptions(
+        key=key,
+        k=k.astype(np.int32),
+        kept=entries_kept(key, k, has_window),
+        window_micros=window_micros,
+        window_objects=window_objects,
+        counts_from=np.where(has_window, NO_TIME, created),
+        created_at=created,
+        end_at=queries.expires_at[rows],
+    )
+
+
+def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray) -> np.ndarray:
+    """Return how many entries an evaluation keeps for each subscription: int32[n].
+
+    Without a window no object leaves, so k are enough. With one, about half as many more are kept, spread by the key.
+    """
+    kept = (k + k // 2 + 1).astype(np.int32)
+    return np.where(has_window, spread_kept(key, k.astype(np.int32), kept), k).astype(np.int32)
+
+
+def _build(paths: Paths) -> dict[str, np.ndarray]:
+    rows = pa.concat_tables([_read(path) for path in paths]).sort_by("request_key").combine_chunks()
+    kind, op = rows.column("kind").to_numpy(), rows.column("op").to_numpy()
+    deleted = rows.filter(pa.array(op == "delete"))
+    deletions = {
+        "deleted_request": _integers(deleted, "request_key"),
+        "deleted_key": _integers(deleted, "subscription_key"),
+        "deleted_at": _integers(deleted, "effective_at"),
+    }
+    inserted = rows.filter(pa.array(np.isin(kind, (KNN.name, TOPK.name)) & (op == "insert")))
+    clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], COLUMN_TYPES["clauses"])])
+    literals = clauses.flatten()
+    queries = Queries(
+        key=_integers(inserted, "request_key"),
+        points=np.column_stack([_floats(inserted, "lon"), _floats(inserted, "lat")]),
+        k=_integers(inserted, "k"),
+        window_micros=_integers(inserted, "window_us", 0),
+        window_objects=_integers(inserted, "window_objects", 0),
+        created_at=_integers(inserted, "effective_at"),
+        expires_at=_integers(inserted, "expires_at", names.NEVER_US),
+        scales=np.column_stack([_floats(inserted, "alpha"), _floats(inserted, "distance_scale_m")]),
+        clause_offsets=_offsets(clauses),
+        literal_offsets=_offsets(literals),
+        terms=literals.flatten().to_numpy(zero_copy_only=False).astype(np.int64),
+    )
+    return {**queries._asdict(), **deletions}
+
+
+COLUMN_TYPES = {
+    "kind": pa.string(),
+    **dict.fromkeys(("lon", "lat", "alpha", "distance_scale_m"), pa.float64()),
+    **dict.fromkeys(("k", "window_us", "window_objects"), pa.int64()),
+    "clauses": pa.list_(pa.list_(pa.int64())),
+}
+"""Types of the columns that a file may lack, or whose items have another name in files."""
+
+
+def _read(path: str) -> pa.Table:
+    with open_parquet(path) as file:
+        stored = set(file.schema_arrow.names)
+        table = file.read([name for name in COLUMNS if name in stored])
+    missing = [name for name in COLUMNS if name not in stored]
+    for name in missing:
+        table = table.append_column(name, pa.nulls(table.num_rows, COLUMN_TYPES[name]))
+    for name, type_ in COLUMN_TYPES.items():
+        table = table.set_column(table.schema.get_field_index(name), name, table.column(name).cast(type_))
+    return table.select(list(COLUMNS))
+
+
+def _integers(rows: pa.Table, name: str, null: int = 0) -> np.ndarray:
+    return rows.column(name).cast(pa.int64()).fill_null(null).to_numpy()
+
+
+def _floats(rows: pa.Table, name: str) -> np.ndarray:
+    return rows.column(name).to_numpy().astype(np.float64)
+
+
+def _offsets(lists: pa.ListArray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lists.value_lengths().fill_null(0).to_numpy())]).astype(np.int64)
+
+
+def take_queries(queries: Queries, rows: np.ndarray) -> Queries:
+    """Return some queries, in the order of `rows`."""
+    clause_offsets, clause = take_lists(queries.clause_offsets, rows)
+    literal_offsets, literal = take_lists(queries.literal_offsets, clause)
+    return _queries([column[rows] for column in queries[:-3]], clause_offsets, literal_offsets, queries.terms[literal])
+
+
+def clauses_of(queries: Queries) -> pa.ListArray:
+    """Return the clauses of queries as a list of lists of term ids."""
+    clauses = lists(queries.clause_offsets, np.arange(len(queries.literal_offsets) - 1))
+    return pa.ListArray.from_arrays(clauses.offsets, lists(queries.literal_offsets, queries.terms))
+
+
+def take_lists(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the offsets of the lists of some rows, and the places of their items: int64[n+1], int64[items]."""
+    lengths = offsets[rows + 1] - offsets[rows]
+    taken = np.concatenate([[0], np.cumsum(lengths)])
+    return taken, np.repeat(offsets[rows] - taken[:-1], lengths) + np.arange(taken[-1])
+
+
+def _concatenate(parts: list[Queries]) -> Queries:
+    plain = [np.concatenate(columns) for columns in list(zip(*parts, strict=True))[:-3]]
+    clause_offsets = _joined([part.clause_offsets for part in parts])
+    literal_offsets = _joined([part.literal_offsets for part in parts])
+    return _queries(plain, clause_offsets, literal_offsets, np.concatenate([part.terms for part in parts]))
+
+
+def _queries(plain: list[np.ndarray], *lists: np.ndarray) -> Queries:
+    return Queries._make([*plain, *lists])
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the offsets of lists that follow one another."""
+    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in parts]))]).astype(np.int64)

@@ -1,0 +1,112 @@
+"""Estimate how many candidates an object of the next batch has, and bound the objects of the batch by that.
+
+A candidate is an object that may enter the answer of a subscription with memory. A subscription that has fewer objects
+than it keeps has every object that satisfies its keywords as a candidate, so while most are new an object may have
+hundreds of thousands. The answers are the same for any cut.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from pststream import names
+from pststream.array_cache.array_cache import Paths
+from pststream.domain.pieces import rarest_clause_first
+from pststream.ledgers.log_end import Ledger, Pending, read_batches
+from pststream.pipeline.answers.answer_context import group_requests, open_queries
+from pststream.pipeline.answers.log_rows import ENTRY, list_state_files, slices_of
+from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
+from pststream.pipeline.engine.arrow_columns import csr
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import cache_place, term_frequencies
+from pststream.pipeline.index.superseded_pieces import has_standing_queries
+from pststream.settings import Settings
+from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.home import Home
+from pststream.state.plans import current_version
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+
+PAST_BATCHES = 8
+"""Batches among which the last one with objects is looked for."""
+
+
+def bound_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:
+    """Return how many of the pending objects, `most` at most, have about `settings.max_candidates` candidates.
+
+    It is at least 1. Each object is expected to have as many as one of the last batch with objects had, and those of
+    the subscriptions that have lacked objects since then.
+    """
+    if not has_standing_queries(home, ledger.requests_applied) or pending.objects_to <= pending.objects_after:
+        return most
+    last, objects = ledger.next_batch_id - 1, min(most, ledger.pending_objects())
+    with_objects = [batch for batch in read_batches(home, last - PAST_BATCHES, last) if batch["objects"]]
+    batch = with_objects[-1] if with_objects else None
+    expected = sum(dict(batch["candidates"] or ()).values()) / batch["objects"] if batch else 0.0
+    since = batch["batch_id"] - 1 if batch else last - PAST_BATCHES
+    changed = list_state_files(home, since, last)
+    if (expected + sum(file.rows for file in changed)) * objects > settings.max_candidates:
+        words = _count_words(home, settings, changed, KeyRange("batch_id", since, last), pending.requests_to)
+        expected += _expect_per_object(home, KeyRange("object_key", pending.objects_after, pending.objects_to), words)
+    return most if expected * objects <= settings.max_candidates else max(int(settings.max_candidates / expected), 1)
+
+
+def _count_words(
+    home: Home, settings: Settings, files: list[DataFile], batches: KeyRange, requests_to: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words that bring candidates to subscriptions that lack objects since these batches.
+
+    Returns term ids, ascending, and how many of the subscriptions each brings candidates to: int64[n] each.
+    """
+    tasks = split_into_tasks((one.path, one.rows) for one in slices_of(home, files))
+    groups = group_requests(home, requests_to)
+    count = partial(_count_in_task, home.path, current_version(home), groups, cache_place(settings), batches)
+    counted = get_engine(settings).run_tasks(tasks, count) if tasks else []
+    terms, place = np.unique(np.concatenate([np.empty(0, np.int64), *(one for one, _ in counted)]), return_inverse=True)
+    counts = np.concatenate([np.empty(0, np.int64), *(one for _, one in counted)])
+    return terms, np.bincount(place, counts, minlength=len(terms)).astype(np.int64)
+
+
+def _count_in_task(
+    home: str,
+    version: int,
+    groups: tuple[Paths, ...],
+    cache: tuple[str, int],
+    batches: KeyRange,
+    slices: tuple[Slice, ...],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words and their numbers of subscriptions (see `_count_words`) by the slices of `answer_log`."""
+    queries, posted = open_queries(groups, cache), [np.empty(0, np.int64)]
+    for rows in read_slices(slices, ["event", "subscription_key", "value", "batch_id"], batches):
+        event = rows.column("event").to_numpy(zero_copy_only=False)
+        lacking = (event != ENTRY) & np.isinf(rows.column("value").to_numpy(zero_copy_only=False))
+        _, chosen = queries.select(np.unique(rows.column("subscription_key").to_numpy()[lacking]))
+        posted += _words_of(chosen, term_frequencies(home, version).frequency)
+    terms, counts = np.unique(np.concatenate(posted), return_counts=True)
+    return terms, counts
+
+
+def _words_of(queries: Queries, frequency: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+    """Return the words that bring candidates to subscriptions: int64[] each, a word once for each subscription.
+
+    Those of `topk` are all words, those of `knn` the words of the clause that is the rarest in the sample of the plan.
+    """
+    scored, near = (np.flatnonzero(chosen) for chosen in (queries.are_scored, ~queries.are_scored))
+    words = [take_queries(queries, scored).terms]
+    if len(near):
+        words.append(rarest_clause_first(clauses_of(take_queries(queries, near)), frequency)[2])
+    return words
+
+
+def _expect_per_object(home: Home, objects: KeyRange, words: tuple[np.ndarray, np.ndarray]) -> float:
+    """Return how many candidates words (see `_count_words`) bring to an object: the mean of the first pending ones."""
+    terms, counts = words
+    files = sorted(objects.files(list_data_files(home, names.OBJECTS)), key=lambda file: file.low["object_key"])
+    slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, files)]
+    first = next((rows for rows in read_slices(slices, ["object_key", "terms"], objects) if rows.num_rows), None)
+    if first is None or not len(terms):
+        return 0.0
+    _, of_objects = csr(first.column("terms"))
+    place = np.minimum(np.searchsorted(terms, of_objects), len(terms) - 1)
+    brought = int(counts[place][terms[place] == of_objects].sum())
+    return brought / first.num_rows + int(counts[terms == names.EVERY_OBJECT].sum())

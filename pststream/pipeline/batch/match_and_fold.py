@@ -1,0 +1,64 @@
+"""Route and match the objects of a batch, and fold the candidates of subscriptions with memory into their answers.
+
+It is one chain of stages: route, match by worker, fold by bucket. The second stage has one part more than workers: the
+routing tasks send it the greatest ts of their objects, and it sends this on to every bucket.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from pststream.answers.contract import NO_TIME
+from pststream.pipeline.answers.answer_context import AnswerContext
+from pststream.pipeline.answers.fold_bucket import BucketReport, fold_bucket, send_latest
+from pststream.pipeline.batch.match_task import match_and_send
+from pststream.pipeline.batch.route_task import ROUTE_COUNTS, ObjectScan, route_objects
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import TaskContext
+from pststream.settings import Settings
+
+
+@dataclass(frozen=True)
+class _EveryBucket:
+    """A task that makes every bucket run, also in a batch without objects."""
+
+    weight: float = 0.0
+
+
+def match_and_fold(
+    settings: Settings, context: TaskContext, answers: AnswerContext, scans: list[ObjectScan], after_key: int
+) -> list[BucketReport]:
+    """Match the objects of the scans and fold the answers; return a report for each bucket, with those of workers.
+
+    after_key: stored objects meet only subscriptions with a greater key
+    """
+    return get_engine(settings).run_shuffled(
+        [*scans, _EveryBucket()],
+        partial(_send, context, after_key),
+        [
+            Stage(context.workers + 1, partial(_match_or_send_on, context, after_key, answers.buckets)),
+            Stage(answers.buckets, partial(fold_bucket, answers)),
+        ],
+    )
+
+
+def _send(context: TaskContext, after_key: int, task: ObjectScan | _EveryBucket) -> Iterator[SentRows]:
+    if isinstance(task, _EveryBucket):
+        yield context.workers, ROUTE_COUNTS, pa.record_batch({"latest": pa.array([NO_TIME], pa.int64())})
+        return
+    for part, tag, rows in route_objects(context, after_key, task):
+        yield part, tag, rows
+        if tag == ROUTE_COUNTS:
+            yield context.workers, tag, rows
+
+
+def _match_or_send_on(
+    context: TaskContext, after_key: int, buckets: int, part: int, received: ReceivedRows
+) -> Iterator[SentRows]:
+    if part == context.workers:
+        yield from send_latest(buckets, (rows.column("latest")[0].as_py() for _, rows in received))
+    else:
+        yield from match_and_send(context, after_key, buckets, part, received)

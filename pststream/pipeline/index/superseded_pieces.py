@@ -1,0 +1,87 @@
+"""Find the pieces of subscriptions with memory that a later batch has replaced, before the index is compacted.
+
+A batch writes the pieces of such a subscription again when its threshold has changed, so only those of its last batch
+are needed. They may be in any files, and at other workers than the older pieces. So the keys and batches of all pieces
+meet by subscription key in a shuffle, and those that are replaced go to the compactions whose files have them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.state.data_files import list_data_files
+from pststream.state.home import Home
+from pststream.state.slices import KeyRange, Slice, read_slices
+
+START, PIECES, REPLACED = 0, 1, 2
+"""Tags of sent rows: a row that makes a compaction run; pieces with their batch; keys with the last batch of each."""
+
+PART_ROWS = 8_000_000
+"""Pieces of some 24 bytes that a task compares, about."""
+
+
+def has_standing_queries(home: Home, requests_to: int = names.NEVER_US) -> bool:
+    """Whether the request log up to a key has subscriptions around a point, which only kinds with memory have."""
+    requests = KeyRange("request_key", -1, requests_to)
+    return any("lon" in file.low for file in requests.files(list_data_files(home, names.REQUESTS)))
+
+
+def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[SentRows]:
+    """Send the subscription key and the batch of each piece in the files of a compaction to the part of its key."""
+    yield 0, START, pa.record_batch({"number": pa.array([number])})
+    for rows in read_slices([Slice(path, 0, 2**62) for path in paths], ["subscription_key", "batch_id", "kind"]):
+        of_memory = rows.filter(pc.is_valid(rows.column("kind"))).drop_columns(["kind"])
+        of_memory = of_memory.append_column("number", pa.array(np.full(of_memory.num_rows, number)))
+        part = of_memory.column("subscription_key").to_numpy() % parts
+        for one in np.unique(part).tolist():
+            yield one, PIECES, of_memory.filter(pa.array(part == one))
+
+
+def send_replaced(_: int, received: ReceivedRows) -> Iterator[SentRows]:
+    """Send each compaction the keys of which it has replaced pieces, with the last batch of each; and START rows."""
+    pieces = []
+    for tag, rows in received:
+        if tag == START:
+            yield rows.column("number")[0].as_py(), START, rows
+        else:
+            pieces.append(rows)
+    if not pieces:
+        return
+    columns = pa.Table.from_batches(pieces)
+    key, batch, number = (columns.column(name).to_numpy() for name in ("subscription_key", "batch_id", "number"))
+    order = np.lexsort((batch, key))
+    last = np.flatnonzero(np.append(np.diff(key[order]) != 0, True))
+    newest = np.empty(len(order), np.int64)
+    newest[order] = np.repeat(batch[order[last]], np.diff(last, prepend=-1))
+    is_replaced = batch < newest
+    for compaction in np.unique(number[is_replaced]).tolist():
+        chosen = is_replaced & (number == compaction)
+        keys, first = np.unique(key[chosen], return_index=True)
+        yield compaction, REPLACED, pa.record_batch({"key": keys, "batch_id": newest[chosen][first]})
+
+
+def receive_replaced(received: ReceivedRows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the received keys, ascending, and the last batch of each: int64[n] each."""
+    parts = [rows for tag, rows in received if tag == REPLACED]
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    rows = pa.Table.from_batches(parts)
+    key, batch = rows.column("key").to_numpy(), rows.column("batch_id").to_numpy()
+    order = np.argsort(key)
+    return key[order], batch[order]
+
+
+def are_replaced(pieces: pa.RecordBatch, keys: np.ndarray, batches: np.ndarray) -> np.ndarray:
+    """Return which pieces are of an earlier batch than the last of their subscription: bool[pieces].
+
+    keys, batches: as `receive_replaced` returns them
+    """
+    if not len(keys):
+        return np.zeros(pieces.num_rows, bool)
+    key = pieces.column("subscription_key").to_numpy()
+    place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    return (keys[place] == key) & (pieces.column("batch_id").to_numpy() < batches[place])

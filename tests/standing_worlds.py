@@ -1,0 +1,221 @@
+"""Make random worlds of objects and subscriptions with memory, and compare the answers of a home with the twin."""
+
+import json
+import math
+import random
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pststream.delta_tables import read_table
+from pststream.state.home import Home as State
+from tests import worlds
+from tests.commands import Home, new_home
+from tests.oracles.questions import float32
+from tests.oracles.scored_subscriptions import Message, Scored, score
+from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer, stream_time_of
+from tests.oracles.twin import distance_m, time_us
+from tests.worlds import WrittenWorld
+
+WINDOWS = (None, None, "600s", "1h", "10h", {"objects": 1}, {"objects": 10}, {"objects": 50})
+
+
+def write_standing_world(
+    folder: Path, seed: int, files: int, objects: int = 150, subscriptions: int = 50
+) -> WrittenWorld:
+    """Write a world of objects, `knn` and `topk` subscriptions, and some `range` subscriptions."""
+    rnd = random.Random(seed)
+    things = worlds.object_log(rnd, objects)
+    lives = [_life(rnd, f"n{number}") for number in range(subscriptions)] + [worlds.request_log(rnd, 15)]
+    requests: worlds.Rows = []
+    while lives:
+        life = rnd.choice(lives)
+        requests.append(life.pop(0))
+        lives = [life for life in lives if life]
+    folder.mkdir(parents=True)
+    return WrittenWorld(
+        _write(folder, "objects", things, files), _write(folder, "requests", requests, files),
+        worlds.LATENESS_STEPS * 600,
+    )  # fmt: skip
+
+
+def _write(folder: Path, kind: str, rows: worlds.Rows, files: int) -> list[Path]:
+    paths = []
+    for number in range(files):
+        part = rows[len(rows) * number // files : len(rows) * (number + 1) // files]
+        paths.append(folder / f"{kind}-{number:02}.jsonl")
+        paths[-1].write_text("".join(json.dumps(row) + "\n" for row in part))
+    return paths
+
+
+def _life(rnd: random.Random, subscription_id: str) -> worlds.Rows:
+    """Draw insertions and deletions of one id."""
+    step = rnd.randint(-20, worlds.STEPS * 2 // 3)
+    rows = [rnd.choice((nearest, scored))(rnd, subscription_id, step)]
+    while rnd.randrange(3) == 0:
+        step += rnd.choice((0, 5, 20, 60, 120))
+        rows.append({"op": "delete", "subscription_id": subscription_id, "at": worlds.moment(step)})
+        if rnd.randrange(2) == 0:
+            step += rnd.choice((0, 0, 10))
+            rows.append(rnd.choice((nearest, scored))(rnd, subscription_id, step))
+    return rows
+
+
+def nearest(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
+    """Draw an insertion of the kind `knn`."""
+    lon, lat = worlds.some_point(rnd)
+    row: worlds.Row = {
+        "op": "insert",
+        "subscription_id": subscription_id,
+        "kind": "knn",
+        "keywords": worlds.some_expression(rnd, 1),
+        "point": {"lon": lon, "lat": lat},
+        "k": rnd.choice((1, 2, 3, 5, 10)),
+        "created_at": worlds.moment(step),
+    }
+    if rnd.randrange(8) == 0:
+        del row["keywords"]
+    window = rnd.choice(WINDOWS)
+    if window is not None:
+        row["window"] = window
+    if rnd.randrange(4) == 0:
+        row["expires_at"] = worlds.moment(step + rnd.choice((1, 10, 50, 100)))
+    return row
+
+
+def scored(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
+    """Draw an insertion of the kind `topk`."""
+    row = nearest(rnd, subscription_id, step)
+    row |= {
+        "kind": "topk",
+        "keywords": " ".join(rnd.sample(worlds.WORDS, rnd.choice((1, 2, 4)))),
+        "alpha": rnd.choice((0, 0.1, 0.5, 0.9, 1)),
+        "window": rnd.choice(WINDOWS[2:]),
+    }
+    if rnd.randrange(2) == 0:
+        row["distance_scale_m"] = rnd.choice((1.0, 1000.0, 50_000.0))
+    return row
+
+
+def standing_home(path: Path, world: WrittenWorld, **settings: Any) -> Home:
+    """Make a home for a world; `settings` change its settings."""
+    chosen = {"planner": "grid", "workers": 3, "engine": "local", **settings}
+    return new_home(path, lateness_seconds=world.lateness_seconds, **chosen)
+
+
+class StandingTwin:
+    """The rows of a home's logs, and the answers that the twin computes from them."""
+
+    def __init__(self, home: Home) -> None:
+        self._state = State(home.path)
+        requests = self._rows("requests")
+        self.objects = {row["object_key"]: row for row in self._rows("objects")}
+        self.insertions = {
+            r["request_key"]: r for r in requests if r["op"] == "insert" and r["kind"] in ("knn", "topk")
+        }
+        self.deletions = [row for row in requests if row["op"] == "delete"]
+        self.batches = [row for row in self._rows("batches") if row["status"] == "done"]
+        self.batches.sort(key=lambda row: row["batch_id"])
+        files = self._rows("files")
+        self._positions = {
+            row["withdrawal_id"]: row["file_seq"] << 32 | 1 for row in files if row["withdrawal_id"] is not None
+        }
+        self._withdrawn = self._rows("withdrawals")
+        self._statistics = sorted(row["file_seq"] << 32 for row in files if row["statistics_version"] is not None)
+        self._documents: dict[int, tuple[int, Counter[int]]] = {}
+        self._values: dict[tuple[int, int, int], float | None] = {}
+
+    def _rows(self, name: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = read_table(self._state.table(name)).to_pylist()
+        return rows
+
+    def counted(self, objects_to: int) -> list[StandingObject]:
+        """Return the objects that count up to a position."""
+        gone = {r["object_key"] for r in self._withdrawn if self._positions[r["withdrawal_id"]] <= objects_to}
+        return [
+            StandingObject(key, time_us(row["ts"]))
+            for key, row in self.objects.items()
+            if key <= objects_to and key not in gone
+        ]
+
+    def answers(self, batch: dict[str, Any]) -> dict[tuple[int, int], tuple[int, float]]:
+        """Return (ts, value) by (subscription key, object key) after a batch."""
+        counted, rows = self.counted(batch["objects_to"]), {}
+        statistics = [position for position in self._statistics if position <= batch["requests_to"]]
+        value_of = partial(self._value, max(statistics, default=0))
+        for key, request in self.insertions.items():
+            if key <= batch["requests_to"]:
+                for object_key, ts, value in answer(self._subscription(request, batch), counted, value_of):
+                    rows[key, object_key] = ts, value
+        return rows
+
+    def _subscription(self, request: dict[str, Any], batch: dict[str, Any]) -> StandingSubscription:
+        key, created_at = request["request_key"], time_us(request["effective_at"])
+        ends = [
+            time_us(row["effective_at"])
+            for row in self.deletions
+            if row["subscription_key"] == key and row["request_key"] <= batch["requests_to"]
+        ]
+        if request["expires_at"] is not None:
+            ends.append(time_us(request["expires_at"]))
+        has_window = request["window_us"] is not None or request["window_objects"] is not None
+        counts_from, end_at = None if has_window else created_at, min(ends, default=None)
+        return StandingSubscription(
+            key, request["k"], request["window_us"], request["window_objects"], counts_from, created_at, end_at
+        )
+
+    def _value(self, statistics: int, subscription: StandingSubscription, one: StandingObject) -> float | None:
+        """Return the distance or the score below 0; statistics: position of the version in force, 0: none."""
+        pair = statistics, subscription.key, one.key
+        if pair not in self._values:
+            is_scored = self.insertions[subscription.key]["kind"] == "topk"
+            self._values[pair] = self._scored(*pair) if is_scored else self._distance(subscription.key, one.key)
+        return self._values[pair]
+
+    def _distance(self, key: int, object_key: int) -> float | None:
+        request, thing = self.insertions[key], self.objects[object_key]
+        asked = request["clauses"] if request["keywords"] else ()
+        if any(not set(clause) & set(thing["terms"]) for clause in asked):
+            return None
+        return float(np.float32(distance_m(request["lon"], request["lat"], thing["lon"], thing["lat"])))
+
+    def _scored(self, statistics: int, key: int, object_key: int) -> float | None:
+        request, thing = self.insertions[key], self.objects[object_key]
+        words = tuple(term for (term,) in request["clauses"])
+        subscription = Scored(key, request["lon"], request["lat"], words, request["alpha"], request["distance_scale_m"])
+        message = Message(object_key, thing["lon"], thing["lat"], tuple(thing["terms"]))
+        value = score(subscription, message, self._weights(statistics, {*words, *thing["terms"]}))
+        return None if value is None else float32(-value)
+
+    def _weights(self, statistics: int, words: set[int]) -> dict[int, float]:
+        """Return the weights of words by the objects that counted when a version of the statistics was made."""
+        if not statistics:
+            return {}
+        if statistics not in self._documents:
+            counted = self.counted(statistics)
+            self._documents[statistics] = (
+                len(counted), Counter(term for one in counted for term in self.objects[one.key]["terms"])
+            )  # fmt: skip
+        total, documents = self._documents[statistics]
+        return {word: round(math.log(1 + total / max(documents[word], 1)) * 65_536) / 65_536 for word in words}
+
+    def assert_answers_after_each_batch(self) -> None:
+        """Assert that the changes of all batches up to each one add up to the answers of the twin."""
+        rows = read_table(self._state.table("answer_log")).to_pylist()
+        changes = [row for row in rows if row["part"] == "change"]
+        current: dict[tuple[int, int], tuple[int, float]] = {}
+        for batch in self.batches:
+            of_batch = [row for row in changes if row["batch_id"] == batch["batch_id"]]
+            for row in sorted(of_batch, key=lambda row: row["event"] == "entered"):
+                pair = row["subscription_key"], row["object_key"]
+                if row["event"] == "left":
+                    del current[pair]
+                else:
+                    assert pair not in current, f"batch {batch['batch_id']}: {pair} entered twice"
+                    current[pair] = time_us(row["ts"]), row["value"]
+            latest = stream_time_of(self.counted(batch["objects_to"]))
+            assert latest == (None if batch["stream_time"] is None else time_us(batch["stream_time"]))
+            assert current == self.answers(batch), f"batch {batch['batch_id']}"

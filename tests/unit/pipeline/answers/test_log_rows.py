@@ -1,0 +1,58 @@
+"""Rows of `answer_log` come back as the entries and limits that a batch, or several, have logged."""
+
+import numpy as np
+
+from pststream import names
+from pststream.answers.contract import NO_TIME, Asked, Changes, Folded, Thresholds, Values
+from pststream.pipeline.answers.log_rows import read_state, write_folded
+from pststream.state.data_files import commit_files
+from pststream.state.home import Home
+
+INF = float("inf")
+
+
+def folded(entries: list[tuple], limits: list[tuple], changes: list[tuple] = ()) -> Folded:
+    """Make what a batch changes: (subscription, object, ts, value), (subscription, value, ts, object, reset)."""
+
+    def arrays(rows: list[tuple], *types: type) -> list[np.ndarray]:
+        return [np.array([row[place] for row in rows], kind) for place, kind in enumerate(types)]
+
+    number, real, flag = np.int64, np.float32, np.bool_
+    return Folded(
+        Values(*arrays(entries, number, number, number, real)),
+        Thresholds(*arrays(limits, number, real, number, number, flag)),
+        Changes(*arrays(changes, number, flag, np.int32, number, number, real)),
+        Asked(*(np.empty(0, number) for _ in range(3))),
+    )
+
+
+def commit(home: Home, batch_id: int, bucket: int, rows: Folded) -> None:
+    files = write_folded(home, batch_id, bucket, rows)
+    commit_files(home, names.ANSWER_LOG, files, application="test", transaction=100 * batch_id + bucket)
+
+
+def read(home: Home, bucket: int, after: int, up_to: int) -> tuple[list[tuple], list[tuple]]:
+    entries, limits = read_state(home, bucket, after, up_to)
+    return (
+        sorted(zip(*(column.tolist() for column in entries))),
+        sorted(zip(*(column.tolist() for column in limits))),
+    )
+
+
+def test_a_batch_is_read_as_it_was_written(hand_home: Home) -> None:
+    entries, limits = [(5, 50, 500, 1.5), (6, 60, 600, 2.5)], [(5, INF, NO_TIME, -1, True), (6, 2.5, 600, 60, False)]
+    commit(hand_home, 1, 0, folded(entries, limits, [(5, True, 1, 50, 500, 1.5)]))
+    commit(hand_home, 1, 1, folded([(7, 70, 700, 3.5)], []))
+    assert read(hand_home, 0, 0, 1) == (entries, limits)
+    assert read(hand_home, 1, 0, 1) == ([(7, 70, 700, 3.5)], [])
+    assert read(hand_home, 2, 0, 1) == read(hand_home, 0, 1, 1) == ([], [])
+
+
+def test_a_reset_makes_earlier_entries_void_and_the_last_limit_counts(hand_home: Home) -> None:
+    commit(hand_home, 1, 0, folded([(5, 50, 1, 1.0), (6, 60, 1, 1.0)], [(5, 9.0, 1, 90, True), (6, 8.0, 1, 80, True)]))
+    commit(hand_home, 2, 0, folded([(5, 51, 2, 2.0), (6, 61, 2, 2.0)], [(5, 7.0, 2, 51, True)]))
+    commit(hand_home, 3, 0, folded([(5, 52, 3, 3.0), (6, 62, 3, 3.0)], [(6, 4.0, 3, 62, False)]))
+    every = ([(5, 51, 2, 2.0), (5, 52, 3, 3.0), (6, 60, 1, 1.0), (6, 61, 2, 2.0), (6, 62, 3, 3.0)],
+             [(5, 7.0, 2, 51, True), (6, 4.0, 3, 62, True)])  # fmt: skip
+    assert read(hand_home, 0, 0, 3) == every
+    assert read(hand_home, 0, 2, 3) == ([(5, 52, 3, 3.0), (6, 62, 3, 3.0)], [(6, 4.0, 3, 62, False)])
