@@ -23,7 +23,10 @@ ANYWHERE = {"bbox": [-180.0, -90.0, 180.0, 90.0]}
 
 
 def marked_world(folder: Path, seed: int) -> WrittenWorld:
-    """Write a world whose files of the first half have an object and a subscription with the marker."""
+    """Write a world whose files of the first half have an object and a subscription with the marker.
+
+    Another subscription has reports, so that `answer_log` shows a word with the marker.
+    """
     world = worlds.random_world(seed, objects=240, requests=160, files=6)
     things = {"object_id": OBJECT, "lon": 1.0, "lat": 1.0, "text": f"free coffee for the {MARKER}word tea"}
     asked = {"op": "insert", "subscription_id": SUBSCRIPTION, "keywords": f"coffee OR {MARKER}term", **ANYWHERE}
@@ -32,6 +35,8 @@ def marked_world(folder: Path, seed: int) -> WrittenWorld:
         rows.insert(len(rows) // 2, things | {"ts": rows[len(rows) // 2]["ts"] or worlds.moment(60)})
     for number, rows in enumerate(world.request_files[:2]):
         rows.insert(0, asked | {"created_at": worlds.moment(number)})
+    reports = {"op": "insert", "subscription_id": "reports", "kind": "frequent_terms", "created_at": worlds.moment(0)}
+    world.request_files[0].append(reports | ANYWHERE | {"k": 50, "window": "1d", "step": "6h"})
     folder.mkdir()
     return worlds.write_world(folder, world, seed)
 

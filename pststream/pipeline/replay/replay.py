@@ -13,6 +13,7 @@ from typing import Any
 
 from pststream.errors import RetryableError, UsageError
 from pststream.pipeline.replay.chosen_batches import ChosenBatches, refuse_removed_matches
+from pststream.pipeline.replay.compare_answers import compare_answers
 from pststream.pipeline.replay.compare_matches import describe_differences, find_differences
 from pststream.pipeline.replay.load_figures import BatchLoads, add_up, read_loads
 from pststream.pipeline.replay.scratch_home import make_scratch_home, run_batches
@@ -42,8 +43,9 @@ def replay(
     """Run the chosen batches under a plan; None: one that `settings.planner` makes from what was stored before them.
 
     Returns {"batches", "first_batch", "last_batch", "plan": {"plan_version" (null: not stored), "planner", "workers",
-    "units"}, "was", "would_be" (both as `add_up` returns them), "matches_equal", "differences": [{"batch_id",
-    "object_id", "subscription_id", "retracted", "only_in"}], "out", "seconds"}.
+    "units"}, "was", "would_be" (both as `add_up` returns them), "matches_equal", "answers_equal" (if the
+    home has answers; null: not known), "differences": [{"batch_id", "object_id", "subscription_id", "retracted",
+    "only_in"}], "out", "seconds"}.
 
     out: folder for matches.parquet, loads.csv and replay.json, and during the replay for the scratch home; on a
     cluster it must be one that all nodes mount. Raises UsageError if it is in the home, and if the matches differ
@@ -74,6 +76,7 @@ def replay(
             "plan": _describe_plan(scratch, plan),
             **_figures(home, scratch, was, would_be, plan),
             "matches_equal": not differences,
+            **compare_answers(home, scratch, own, last),
             "differences": describe_differences(home, differences[:SHOWN_DIFFERENCES]) if differences else [],
             "out": None if out is None else str(out),
             "seconds": round(time.perf_counter() - began, 3),

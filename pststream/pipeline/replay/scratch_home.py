@@ -48,7 +48,7 @@ def make_scratch_home(
 
     The index has the subscriptions that were live: those that ended before any object still to be matched are dropped.
     """
-    scratch.init()
+    scratch.init(home.answer_buckets)
     first, before = chosen.first, chosen.before
     _add_rows(home, scratch, settings, names.OBJECTS, KeyRange("object_key", BEFORE_ALL, first["objects_to"]))
     _add_rows(home, scratch, settings, names.REQUESTS, KeyRange("request_key", BEFORE_ALL, first["requests_to"]))
@@ -96,16 +96,18 @@ def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
 
 def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
     """Copy the row of the batch before, those of the files that `Ledger` reads from it to the last batch, and those of
-    all withdrawals up to there with the keys of their objects.
+    all withdrawals and term statistics up to there with what they name.
     """
     before, last = chosen.before, chosen.last
     first_key = before["objects_after"] if before else 0
     seq, last_key = pds.field("file_seq"), max(last["objects_to"], last["requests_to"])
     needed = (seq >= first_key >> names.ROW_BITS) | pds.field("withdrawal_id").is_valid()
+    needed |= pds.field("statistics_version").is_valid()
     within = needed & (seq <= last_key >> names.ROW_BITS)
     files = read_latest(home, names.FILES, "file_seq", filter=within & (pds.field("status") == "done"))
     ledger_tables.append(scratch, names.FILES, files)
     ledger_tables.append(scratch, names.WITHDRAWALS, ledger_tables.read(home, names.WITHDRAWALS))
+    add_references(scratch, names.TERM_STATISTICS, home, list_data_files(home, names.TERM_STATISTICS))
     if before is not None:
         ledger_tables.append(scratch, names.BATCHES, [before])
 

@@ -21,7 +21,8 @@ from pststream.errors import QuestionsBusy, RetryableError, UsageError
 from pststream.ledgers.log_end import Ledger
 from pststream.open_tables import open_table
 from pststream.pipeline.ingest import retry_rejects
-from pststream.pipeline.questions.question_ledger import copy_name, unfinished_files
+from pststream.pipeline.questions.question_ledger import unfinished_files
+from pststream.pipeline.questions.written_answers import copy_name
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.quality.suites.suite_files import FOLDER as SUITES
 from pststream.settings import FILE

@@ -19,7 +19,7 @@ from pststream.ledgers.withdrawals import WithdrawnObjects, contain
 from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.upkeep.selected_objects import SelectedObjects
 from pststream.quality.parse_times import parse_times
-from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.text.buffers import utf8_of
@@ -46,9 +46,11 @@ def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: Withd
     retried)}, "files": [{"path", "rows"}], at most MAX_LISTED_FILES}.
     """
     first = int(selected.keys[0]) >> names.ROW_BITS
-    of_objects = (pds.field("kind") == names.OBJECTS) & (pds.field("file_seq") >= first)
+    begin = min(first, int(withdrawn.keys[0]) >> names.ROW_BITS) if withdrawn else first
+    of_objects = (pds.field("kind") == names.OBJECTS) & (pds.field("file_seq") >= begin)
     files = [one for one in read_files(home, of_objects) if one["status"] == "done" and one["withdrawal_id"] is None]
     horizons = _horizons(home, files, selected.keys, withdrawn)
+    files = [one for one in files if one["file_seq"] >= first]
     bounds = pa.table(
         {
             "ingest_id": [one["ingest_id"] for one in files],
@@ -99,7 +101,10 @@ def _read_rejects(home: Home, ingest_id: int) -> Iterator[pa.Table]:
 def _horizons(
     home: Home, files: list[FileRow], selected: np.ndarray, withdrawn: WithdrawnObjects
 ) -> dict[int, _Horizon]:
-    """Return the horizons of each file, had there been no objects that were withdrawn earlier."""
+    """Return the horizons of each file, had there been no objects that were withdrawn earlier.
+
+    files: none of these objects is in a file before the first, so that its watermark is without them
+    """
     earlier = withdrawn.keys if withdrawn else np.empty(0, np.int64)
     lowered, affected = (set(np.unique(keys >> names.ROW_BITS).tolist()) for keys in (earlier, selected))
     wanted = {file["file_seq"] for file in files} & (lowered | affected)
@@ -124,7 +129,8 @@ def _greatest_times(
     of them that are not selected.
     """
     keys = KeyRange("object_key", log_key(min(file_seqs), 0) - 1, log_key(max(file_seqs), MAX_ROW))
-    files = keys.files(list_data_files(home, names.OBJECTS))
+    numbers = np.array(sorted(file_seqs), np.int64)
+    files = [one for one in keys.files(list_data_files(home, names.OBJECTS)) if _has_rows_of(one, numbers)]
     slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, files)]
     greatest: dict[int, _Horizon] = {}
     for rows in read_slices(slices, ["object_key", "ts"], keys):
@@ -140,3 +146,10 @@ def _greatest_times(
                 int(times[of_file & stays].max(initial=before.without)),
             )
     return greatest
+
+
+def _has_rows_of(file: DataFile, file_seqs: np.ndarray) -> bool:
+    """Whether a data file may have objects of one of these input files (int64[n], ascending)."""
+    low, high = file.low.get("object_key", 0), file.high.get("object_key", names.NEVER_US)
+    first, end = np.searchsorted(file_seqs, [low >> names.ROW_BITS, (high >> names.ROW_BITS) + 1])
+    return bool(first < end)

@@ -1,6 +1,7 @@
 """Compare the worker index with the request log, and count rows that are missing, misplaced, doubled or altered.
 
-Each live subscription must be at exactly the workers that its plan states. The rows of both tables meet by subscription
+Each live subscription must be at exactly the workers that its plan states. Those with memory are left out: their pieces
+follow their thresholds, and older ones stay until they are not needed. The rows of both tables meet by subscription
 key in a shuffle, and are compared as arrays. The workers of an index row are computed from the clause that the row
 itself puts first, since the term frequencies of an older plan may have chosen that clause. The subscription keys are
 split into rounds, so that the memory of a task is bounded.
@@ -182,7 +183,7 @@ def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[
             if file.worker == names.EVERY_WORKER:
                 yield STORED_DELETED, rows.select(COLUMNS[STORED_DELETED].names)
                 continue
-            yield STORED, _describe_index_rows(check, file, rows)
+            yield STORED, _describe_index_rows(check, file, rows.filter(pc.is_null(rows.column("kind"))))
 
 
 def _describe_index_rows(check: IndexCheck, file: IndexFile, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,8 +1,9 @@
 """Run all consistency checks of a home (`pststream check`) and append their results to `quality_results`.
 
 Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py,
-check_matches.py) and return counts, each of which should be zero (quality/table_expectations.py). In a home with suites
-for pairs, Great Expectations judges the pairs too (check_pairs.py).
+check_matches.py, answers/check_answers.py) and return counts, each of which should be zero
+(quality/table_expectations.py). In a home with suites for pairs, Great Expectations judges the pairs too
+(check_pairs.py).
 """
 
 import datetime as dt
@@ -12,6 +13,7 @@ from typing import Any
 
 from pststream import names
 from pststream.ledgers.log_end import Ledger, read_batches
+from pststream.pipeline.upkeep.answers.check_answers import count_answer_faults, has_answers
 from pststream.pipeline.upkeep.check_index import count_placement_faults
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.pipeline.upkeep.check_matches import count_match_faults
@@ -54,6 +56,10 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
             ),
             "matches": lambda: (count_match_faults(home, settings, after, last["batch_id"], progress), {}),
         }
+        if has_answers(home) and last["batch_id"]:
+            counters["answers"] = lambda: count_answer_faults(
+                home, settings, last["batch_id"], 0 if everything else _passed(home, SUITE, "answers"), progress
+            )
         for name, count in counters.items():
             began = time.perf_counter()
             figures, examples = count()

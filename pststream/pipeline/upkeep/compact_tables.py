@@ -6,6 +6,7 @@ tasks read row groups, whose size PSTStream chooses.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from pststream import names
 from pststream.pipeline.engine.running_engine import get_engine
@@ -23,6 +24,7 @@ ORDERED_BY = {
     names.MATCHES: "batch_id",
     names.QUESTION_ANSWERS: "question_file",
     names.QUESTIONS: "question_file",
+    names.ANSWER_LOG: "batch_id",
 }
 """By table, the column that rises from file to file. Neighbours are compacted together, so files have narrow ranges."""
 
@@ -34,11 +36,12 @@ TRANSACTIONS = "join"
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Neighbouring files of a table that become one; root: the folder of the table."""
+    """Neighbouring files of a partition of a table that become one; root: the folder of the table."""
 
     table: str
     root: str
     paths: tuple[str, ...]
+    partition: tuple[tuple[str, Any], ...] = ()
 
 
 def compact_tables(home: Home, settings: Settings) -> int:
@@ -49,11 +52,18 @@ def compact_tables(home: Home, settings: Settings) -> int:
     """
     fewer = 0
     for name, column in ORDERED_BY.items():
-        groups = _group_neighbours(list_data_files(home, name), column)
+        groups = [
+            group for files in _split_partitions(list_data_files(home, name)) for group in _neighbours(files, column)
+        ]
         if not groups:
             continue
         tasks = [
-            FileGroup(name, home.table(name), tuple(path for path, _ in addresses_and_rows(home, name, files)))
+            FileGroup(
+                name,
+                home.table(name),
+                tuple(path for path, _ in addresses_and_rows(home, name, files)),
+                tuple(files[0].partition.items()),
+            )
             for files in groups
         ]
         added = [file for file in get_engine(settings).run_tasks(tasks, _write_compacted) if file]
@@ -65,7 +75,15 @@ def compact_tables(home: Home, settings: Settings) -> int:
     return fewer
 
 
-def _group_neighbours(files: list[DataFile], column: str) -> list[list[DataFile]]:
+def _split_partitions(files: list[DataFile]) -> list[list[DataFile]]:
+    """Return the files of each partition."""
+    partitions: dict[tuple[tuple[str, Any], ...], list[DataFile]] = {}
+    for file in files:
+        partitions.setdefault(tuple(file.partition.items()), []).append(file)
+    return list(partitions.values())
+
+
+def _neighbours(files: list[DataFile], column: str) -> list[list[DataFile]]:
     """Return groups of two or more neighbours of MAX_BYTES together at most."""
     groups: list[list[DataFile]] = [[]]
     size = 0
@@ -84,7 +102,7 @@ def _place(file: DataFile, column: str) -> tuple[int, int, int, str]:
 
 
 def _write_compacted(group: FileGroup) -> DataFile | None:
-    writer = FileWriter(group.root, TABLES[group.table].schema)
+    writer = FileWriter(group.root, TABLES[group.table].schema, dict(group.partition))
     slices = [Slice(path, 0, names.NEVER_US) for path in group.paths]
     for rows in read_slices(slices, writer.schema.names):
         writer.write(rows)

@@ -39,6 +39,7 @@ from pststream.pipeline.upkeep.row_changes import (
     MatchesOf,
     PositionsIn,
     RejectsOf,
+    ReportsOf,
     RowsByKey,
     SentencesOf,
     TextFinder,
@@ -153,7 +154,7 @@ def _find(home: Home, settings: Settings, asked: PendingErasure) -> ErasedKeys:
 def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[PendingErasure, ErasedKeys]:
     """Find the rows; add to `asked` their texts, and the words that tables show and no other row has."""
     keys = _find(home, settings, asked)
-    words = words_of_terms(home, np.union1d(keys.objects.terms, keys.subscriptions.terms))
+    words = words_of_terms(home, settings, np.union1d(keys.objects.terms, keys.subscriptions.terms))
     terms = np.array(sorted(words), np.int64)
     of_logs = {"objects": keys.objects.keys, "requests": keys.subscriptions.keys}
     only = terms[~is_among(terms, terms_of_others(home, settings, terms, of_logs))].tolist()
@@ -166,6 +167,7 @@ def _changes(asked: PendingErasure, keys: ErasedKeys) -> list[RowChange]:
     objects, subscriptions, finder = keys.objects.keys, keys.subscriptions.keys, _finder(asked, LONGEST_VALUE)
     return [
         AnswersOf(asked.object_ids, asked.words),
+        ReportsOf(subscriptions, asked.words),
         LettersOf(frozenset(asked.object_ids), frozenset(asked.subscription_ids)),
         MatchesOf(objects, subscriptions, keys.subscriptions.since),
         RowsByKey(names.WORKER_INDEX, "subscription_key", subscriptions),

@@ -13,7 +13,7 @@ from pststream.delta_tables import QueryError, query_table, read_table
 from pststream.errors import UsageError
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.upkeep.row_changes import any_between, is_among
+from pststream.pipeline.upkeep.row_changes import any_between, is_among, may_have_reports
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
@@ -152,8 +152,8 @@ def terms_of_rows(column: pa.Array) -> np.ndarray:
     return values
 
 
-def words_of_terms(home: Home, terms: np.ndarray) -> dict[int, str]:
-    """Return the words that `vocabulary` and `question_answers` show for these terms."""
+def words_of_terms(home: Home, settings: Settings, terms: np.ndarray) -> dict[int, str]:
+    """Return the words that `vocabulary`, `question_answers` and the reports of `answer_log` show for these terms."""
     shown = pds.field("term").is_valid() & pds.field("term_id").isin(pa.array(terms))
     rows = read_table(home.table(names.VOCABULARY), ["term_id", "term"], shown)
     words = dict(zip(rows.column("term_id").to_pylist(), rows.column("term").to_pylist()))
@@ -161,6 +161,19 @@ def words_of_terms(home: Home, terms: np.ndarray) -> dict[int, str]:
     for word in pc.unique(answers.column(0)).to_pylist():
         if is_among(np.array([term_id(word)]), terms)[0]:
             words[term_id(word)] = word
+    files = [file for file in list_data_files(home, names.ANSWER_LOG) if may_have_reports(file)]
+    tasks = split_into_tasks(addresses_and_rows(home, names.ANSWER_LOG, files)) if len(terms) else []
+    for shown_words in get_engine(settings).run_tasks(tasks, partial(_words_of_reports, terms)) if tasks else []:
+        words |= shown_words
+    return words
+
+
+def _words_of_reports(terms: np.ndarray, slices: tuple[Slice, ...]) -> dict[int, str]:
+    words: dict[int, str] = {}
+    for rows in read_slices(slices, ["term"]):
+        number = {word: term_id(word) for word in pc.unique(rows.column("term").drop_null()).to_pylist()}
+        shown = is_among(np.array(list(number.values()), np.int64), terms)
+        words |= {number[word]: word for word, is_shown in zip(number, shown.tolist()) if is_shown}
     return words
 
 

@@ -1,5 +1,6 @@
 """Run `pststream maintain`: remove old rows, compact the index and all tables, trim Delta logs, delete unused files."""
 
+from collections import Counter
 from typing import Any
 
 from pststream import names
@@ -8,7 +9,9 @@ from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.questions.commit_answers import commit_waiting_answers
 from pststream.pipeline.upkeep.compact_tables import compact_tables
+from pststream.pipeline.upkeep.old_changes import remove_old_changes
 from pststream.pipeline.upkeep.old_rows import remove_old_rows
+from pststream.pipeline.upkeep.snapshot_answers import snapshot_answers
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.quality.suites.data_docs import delete_old_docs
@@ -25,12 +28,13 @@ from pststream.state.tables import TABLES
 def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -> dict[str, Any]:
     """Compact the index and all tables of a home, and delete data that no command needs any more.
 
-    Finishes an erasure that was interrupted, and removes rows that are older than the setting `keep` allows. Applies
+    Writes the snapshots of answers of subscriptions with memory, and drops what they make unnecessary. Finishes an
+    erasure that was interrupted, and removes rows that are older than the setting `keep` allows. Applies
     deletions to the index and drops subscriptions that ended before every object still to be matched; compacts the
     tables; deletes old log entries, data files that their table has not listed for `retention_days`, outcomes of jobs
     that are as old, copies of files that have left the quarantine, old Data Docs, term statistics that no later batch
-    or question reads, and this node's segments of objects in files that were removed or compacted. The index is not
-    changed while a batch is unfinished: the late subscriptions of that batch must still meet stored objects.
+    or question reads, and this node's segments of objects in files that were removed or compacted. The index and the
+    answers are left as they are while a batch is unfinished: its late subscriptions must still meet stored objects.
 
     Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
     (by how many files the tables were compacted), "files_removed", "rows_expired": {table: rows older than `keep`}}.
@@ -38,11 +42,15 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
     home.check()
     with home.locked():
         segments = set(list_segments(home, settings.cache_dir, settings.cache_bytes).groups)
+        idle = Ledger(home).unfinished_batch() is None
+        if idle:
+            snapshot_answers(home, settings)
         expired = remove_old_rows(home, settings, progress)
+        if idle:
+            expired = dict(Counter(expired) + Counter(remove_old_changes(home, settings)))
         commit_waiting_answers(home)  # otherwise their files, which no table lists, may be deleted below
         version = current_version(home)
         before = len(index_files(home, version))
-        idle = Ledger(home).unfinished_batch() is None
         if idle:
             delete_older_indexes(home, index_version(home, version))
         dropped = compact_index(home, settings, version) if before and idle else 0

@@ -1,8 +1,10 @@
 """Remove the rows that are older than the setting `keep` allows (`pststream maintain`).
 
 The age of an object and of its matches is that of its `ts`, that of a reject the start of its ingest, that of a
-question and its answers the time when it was answered. Rows that an
-object still to be matched may need stay, however old: the bound is never later than the horizon of the ledger.
+question, its answers and its reject the time when it was answered. Rows that an object still to be matched may need
+stay, however old: the bound is never later than the horizon of the ledger. Reports of `frequent_terms` have words of
+objects: those whose tick is below the bound of objects, which counted no other objects, are removed with them. Other
+changes of answers have a module of their own (`old_changes`).
 """
 
 import datetime as dt
@@ -14,7 +16,7 @@ from pststream import names
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_other_writers
 from pststream.pipeline.upkeep.remove_rows import find_rows
-from pststream.pipeline.upkeep.row_changes import RowsBelow
+from pststream.pipeline.upkeep.row_changes import RejectsBelow, ReportsBelow, RowsBelow
 from pststream.progress import Progress
 from pststream.settings import Settings, read_keep
 from pststream.state import erasures, ledger_tables
@@ -39,7 +41,7 @@ LEDGER_OF = {
 }
 """The ledger with the time of each number, where the age is a number."""
 
-ALSO_READ = {names.MATCHES: ("subscription_keys", "retracted", "batch_id")}
+ALSO_READ = {names.MATCHES: ("subscription_keys", "retracted", "batch_id"), names.REJECTS: ("kind", "file")}
 
 
 def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[str, int]:
@@ -56,19 +58,31 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
     with without_other_writers(home, settings):
         finish_erasure(home, settings, progress)
         erasure_id, now = erasures.next_erasure_id(home), utc_now()
-        for name in (name for name in names.KEEPABLE if name in days):
-            bound = _bound(home, settings, ledger, name, now - dt.timedelta(days=days[name]))
+        for name in (name for name in names.KEEPABLE if name in days and name in AGE_OF):
+            oldest = now - dt.timedelta(days=days[name])
+            bound = _bound(home, settings, ledger, name, oldest)
             if bound is None:
                 continue
             change = RowsBelow(name, AGE_OF[name], bound, ALSO_READ.get(name, ()))
-            affected = find_rows(home, settings, change)
-            if name == names.MATCHES:
-                restart_deliveries(home, settings, erasure_id, KEEP, affected)
-            remove_rows(home, settings, change, affected, erasure_id, KEEP)
-            if affected.rows:
-                removed[name] = affected.rows
+            if name == names.REJECTS:
+                change = RejectsBelow(name, AGE_OF[name], bound, ALSO_READ[name], _recent_questions(home, oldest))
+            reports = [ReportsBelow(names.ANSWER_LOG, "ts", bound, ("term",))] if name == names.OBJECTS else []
+            for one in (*reports, change):
+                affected = find_rows(home, settings, one)
+                if one.table == names.MATCHES:
+                    restart_deliveries(home, settings, erasure_id, KEEP, affected)
+                remove_rows(home, settings, one, affected, erasure_id, KEEP)
+                if affected.rows:
+                    removed[one.table] = removed.get(one.table, 0) + affected.rows
         erasures.restore_tables(home)
     return removed
+
+
+def _recent_questions(home: Home, oldest: dt.datetime) -> tuple[str, ...]:
+    """Return the files of questions that were answered since, as RejectsBelow names them."""
+    is_recent = pds.field("started_at") >= oldest
+    rows = ledger_tables.read(home, names.QUESTION_FILES, ["ingest_id", "path"], is_recent)
+    return tuple(sorted({f"{row['ingest_id']} {row['path']}" for row in rows.to_pylist()}))
 
 
 def _bound(home: Home, settings: Settings, ledger: Ledger, name: str, oldest: dt.datetime) -> int | None:

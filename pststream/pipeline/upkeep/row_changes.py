@@ -78,6 +78,26 @@ class RowsBelow:
 
 
 @dataclass(frozen=True)
+class RejectsBelow(RowsBelow):
+    """Removes the rejects of ingests below `bound`, and those of files of questions that were answered between these
+    ingests, except the recent ones.
+
+    recent: number of the last ingest before, a blank and the path, of each file of questions that is not old
+    """
+
+    recent: tuple[str, ...] = ()
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove the rejects."""
+        number = rows.column(self.column)
+        file = pc.binary_join_element_wise(number.cast(pa.string()), rows.column("file"), " ")
+        is_recent = pc.and_(
+            pc.equal(rows.column("kind"), names.QUESTIONS), pc.is_in(file, pa.array(self.recent, pa.string()))
+        )
+        return _without(rows, (number.to_numpy() < self.bound) & ~is_recent.to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True)
 class AnswersOf:
     """Removes the answers of questions that are these objects or these words."""
 
@@ -101,6 +121,47 @@ class AnswersOf:
             is_erased = pc.is_in(rows.column(name), pa.array(erased, pa.string()))
             gone |= is_erased.to_numpy(zero_copy_only=False)
         return _without(rows, gone)
+
+
+@dataclass(frozen=True)
+class ReportsOf:
+    """Removes the rows of reports of `frequent_terms` that are of these subscriptions (ascending) or name these words.
+
+    Other rows of the answers of subscriptions with memory stay: they have keys of objects, and no words.
+    """
+
+    subscription_keys: np.ndarray
+    words: tuple[str, ...]
+    table: str = names.ANSWER_LOG
+    columns: tuple[str, ...] = ("subscription_key", "term")
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have one of the subscriptions or words."""
+        return may_have_reports(file) and (
+            bool(self.words) or _any_within(self.subscription_keys, file, "subscription_key")
+        )
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove the rows."""
+        term = rows.column("term")
+        gone = pc.is_in(term, pa.array(self.words, pa.string())).to_numpy(zero_copy_only=False)
+        is_report = pc.is_valid(term).to_numpy(zero_copy_only=False)
+        of_subscription = is_among(rows.column("subscription_key").to_numpy(), self.subscription_keys)
+        return _without(rows, gone | (is_report & of_subscription))
+
+
+@dataclass(frozen=True)
+class ReportsBelow(RowsBelow):
+    """Removes the reports of `frequent_terms` whose tick is below `bound`."""
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have a report with an earlier tick."""
+        return may_have_reports(file) and super().may_change(file)
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove the rows."""
+        is_report = pc.is_valid(rows.column("term")).to_numpy(zero_copy_only=False)
+        return _without(rows, is_report & (micros(rows.column(self.column)) < self.bound))
 
 
 @dataclass(frozen=True)
@@ -323,6 +384,11 @@ def is_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
         return np.zeros(len(values), bool)
     place = np.minimum(np.searchsorted(known, values), len(known) - 1)
     return known[place] == values
+
+
+def may_have_reports(file: DataFile) -> bool:
+    """Whether a file of `answer_log` may have rows of reports, the only ones with a count."""
+    return file.partition.get("part") == "change" and file.nulls.get("count") != file.rows
 
 
 def any_between(ordered: Sequence[Any] | np.ndarray, low: Any, high: Any) -> bool:

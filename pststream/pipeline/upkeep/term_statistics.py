@@ -14,16 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.errors import UsageError
 from pststream.kernels.questions.build_segment import number_terms
+from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.term_statistics import statistics_in_force
 from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.pipeline.upkeep.erase import finish_interrupted_work
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
@@ -93,13 +98,22 @@ def make_term_statistics(
 
 
 def drop_old_statistics(home: Home) -> None:
-    """Delete the counts of versions before the one that was in force at the end of the last batch; the home is locked.
+    """Delete the counts of versions that no later batch or question names; the home is locked.
 
-    Later batches and questions name this version or a newer one.
+    Those are the versions before the one that was in force at the end of the last batch, at the first request, or where
+    an unfinished file of questions began.
     """
-    kept = statistics_in_force(home, Ledger(home).requests_applied).version
+    kept = statistics_in_force(home, _first_position(home)).version
     if kept > 1:
         ledger_tables.delete_versions(home, names.TERM_STATISTICS, "statistics_version", 1, kept - 1)
+
+
+def _first_position(home: Home) -> int:
+    """Return the first position of the request log whose version a later batch or question may name."""
+    inserts = (pds.field("kind") == names.REQUESTS) & (pds.field("accepted") > 0)
+    first = pc.min(read_table(home.table(names.FILES), ["file_seq"], inserts).column(0)).as_py()
+    of_batches = names.NEVER_US if first is None else max(Ledger(home).requests_applied, log_key(first, 0))
+    return min([of_batches, *(file["objects_to"] for file in unfinished_files(home))])
 
 
 def _count(home: Home, settings: Settings, target: _Target) -> list[_Counted]:

@@ -55,7 +55,7 @@ def erased(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home, dict[s
 
 def test_no_table_and_no_file_names_what_was_erased(erased: tuple[Home, Home, dict[str, Any]]) -> None:
     _, _, documents = erased
-    tables = {"objects", "requests", "matches", "rejects", "dead_letters", "vocabulary"}
+    tables = {"objects", "requests", "matches", "rejects", "dead_letters", "vocabulary", "answer_log"}
     assert {f"table {name}" for name in tables} <= set(documents["places"])
     assert "logs/spark.log" in documents["places"]
     assert documents["untouched"] == documents["places"]

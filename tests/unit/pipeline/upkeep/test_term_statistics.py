@@ -127,7 +127,29 @@ def test_a_killed_run_makes_one_version(home: Home, tmp_path: Path, step: str) -
     assert len(stored(home)) == (1 + done) * 9
 
 
+def test_maintain_drops_old_versions_where_no_subscription_is(home: Home, tmp_path: Path) -> None:
+    """No batch needs to run there, so none says which versions are old."""
+    for _ in range(3):
+        home.run("term-statistics")
+    home.run("maintain")
+    assert {row["statistics_version"] for row in stored(home)} == {3}
+    home.ingest("requests", [request_file(tmp_path / "r.jsonl")])
+    for _ in range(2):
+        home.run("term-statistics")
+    home.run("maintain")
+    assert {row["statistics_version"] for row in stored(home)} == {3, 4, 5}, "3 is in force at the first request"
+    home.match()
+    assert home.run("check", "--all")["success"]
+
+
+def request_file(path: Path) -> Path:
+    asked = {"op": "insert", "subscription_id": "s", "keywords": "tea", "bbox": [-1, -1, 1, 1]}
+    path.write_text(json.dumps(asked | {"created_at": "2026-03-01T00:00:00Z"}), "utf-8")
+    return path
+
+
 def test_maintain_drops_versions_that_no_batch_will_read(home: Home, tmp_path: Path) -> None:
+    home.ingest("requests", [request_file(tmp_path / "r.jsonl")])
     for _ in range(3):
         home.run("term-statistics")
     home.run("maintain")

@@ -1,0 +1,73 @@
+"""Write the snapshots of all buckets of answers, and drop the rows of `answer_log` that they make unnecessary.
+
+The last two snapshots stay. A row of part `state` goes when the older of them contains its batch: by whole files, since
+`maintain` compacts only rows after it. Killed at any point, the next `maintain` continues.
+"""
+
+from functools import partial
+
+from pststream import names
+from pststream.answers.read_bucket import read_buffers
+from pststream.ledgers.log_end import BatchRow, Ledger
+from pststream.pipeline.answers.answer_context import (
+    AnswerContext,
+    make_answer_context,
+    read_previous,
+)
+from pststream.pipeline.answers.bucket_snapshots import TRANSACTIONS, last_snapshot, write_snapshot
+from pststream.pipeline.answers.fold_bucket import bring_up
+from pststream.pipeline.answers.log_rows import list_state_files
+from pststream.pipeline.answers.window_boundaries import list_boundary_files
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import cache_place
+from pststream.pipeline.index.superseded_pieces import has_standing_queries
+from pststream.settings import Settings
+from pststream.state.crash_points import crash_point
+from pststream.state.data_files import DataFile, commit_files, list_data_files
+from pststream.state.home import Home
+
+
+def snapshot_answers(home: Home, settings: Settings) -> None:
+    """Write the snapshots after the last batch and drop what is older; the home is locked, no batch is unfinished."""
+    last = Ledger(home).last_batch
+    if last is None or not has_standing_queries(home, last["requests_to"]):
+        return
+    before = last_snapshot(home)
+    if before < last["batch_id"]:
+        context = context_after(home, settings, last)
+        written = get_engine(settings).run_tasks(range(home.answer_buckets), partial(_snapshot_bucket, context))
+        older = [file for file in list_data_files(home, names.ANSWERS) if file.high["batch_id"] < before]
+        crash_point("maintain.snapshot_written")
+        files = [file for file in written if file is not None]
+        commit_files(home, names.ANSWERS, files, older, application=TRANSACTIONS, transaction=last["batch_id"])
+        crash_point("maintain.snapshot")
+    _drop_state_rows(home, last["batch_id"])
+
+
+def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerContext:
+    """Return the context of an empty batch after a batch that is done."""
+    batch = {
+        "batch_id": last["batch_id"] + 1,
+        "objects_after": last["objects_to"],
+        "objects_to": last["objects_to"],
+        "requests_to": last["requests_to"],
+    }
+    previous = read_previous(home, settings, batch, last)
+    return make_answer_context(home, batch, cache_place(settings), previous, previous.stream_time)
+
+
+def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:
+    with bring_up(context, bucket, context.queries()) as state:
+        entries, limits = read_buffers(state)
+    return write_snapshot(Home(context.home), context.previous.batch_id, bucket, entries, limits)
+
+
+def _drop_state_rows(home: Home, last: int) -> None:
+    """Drop files of state rows and boundaries up to the batch of the last snapshot but one; last: that of the last."""
+    batches = {file.high["batch_id"] for file in list_data_files(home, names.ANSWERS)}
+    bound = max((batch for batch in batches if batch < last), default=0)
+    files = [*list_state_files(home, -1, bound), *list_boundary_files(home, -1, bound)]
+    files = [file for file in files if file.high["batch_id"] <= bound]
+    if files:
+        commit_files(home, names.ANSWER_LOG, [], files, application=TRANSACTIONS, transaction=bound)
+        crash_point("maintain.state_dropped")
