@@ -10,6 +10,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.errors import UsageError
 from pststream.reports.reading.pair_tables import PAIR_SCHEMA, PairStream, pair_table
+from pststream.reports.reading.standing_answers import ANSWERS, CHANGES, StandingAnswers
 from pststream.reports.reading.table_reader import TableReader
 from pststream.reports.views.embedded_sql import run_query
 from pststream.state.home import Home
@@ -62,6 +63,15 @@ class OpenedHome:
     def requests_reader(self) -> pa.RecordBatchReader:
         """Return a reader of the same requests that reads some at a time."""
         return self._reader(names.REQUESTS, "request_key")
+
+    def answers(self) -> pa.Table:
+        """Read the answers of subscriptions with memory after the last batch; the rows of `export answers`."""
+        return pa.concat_tables([ANSWERS.empty_table(), *StandingAnswers(TableReader(self._home)).answers()])
+
+    def changes(self, since_batch: int = 0) -> pa.Table:
+        """Read what the batches from `since_batch` on changed in these answers; the rows of `export changes`."""
+        changes = StandingAnswers(TableReader(self._home)).changes(since_batch)
+        return pa.concat_tables([CHANGES.empty_table(), *changes])
 
     def sql(self, query: str) -> pa.Table:
         """Run a query on the views and tables with DuckDB (extra `sql`); return its rows.

@@ -1,4 +1,4 @@
-"""Write the input files of `pststream demo`: six hourly files of objects around real cities, and two of requests."""
+"""Write the input files of `pststream demo`: six hourly files of objects around real cities, and three of requests."""
 
 import csv
 import json
@@ -12,6 +12,7 @@ import pyarrow as pa
 from pststream.demo_data.demo_requests import first_requests, later_requests
 from pststream.demo_data.demo_texts import HOURS, demo_objects
 from pststream.demo_data.faulty_rows import BAD_OBJECTS, BAD_REQUESTS, HOSTILE_OBJECTS, LATE_TIMES
+from pststream.demo_data.standing_subscriptions import standing_subscriptions
 from pststream.generator.generated_objects import SCHEMA
 from pststream.generator.row_writers import RowWriter
 
@@ -23,6 +24,8 @@ _DUPLICATES = 3
 class DemoFiles:
     """The files of a demo in the order in which they are ingested, and the number of rows with deliberate errors.
 
+    requests                    of subscriptions that match; request_rows: their number
+    answer_requests             of subscriptions with memory
     bad_objects, late_objects, duplicate_objects, bad_requests   rows that the ingest must reject
     """
 
@@ -34,6 +37,7 @@ class DemoFiles:
     late_objects: int
     duplicate_objects: int
     bad_requests: int
+    answer_requests: tuple[str, ...]
 
 
 def write_demo(
@@ -62,6 +66,8 @@ def write_demo(
     later = Path(folder) / "requests" / "2026-03-01T11.jsonl"
     requests = _write_requests(first, first_requests(subscriptions, seed))
     requests += _write_requests(later, later_requests(subscriptions, seed))
+    answers = Path(folder) / "requests" / "2026-03-01T05-answers.jsonl"
+    _write_requests(answers, standing_subscriptions())
     return DemoFiles(
         objects=tuple(paths),
         requests=(str(first), str(later)),
@@ -71,6 +77,7 @@ def write_demo(
         late_objects=len(LATE_TIMES),
         duplicate_objects=_DUPLICATES,
         bad_requests=len(BAD_REQUESTS),
+        answer_requests=(str(answers),),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pststream.demo_data.demo_files import write_demo
 from pststream.demo_data.demo_questions import demo_questions
+from pststream.demo_data.standing_subscriptions import standing_subscriptions
 from pststream.errors import UsageError
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
@@ -15,6 +16,8 @@ from pststream.pipeline.planning.plan import plan
 from pststream.progress import Progress
 from pststream.questions.answered_question import answer_for_page
 from pststream.reports.pages.report_page import write_report
+from pststream.reports.reading.standing_answers import StandingAnswers
+from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.storage.registry import local_path, normalize
@@ -42,8 +45,8 @@ def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
         shutil.rmtree(part, ignore_errors=True)
     progress("generating objects and subscriptions")
     files = write_demo(landing, SEED)
-    home.init()
-    first, later = files.requests[:1], files.requests[1:]
+    home.init(settings.answer_buckets)
+    first, later = files.requests[:1] + files.answer_requests, files.requests[1:]
     half = len(files.objects) // 2
     ingest(home, settings, "requests", first, ReaderOptions(), progress)
     ingest(home, settings, "objects", files.objects[:half], ReaderOptions(), progress)
@@ -59,11 +62,25 @@ def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
     write_report(home.path, str(report), answers)
     return {
         "objects": first_match["objects"] + second_match["objects"],
-        "subscriptions": files.request_rows,
+        "subscriptions": files.request_rows + len(standing_subscriptions()),
         "matches": first_match["matches"] + second_match["matches"],
         "batches": first_match["batches"] + second_match["batches"],
         "questions": len(answers),
+        "answers": _summarize_answers(home),
         "home": home.path,
         "report": str(report.absolute()),
         "seconds": round(time.perf_counter() - began, 1),
     }
+
+
+def _summarize_answers(home: Home) -> list[dict[str, Any]]:
+    """Return {"subscription_id", "kind", "rows", "first"} of each answer; first: the object or the word at rank 1."""
+    answers: dict[str, dict[str, Any]] = {}
+    for table in StandingAnswers(TableReader(home)).answers():
+        for row in table.to_pylist():
+            summary = {name: row[name] for name in ("subscription_id", "kind")}
+            answer = answers.setdefault(row["subscription_id"], {**summary, "rows": 0, "first": None})
+            answer["rows"] += 1
+            if row["rank"] == 1:
+                answer["first"] = row["term"] or row["object_id"]
+    return sorted(answers.values(), key=lambda answer: str(answer["subscription_id"]))

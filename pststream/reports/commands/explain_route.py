@@ -73,7 +73,7 @@ class PostingFinder:
             return None
         words = posted.words
         clause = find_rarest_clause(posted.clauses, self._frequencies(posted.clauses))
-        terms = {term_id(word) for word in tokenize(stored.text)}
+        terms = {names.EVERY_OBJECT, *(term_id(word) for word in tokenize(stored.text))}
         term = next(term for term in clause if term in terms)
         cell = find_index_cell(boxes[0], stored.lon, stored.lat)
         unit = find_unit(self.plan, stored.lon, stored.lat, term)

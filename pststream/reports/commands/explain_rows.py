@@ -55,6 +55,27 @@ def read_insertions(reader: TableReader, subscription_id: str) -> list[StoredSub
     return sorted(insertions, key=lambda insertion: -insertion.key)[:MAX_PER_ID]
 
 
+def read_first_insertions(reader: TableReader, kind: str, most: int) -> list[StoredSubscription]:
+    """Read some of the first insertions of a kind with memory, each with its deletions."""
+    key, op = pds.field("request_key"), pds.field("op")
+    wanted = (pds.field("kind") == kind) & pds.field("k").is_valid() & (op == "insert")
+    some = next(reader.batches(names.REQUESTS, ["request_key"], wanted), None)
+    if some is None:
+        return []
+    keys = np.sort(some.column(0).to_numpy())[:most].tolist()
+    columns = (*_COMMON_COLUMNS, *(column.name for column in request_columns()))
+    rows = reader.rows(names.REQUESTS, columns, key.isin(keys))
+    of_keys = pds.field("subscription_key").isin(keys) & (op == "delete")
+    deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
+    for row in reader.rows(names.REQUESTS, ("request_key", "subscription_key", "effective_at"), of_keys):
+        deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["effective_at"]))
+    return [_insertion(row, deletions.get(row["request_key"], [])) for row in sorted(rows, key=_request_key)]
+
+
+def _request_key(row: dict[str, Any]) -> int:
+    return int(row["request_key"])
+
+
 def _rows_of_id(
     reader: TableReader, name: str, columns: Sequence[str], wanted: pds.Expression, most: int
 ) -> list[dict[str, Any]]:

@@ -31,10 +31,22 @@ METRICS = {
     "pending_files": Metric(GAUGE, "files", "Files that no batch has processed completely", ("kind",)),
     "lag_seconds": Metric(GAUGE, "seconds", "Time since the ingest of the oldest pending file; 0 if none is pending"),
     "watermark_timestamp_seconds": Metric(GAUGE, "seconds since 1970", "Greatest ts of the object log"),
+    "stream_timestamp_seconds": Metric(GAUGE, "seconds since 1970", "Stream time of the last batch"),
     "live_subscriptions": Metric(GAUGE, "subscriptions", "Live subscriptions"),
+    "live_subscriptions_by_kind": Metric(GAUGE, "subscriptions", "Live subscriptions of each kind", ("kind",)),
     "batches_total": Metric(COUNTER, "batches", "Micro-batches that are done"),
     "matches_total": Metric(COUNTER, "pairs", "Matched pairs"),
     "retractions_total": Metric(COUNTER, "pairs", "Retracted pairs"),
+    "answer_candidates_total": Metric(
+        COUNTER, "pairs", "Objects that might enter an answer of a subscription with memory", ("kind",)
+    ),
+    "answer_changes_total": Metric(COUNTER, "rows", "Rows that entered or left answers", ("kind",)),
+    "answer_evaluations_total": Metric(
+        COUNTER, "answers", "Answers, or reports, computed from the stored objects", ("kind",)
+    ),
+    "answer_log_rows": Metric(GAUGE, "rows", "Rows of the log of answers", ("part",)),
+    "answer_log_bytes": Metric(GAUGE, "bytes", "Size of the log of answers", ("part",)),
+    "answer_snapshot_rows": Metric(GAUGE, "rows", "Rows of the last snapshot of the answers"),
     "questions_total": Metric(COUNTER, "questions", "Questions of answered files"),
     "answer_rows_total": Metric(COUNTER, "rows", "Rows of their answers"),
     "unfinished_steps": Metric(GAUGE, "steps", "Ingests and batches that are running or were killed"),

@@ -40,6 +40,7 @@ def render_metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
         "stored_rejects": _stored_rejects(home),
         **_of_logs(document),
         **_of_batches(document),
+        **_of_answers(document),
         **_of_plan(document),
         **_of_sinks(document["deliveries"]),
         **_of_watcher(document["watcher"]),
@@ -92,6 +93,25 @@ def _of_batches(document: dict[str, Any]) -> Samples:
         "unfinished_steps": _one(len(document["unfinished"])),
         "last_batch_finished_timestamp_seconds": _one(_epoch(last["finished_at"])),
         "last_batch_duration_seconds": [({"step": step}, seconds) for step, seconds in last["seconds"].items()],
+    }
+
+
+def _of_answers(document: dict[str, Any]) -> Samples:
+    answers, totals = document["answers"], document["totals"]
+    by_kind, parts = document["subscriptions_by_kind"], answers["log"].items()
+
+    def total(name: str) -> list[Sample]:
+        return [({"kind": kind}, count) for kind, count in totals[name].items()]
+
+    return {
+        "stream_timestamp_seconds": _one(_epoch(answers["stream_time"])),
+        "live_subscriptions_by_kind": [({"kind": kind}, counts["live"]) for kind, counts in by_kind.items()],
+        "answer_candidates_total": total("candidates"),
+        "answer_changes_total": total("changes"),
+        "answer_evaluations_total": total("evaluations"),
+        "answer_log_rows": [({"part": part}, size["rows"]) for part, size in parts],
+        "answer_log_bytes": [({"part": part}, size["bytes"]) for part, size in parts],
+        "answer_snapshot_rows": _one(answers["snapshot"]["rows"] if answers["snapshot"] else None),
     }
 
 

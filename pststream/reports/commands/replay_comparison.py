@@ -87,10 +87,17 @@ def worker_rows(document: dict[str, Any]) -> list[list[str]]:
     ]
 
 
+def is_as_recorded(document: dict[str, Any]) -> bool:
+    """Whether the replay found the recorded matches, and the recorded answers if they are known."""
+    return bool(document["matches_equal"]) and document.get("answers_equal") is not False
+
+
 def describe_matches(document: dict[str, Any]) -> str:
-    """Return whether the replay found the recorded matches."""
-    if document["matches_equal"]:
+    """Return whether the replay found the recorded matches and answers."""
+    if is_as_recorded(document):
         return "the matches are the recorded ones; the home was not changed"
+    if document["matches_equal"]:
+        return "THE ANSWERS DIFFER from the recorded ones: this is a bug of PSTStream, please report it"
     return "THE MATCHES DIFFER from the recorded ones: this is a bug of PSTStream, please report it"
 
 

@@ -14,9 +14,11 @@ from pststream import names
 from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
+from pststream.ledgers.answer_counts import COLUMNS, sum_counts
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import log_key, seconds_ahead, step_seconds
 from pststream.reports.commands.text_tables import table_lines
+from pststream.reports.reading.answer_sizes import read_answer_sizes, render_answer_sizes
 from pststream.reports.reading.answered_questions import count_questions
 from pststream.reports.reading.backlog import (
     lag_seconds_of,
@@ -25,6 +27,7 @@ from pststream.reports.reading.backlog import (
     read_quarantined_files,
 )
 from pststream.reports.reading.delivery_progress import read_deliveries, render_deliveries
+from pststream.reports.reading.subscription_counts import count_live, count_subscriptions, describe_kinds
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.reports.reading.watcher_status import read_watcher, render_watcher
 from pststream.utc_times import iso
@@ -34,7 +37,7 @@ TABLES = (
     names.WORKER_INDEX, names.UNIT_LOADS, names.MIGRATIONS, names.MATCHES, names.BATCHES,
     names.QUARANTINE, names.QUALITY_RESULTS,
     names.DELIVERIES, names.DEAD_LETTERS, names.ERASURES, names.WITHDRAWALS, names.TERM_STATISTICS,
-    names.QUESTION_FILES, names.QUESTION_ANSWERS, names.QUESTIONS,
+    names.QUESTION_FILES, names.QUESTION_ANSWERS, names.QUESTIONS, names.ANSWER_LOG, names.ANSWERS,
 )  # fmt: skip
 SHOWN_BATCHES = 5
 MEASURED_BATCHES = 10
@@ -56,6 +59,7 @@ def read_status(home: AnyHome, now: dt.datetime | None = None, max_ahead_seconds
     plan = _plan(reader, settled, moment)
     watermark = ledgers.watermark()
     quarantined = read_quarantined_files(reader, ledgers)
+    by_kind = count_subscriptions(reader, settled, moment)
     return {
         "home": home.path,
         "at": iso(now),
@@ -70,7 +74,9 @@ def read_status(home: AnyHome, now: dt.datetime | None = None, max_ahead_seconds
         },
         "totals": _totals(ledgers),
         "last_hour": _rows_since(ledgers, now - dt.timedelta(hours=1)),
-        "subscriptions": _subscriptions(reader, settled, moment),
+        "subscriptions": {name: sum(one[name] for one in by_kind.values()) for name in ("live", "inserted")},
+        "subscriptions_by_kind": by_kind,
+        "answers": read_answer_sizes(reader, ledgers),
         "plan": plan,
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
@@ -112,33 +118,6 @@ def _settled(ledgers: LedgerHistory) -> pds.Expression:
     return pds.field("request_key") < log_key(last + 1, 0)
 
 
-def _subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, int]:
-    """Count the insertions of finished ingests, and the live ones among them."""
-    inserted = settled & (pds.field("op") == "insert")
-    return {
-        "live": _live(reader, settled, now),
-        "inserted": int(reader.dataset(names.REQUESTS).count_rows(filter=inserted)),
-    }
-
-
-def _live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> int:
-    """Count the subscriptions with start <= now < end. Keeps the keys of deleted ones in memory, 8 bytes each."""
-    begun, expires = settled & (pds.field("effective_at") <= now), pds.field("expires_at")
-    columns = ["subscription_key"]
-    deletions = reader.batches(names.REQUESTS, columns, begun & (pds.field("op") == "delete"))
-    parts = [batch.column(0).to_numpy() for batch in deletions]
-    deleted = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-    lasting = begun & (pds.field("op") == "insert") & (expires.is_null() | (expires > now))
-    if not len(deleted):
-        return int(reader.dataset(names.REQUESTS).count_rows(filter=lasting))
-    live = 0
-    for batch in reader.batches(names.REQUESTS, columns, lasting):
-        keys = batch.column(0).to_numpy()
-        places = np.minimum(np.searchsorted(deleted, keys), len(deleted) - 1)
-        live += int((deleted[places] != keys).sum())
-    return live
-
-
 def _rows_since(ledgers: LedgerHistory, since: dt.datetime) -> dict[str, int]:
     """Sum the rows of the files that were ingested since then."""
     recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), pa.scalar(since, _TIME)))
@@ -155,6 +134,7 @@ def _totals(ledgers: LedgerHistory) -> dict[str, Any]:
         "batches": done.num_rows,
         "matches": _sum(done, "matches"),
         "retractions": _sum(done, "retractions"),
+        **sum_counts(done),
     }
 
 
@@ -175,7 +155,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
     version, last = current.pop("retiring_version"), current.pop("retiring_to")
     retiring = None
     if version is not None:
-        left = _live(reader, settled & (pds.field("subscription_key") <= last), now)
+        left = sum(count_live(reader, settled & (pds.field("subscription_key") <= last), now).values())
         planner = next(row["planner"] for row in rows if row["plan_version"] == version)
         retiring = {"version": version, "planner": planner, "subscriptions_to": last, "live": left}
     current["created_at"] = iso(current["created_at"])
@@ -215,6 +195,7 @@ def _last_batches(ledgers: LedgerHistory) -> list[dict[str, Any]]:
     return [
         {
             **{name: row[name] for name in kept},
+            **{name: dict(row[name] or ()) for name in COLUMNS},
             "started_at": iso(row["started_at"]),
             "finished_at": iso(row["finished_at"]),
             "seconds": step_seconds(row["seconds_by_step"]) if row["seconds_by_step"] else None,
@@ -305,16 +286,17 @@ def _lines_of_unfinished(unfinished: list[dict[str, Any]]) -> list[str]:
 
 
 def _lines_of_logs(document: dict[str, Any]) -> list[str]:
-    totals, live = document["totals"], document["subscriptions"]
+    totals, live, by_kind = (document[name] for name in ("totals", "subscriptions", "subscriptions_by_kind"))
     return [
         f"home           {document['home']}",
         f"watermark      {document['watermark'] or '- (no objects yet)'}",
         *_lines_of_withdrawals(document),
         *_lines_of_statistics(document["term_statistics"]),
         *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
-        f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted",
+        f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted{describe_kinds(by_kind)}",
         f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
         f" {totals['retractions']:,} retracted",
+        *render_answer_sizes(document["answers"], totals, document["batches"]),
     ]
 
 

@@ -103,7 +103,7 @@ def _shown(row: AnswerRow, keywords: str, drawn: AnswerMap, greatest: int) -> Sh
     x, y = (round(float(value), 2) for value in (drawn.projection.x(row.lon), drawn.projection.y(row.lat)))
     row = replace(row, text=_cut(row.text), term=row.term and _cut(row.term))
     words = mark_words(row.text, keywords)
-    cells = [_distance(row.distance_m)] if row.distance_m is not None else []
+    cells = [describe_distance(row.distance_m)] if row.distance_m is not None else []
     cells += [f"{row.score:.6f}"] if row.score is not None else []
     return ShownRow(row, words, cells, x, y, (row.count or 0) / greatest)
 
@@ -112,7 +112,8 @@ def _cut(text: str) -> str:
     return text[:_MAX_TEXT] + (" …" if len(text) > _MAX_TEXT else "")
 
 
-def _distance(metres: float) -> str:
+def describe_distance(metres: float) -> str:
+    """Return a distance as pages show it."""
     return f"{metres:,.0f} m" if metres < 10_000 else f"{short(metres / 1000)} km"
 
 

@@ -10,7 +10,9 @@ from pststream.format_values import moment
 from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
 from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLookup, SubscriptionLookup
+from pststream.reports.pages.map_section import CITIES, LegendItem
 from pststream.reports.pages.render_page import render_page
+from pststream.reports.pages.standing_section import StandingSection
 from pststream.reports.plots.plan_map import draw_region
 from pststream.reports.reading.plan_view import PlanView
 from pststream.shapes.region import Region, RegionLimits
@@ -29,8 +31,10 @@ def render_message(title: str, message: str, advice: str, rejects: list[dict[str
     return render_page("message.html", forms=True, title=title, message=message, advice=advice, rejects=rejects or [])
 
 
-def render_subscription(subscription_id: str, lookup: SubscriptionLookup, view: PlanView | None) -> str:
-    """Render the page of a subscription that was accepted."""
+def render_subscription(
+    subscription_id: str, lookup: SubscriptionLookup, view: PlanView | None, standing: StandingSection | None = None
+) -> str:
+    """Render the page of a subscription that was accepted; standing: the answer of its latest insertion."""
     insertions = lookup.insertions[:MAX_INSERTIONS]
     region = insertions[0].query.region
     return render_page(
@@ -43,7 +47,15 @@ def render_subscription(subscription_id: str, lookup: SubscriptionLookup, view: 
             for one in insertions
         ],
         map=draw_region(view, region, np.empty((0, 2))) if region is not None else None,
+        standing=standing,
+        legend=_legend(standing) if standing else [],
     )
+
+
+def _legend(standing: StandingSection) -> list[LegendItem]:
+    """Return the legend of the map of an answer."""
+    circle = "; dashed: a nearer object enters the answer" if standing.answer.question.region else ""
+    return [("dot asked-dot", "the point"), ("dot match-dot", f"objects of the answer{circle}"), CITIES]
 
 
 def render_object(

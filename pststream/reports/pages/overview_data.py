@@ -48,6 +48,7 @@ class Overview:
     balance     {batch: imbalance, the greatest CPU time of a worker over the least}, of the latest batches
     migrations  for each of the latest migrations, newest first, its rows of the table `migrations`
     matches     some objects of the latest batch that has matches: object_id, ts, pairs
+    answers     some subscriptions with memory whose answers were changed last: subscription_id, kind
     """
 
     home: str
@@ -60,6 +61,7 @@ class Overview:
     balance: dict[int, float]
     migrations: list[list[dict[str, Any]]]
     matches: list[dict[str, Any]]
+    answers: list[dict[str, Any]]
     rejects: list[RejectView]
     quarantined: list[dict[str, Any]]
     sinks: list[dict[str, Any]]
@@ -102,6 +104,7 @@ def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
         balance=_balance(tables, since),
         migrations=_migrations(tables),
         matches=_matches(tables, history),
+        answers=tables.tolerate(names.ANSWER_LOG, lambda: _answers(tables, history), []),
         rejects=tables.tolerate(names.REJECTS, lambda: _rejects(tables), []),
         quarantined=quarantined,
         sinks=sinks,
@@ -153,6 +156,19 @@ def _matches(tables: TolerantReader, history: BatchHistory) -> list[dict[str, An
         if len(objects) >= _MATCHES:
             break
     return list(objects.values())[:_MATCHES]
+
+
+def _answers(tables: TolerantReader, history: BatchHistory) -> list[dict[str, Any]]:
+    """Some subscriptions whose answers the latest batches that are done have changed, from a few data files."""
+    last = history.batches[-1].batch_id if history.batches else 0
+    wanted = (pds.field("part") == "change") & (pds.field("batch_id") <= last)
+    keys: list[int] = []
+    for _, file in tables.reader.files(names.ANSWER_LOG, "batch_id", wanted, greatest=True)[:_MATCHES]:
+        rows = next(tables.reader.batches_of(names.ANSWER_LOG, file, ("subscription_key",), wanted, rows=256), None)
+        keys += dict.fromkeys(rows.column(0).to_pylist()) if rows is not None else ()
+    keys = sorted(set(keys))[:_MATCHES]
+    among = pds.field("request_key").isin(keys)
+    return tables.rows(names.REQUESTS, ("subscription_id", "kind"), among) if keys else []
 
 
 def _rejects(tables: TolerantReader) -> list[RejectView]:

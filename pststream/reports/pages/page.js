@@ -94,7 +94,8 @@
   function choose(dot, only) {
     for (const old of document.querySelectorAll(".match.chosen, .pairs tr.chosen")) old.classList.remove("chosen");
     dot.classList.add("chosen");
-    dot.parentNode.append(dot);
+    // A dot that moves loses the focus, whose return would choose it once more.
+    if (dot !== dot.parentNode.lastElementChild) dot.parentNode.append(dot);
     const found = only ? [only] : rows(dot);
     const title = document.createElement("h3");
     title.textContent = found.length === 1 ? chosen.dataset.one || "Matched object and subscription" : `${found.length} matches of this object`;

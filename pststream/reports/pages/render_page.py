@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pststream.domain.imbalance import imbalance_text
 from pststream.format_values import (
     byte_size,
+    clock,
     counted,
     duration,
     moment,
@@ -25,6 +26,7 @@ from pststream.reports.plots.plan_map import worker_style
 
 _FILTERS = (
     byte_size,
+    clock,
     counted,
     duration,
     imbalance_text,

@@ -8,13 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
+from pststream import names
+from pststream.kinds.answer_query import ANSWER_KINDS
+from pststream.reports.commands.explain_rows import read_first_insertions
 from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
 from pststream.reports.pages.balance_section import prepare_balance
 from pststream.reports.pages.batches_section import prepare_batches
 from pststream.reports.pages.map_section import CITIES, describe_plan, plan_items, sampled
 from pststream.reports.pages.matches_section import prepare_matches
 from pststream.reports.pages.render_page import render_page
+from pststream.reports.pages.standing_section import StandingSection, asked_answer, prepare_standing
 from pststream.reports.plots.plan_map import draw_plan_map
+from pststream.reports.reading.answer_view import read_answer_views
 from pststream.reports.reading.batch_history import BatchHistory, read_batch_history
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
@@ -22,6 +27,9 @@ from pststream.reports.reading.tolerant_reader import TolerantReader
 
 ROWS_OF_ANSWER = 5
 """Rows that the page lists of each answer."""
+
+_FIRST_OF_KIND, _SHOWN_OF_KIND = 8, 2
+"""Subscriptions with memory whose answers are read, and those that the page shows, of each kind."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class Report:
     rejects: list[RejectView]
     problems: list[str]
     answers: Sequence[AnsweredQuestion] = ()
+    standing: Sequence[StandingSection] = ()
 
     @property
     def empty(self) -> bool:
@@ -80,8 +89,21 @@ def read_report(home: str) -> Report:
     plan = read_plan(tables)
     loads = read_loads(tables, plan) if plan is not None else None
     points, matches, rejects = sample_points(tables), sample_matches(tables), summarize_rejects(tables)
+    standing = tables.tolerate(names.ANSWER_LOG, lambda: _read_standing(tables), list[StandingSection]())
     now = dt.datetime.now(dt.UTC)
-    return Report(home, now, history, plan, loads, points, matches, rejects, tables.problems)
+    return Report(home, now, history, plan, loads, points, matches, rejects, tables.problems, standing=standing)
+
+
+def _read_standing(tables: TolerantReader) -> list[StandingSection]:
+    """Read the answers of some of the first subscriptions of each kind with memory; those with rows come first."""
+    sections = []
+    for kind in ANSWER_KINDS:
+        first = read_first_insertions(tables.reader, kind, _FIRST_OF_KIND)
+        readable = [one for one in first if one.query.is_readable()]
+        views = read_answer_views(tables.reader, [asked_answer(one) for one in readable])
+        shown = sorted(zip(readable, views, strict=True), key=lambda pair: not pair[1].rows)[:_SHOWN_OF_KIND]
+        sections += [prepare_standing(subscription, view, ROWS_OF_ANSWER) for subscription, view in shown]
+    return sections
 
 
 def render_report(report: Report) -> str:
@@ -101,5 +123,6 @@ def render_report(report: Report) -> str:
         balance=prepare_balance(report.plan, report.loads) if report.plan is not None else None,
         batches=prepare_batches(report.history),
         answers=[prepare_answer(answer, ROWS_OF_ANSWER) for answer in report.answers],
+        standing=report.standing,
         matches=prepare_matches(report.matches, plan_map.projection),
     )

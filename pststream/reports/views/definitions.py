@@ -78,20 +78,20 @@ def _batches_done(d: Dialect, table: TableName) -> str:
     return f"""\
 SELECT
   batch_id, plan_version, objects_after, objects_to, requests_after, requests_to, objects_version, requests_version,
-  objects, discarded, requests, matches, retractions,
+  objects, discarded, requests, matches, retractions, stream_time, candidates, changes, evaluations,
   seconds_by_step, started_at, finished_at
 FROM {table(names.BATCHES)}
 WHERE status = 'done'"""
 
 
 def _rejects_by_file(d: Dialect, table: TableName) -> str:
-    """The number of rejected rows of each ingested file by field and reason."""
+    """The number of rejected rows of each ingested file, and each answered file of questions, by field and reason."""
     file, row = d.quoted("file"), d.quoted("row")
     return f"""\
 SELECT
   ingest_id, kind, {file}, field, reason, count(*) AS rejects, min({row}) AS first_row
 FROM {table(names.REJECTS)}
-WHERE {_of_finished_ingests(table)}
+WHERE {_of_finished_ingests(table)} OR kind = '{names.QUESTIONS}'
 GROUP BY ingest_id, kind, {file}, field, reason"""
 
 

@@ -13,7 +13,11 @@ from pststream.demo_data.demo_questions import demo_questions
 from pststream.demo_data.demo_texts import demo_objects
 from pststream.demo_data.named_subscriptions import named_subscriptions
 from pststream.demo_data.sentences import THEMES, themed_places, write_sentence
+from pststream.demo_data.standing_subscriptions import standing_subscriptions
+from pststream.kinds.answer_query import ANSWER_KINDS
+from pststream.kinds.contract import RequestLimits
 from pststream.kinds.question_registry import QUESTION_KINDS
+from pststream.kinds.registry import KINDS
 from pststream.questions.read_questions import read_question_records
 from pststream.settings import Settings
 from pststream.shapes.region import RegionError
@@ -77,6 +81,13 @@ def test_every_named_subscription_finds_something() -> None:
         boxes = [(lon >= w) & (lon <= e) & (lat >= s) & (lat <= n) for w, s, e, n in region.boxes]
         near = np.flatnonzero(np.logical_or.reduce(boxes)).tolist()
         assert any(evaluate(clauses, words[i]) and contains(region, lon[i], lat[i]) for i in near), row
+
+
+def test_the_demo_has_valid_subscriptions_of_each_kind_with_memory(demo: DemoFiles) -> None:
+    rows = lines(*demo.answer_requests)
+    assert rows == standing_subscriptions() and {row["kind"] for row in rows} == set(ANSWER_KINDS)
+    for row in rows:
+        KINDS[row["kind"]].parse_request(row, RequestLimits())
 
 
 def test_sentences_have_no_choices_left() -> None:

@@ -15,8 +15,10 @@ from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
 from pststream.shapes.registry import read_region, to_columns
 from pststream.state import ledger_tables
+from pststream.state.data_files import FileWriter, commit_files
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, save_plan, save_units, save_vocabulary
+from pststream.state.tables import TABLES
 from pststream.text.expression import parse_keywords
 from pststream.text.tokenizer import term_id, tokenize
 
@@ -145,8 +147,12 @@ def add_batch(
     cpu_seconds: Sequence[float] = (),
     done: bool = True,
     minutes: float = 100,
+    **changes: Any,
 ) -> int:
-    """Runs a batch, begun after so many minutes, over all that is pending, or objects up to a key; its number."""
+    """Runs a batch, begun after so many minutes, over all that is pending, or objects up to a key; its number.
+
+    changes: columns of its row when it is done
+    """
     ledger = Ledger(home)
     pending, batch_id = ledger.pending(10**9), ledger.next_batch_id
     started = {
@@ -176,8 +182,30 @@ def add_batch(
             "status": "done", "objects": 3, "discarded": 1, "requests": 2, "matches": count[False],
             "retractions": count[True], "seconds_by_step": [("match", 1.5), ("index", 0.5)], "finished_at": at(101),
         }  # fmt: skip
-        ledger_tables.append(home, names.BATCHES, [started | finished])
+        ledger_tables.append(home, names.BATCHES, [started | finished | changes])
     return batch_id
+
+
+def log_row(batch_id: int, **changes: Any) -> dict[str, Any]:
+    """A row of `answer_log`, without its part."""
+    fields = {"batch_id": batch_id, "bucket": 0, "event": "entered", "subscription_key": log_key(1, 1)}
+    return fields | changes
+
+
+def snapshot_row(batch_id: int, **changes: Any) -> dict[str, Any]:
+    """A row of `answers`."""
+    return {"batch_id": batch_id, "bucket": 0, "subscription_key": log_key(1, 1), "threshold": 1.0} | changes
+
+
+def add_answer_rows(home: Home, name: str, rows: Sequence[dict[str, Any]], **partition: str) -> None:
+    """Commits a data file of `answer_log` or `answers`; columns that are not given are null."""
+    writer = FileWriter(home.table(name), TABLES[name].schema, partition)
+    (batch,) = pa.Table.from_pylist(list(rows), writer.schema).combine_chunks().to_batches()
+    writer.write(batch)
+    file = writer.close()
+    assert file is not None
+    last = max(ledger_tables.last_transaction(home, name, "tests"), 0)
+    commit_files(home, name, [file], application="tests", transaction=last + 1)
 
 
 def halves(workers: int = 2) -> PartitionPlan:

@@ -19,6 +19,7 @@ from pststream.state.home import Home
 from tests.commands import run_here
 from tests.damage import delete_rows
 from tests.unit.reports.commands.homes import (
+    add_answer_rows,
     add_batch,
     add_file,
     add_plan,
@@ -26,12 +27,14 @@ from tests.unit.reports.commands.homes import (
     at,
     halves,
     insertion,
+    log_row,
     match_row,
     reject,
+    snapshot_row,
     thing,
 )
 
-LABELS = {"kind", "reason", "step", "sink", "version"}
+LABELS = {"kind", "part", "reason", "step", "sink", "version"}
 """Their values are those of the code and of the settings, so that they are few."""
 
 Values = dict[tuple[str, frozenset[Any]], float]
@@ -66,7 +69,11 @@ def test_every_figure(hand_home: Home) -> None:
     taken = add_file(
         hand_home, "objects", [thing(1, "a"), thing(2, "b", 5)], [reject(3, 'odd "\\\n'), reject(4, "late")]
     )
-    add_batch(hand_home, [match_row(taken << 32 | 1, "a", 0, [1, 2])], cpu_seconds=(3.0, 1.5))
+    counts = {name: [("knn", 3)] for name in ("candidates", "changes", "evaluations")}
+    matches = [match_row(taken << 32 | 1, "a", 0, [1, 2])]
+    add_batch(hand_home, matches, cpu_seconds=(3.0, 1.5), stream_time=at(5), **counts)
+    add_answer_rows(hand_home, names.ANSWER_LOG, [log_row(1), log_row(1)], part="change")
+    add_answer_rows(hand_home, names.ANSWERS, [snapshot_row(1)])
     add_file(hand_home, "objects", [thing(1, "c")])
     add_sinks(hand_home, "hook", "files")
     for sink, state in (("hook", "down"), ("files", "ok")):
@@ -82,11 +89,18 @@ def test_every_figure(hand_home: Home) -> None:
     expected = {
         "batches_total": 1, "matches_total": 2, "retractions_total": 0, "quarantined_files": 1,
         "live_subscriptions": 2, "plan_version": 1, "imbalance_ratio": 2.0, "unfinished_steps": 0, "watcher_up": 1,
-        "watermark_timestamp_seconds": at(5).timestamp(),
+        "watermark_timestamp_seconds": at(5).timestamp(), "stream_timestamp_seconds": at(5).timestamp(),
+        "answer_snapshot_rows": 1,
         "last_batch_finished_timestamp_seconds": at(101).timestamp(),
     }  # fmt: skip
     assert {name: value(found, name) for name in expected} == expected
     assert value(found, "accepted_rows_total", kind="objects") == 3
+    assert (
+        value(found, "live_subscriptions_by_kind", kind="range") == value(found, "answer_log_rows", part="change") == 2
+    )
+    assert value(found, "answer_log_bytes", part="change") > 0
+    for name in ("answer_candidates_total", "answer_changes_total", "answer_evaluations_total"):
+        assert value(found, name, kind="knn") == 3
     assert value(found, "pending_rows", kind="objects") == value(found, "pending_files", kind="objects") == 1
     assert value(found, "pending_files", kind="requests") == 0
     assert value(found, "lag_seconds") > 0

@@ -14,6 +14,7 @@ from pststream.state import ledger_tables, tables
 from pststream.state.home import Home
 from pststream.state.plans import Retiring
 from tests.unit.reports.commands.homes import (
+    add_answer_rows,
     add_batch,
     add_file,
     add_plan,
@@ -21,8 +22,10 @@ from tests.unit.reports.commands.homes import (
     deletion,
     halves,
     insertion,
+    log_row,
     match_row,
     reject,
+    snapshot_row,
     thing,
 )
 
@@ -44,6 +47,7 @@ def test_a_new_home(hand_home: Home) -> None:
     }
     assert (document["watermark"], document["plan"], document["balance"]) == (None, None, None)
     assert document["subscriptions"] == {"live": 0, "inserted": 0}
+    assert document["answers"] == {"stream_time": None, "log": {}, "snapshot": None}
     assert document["index"] == {"files": 0, "bytes": 0, "rows": 0, "leftovers": False}
     assert "first pststream match makes one" in render_status(document)
 
@@ -109,6 +113,48 @@ def test_live_subscriptions(hand_home: Home) -> None:
         -61: 0, 0: 4, 2: 3, 4: 4, 5: 3, 5.5: 2, 6: 2, 10: 3,
     }  # fmt: skip
     assert lives[0]["inserted"] == 6
+
+
+def test_subscriptions_by_kind(hand_home: Home) -> None:
+    requests = [
+        insertion(1, "box"), insertion(2, "near", kind="knn"), insertion(3, "gone", kind="knn"),
+        insertion(4, "best", kind="topk", expires_at=at(5)), deletion(5, "gone", 3, log_key(1, 3)),
+    ]  # fmt: skip
+    add_file(hand_home, "requests", requests)
+    by_kind = {kind: (one["live"], one["inserted"]) for kind, one in _by_kind(hand_home, 4).items()}
+    assert by_kind == {"range": (1, 1), "knn": (1, 2), "topk": (1, 1)}
+    assert [one["live"] for one in _by_kind(hand_home, 5).values()] == [1, 1, 0]
+    text = render_status(shown(hand_home, 5))
+    assert "2 live of 4 inserted; 1 range, 1 knn, 0 topk live" in text
+
+
+def _by_kind(home: Home, minutes: float) -> dict[str, dict[str, int]]:
+    by_kind: dict[str, dict[str, int]] = shown(home, minutes)["subscriptions_by_kind"]
+    return by_kind
+
+
+def test_sizes_of_answers_and_what_batches_did(hand_home: Home) -> None:
+    add_file(hand_home, "objects", [thing(1, "a")])
+    add_batch(hand_home, stream_time=at(0), candidates=[("knn", 3)], changes=[("knn", 2)], evaluations=[("knn", 1)])
+    add_file(hand_home, "objects", [thing(1, "b")])
+    add_batch(hand_home, stream_time=at(7), candidates=[], changes=[("frequent_terms", 4), ("knn", 1)], evaluations=[])
+    add_answer_rows(hand_home, names.ANSWER_LOG, [log_row(1), log_row(1), log_row(2)], part="change")
+    add_answer_rows(hand_home, names.ANSWER_LOG, [log_row(2)], part="state")
+    for batch_id, rows in ((1, 3), (2, 2)):
+        add_answer_rows(hand_home, names.ANSWERS, [snapshot_row(batch_id)] * rows)
+    document = shown(hand_home)
+    answers, totals = document["answers"], document["totals"]
+    assert answers["stream_time"] == "2026-03-01T00:07:00Z"
+    assert {part: (size["files"], size["rows"]) for part, size in answers["log"].items()} == {
+        "change": (1, 3), "state": (1, 1),
+    }  # fmt: skip
+    assert (answers["snapshot"]["batch_id"], answers["snapshot"]["rows"]) == (2, 2)
+    assert totals["candidates"] == {"knn": 3} and totals["evaluations"] == {"knn": 1}
+    assert totals["changes"] == {"knn": 3, "frequent_terms": 4}
+    assert [batch["changes"] for batch in document["batches"]] == [{"knn": 2}, {"frequent_terms": 4, "knn": 1}]
+    text = render_status(document)
+    assert "7 changes (4 frequent_terms, 3 knn)" in text or "7 changes (3 knn, 4 frequent_terms)" in text
+    assert "snapshot of batch 2: 2 rows" in text and "batch 2: 0 candidates; 5 changes" in text
 
 
 def test_quarantined_files_that_wait_for_a_decision(hand_home: Home) -> None:

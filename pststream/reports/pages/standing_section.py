@@ -1,0 +1,173 @@
+"""Prepare the answer of a subscription with memory for a page: a map, its rows, its changes, its words over time."""
+
+import datetime as dt
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pststream.format_values import counted, moment
+from pststream.kinds.contract import StoredSubscription
+from pststream.kinds.question_fields import parse_duration
+from pststream.reports.pages.answer_section import (
+    AnsweredQuestion,
+    AnswerRow,
+    AnswerSection,
+    describe_distance,
+    prepare_answer,
+)
+from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
+from pststream.reports.reading.answer_view import AnswerView, AskedAnswer, ViewedChange, ViewedRow
+from pststream.shapes.region import Region, RegionError, RegionLimits
+from pststream.shapes.registry import read_region
+
+_ERASED = "(erased)"
+_BARS, _CHANGES, _WORDS = 60, 30, 15
+
+
+class ShownChange(NamedTuple):
+    """A change as a table shows it. object_id: that of its page, None: it has none"""
+
+    batch_id: int
+    change: str
+    rank: int
+    what: str
+    object_id: str | None
+    ts: dt.datetime
+    value: str
+
+
+class HeatCell(NamedTuple):
+    """A count of a word at a tick, None without; share: the count over the greatest one."""
+
+    objects: int | None
+    share: float
+
+
+class HeatTable(NamedTuple):
+    """The words of the latest reports: `rows` have a cell for each tick, the most frequent word comes first."""
+
+    ticks: list[dt.datetime]
+    rows: list[tuple[str, list[HeatCell]]]
+    left_out: int
+
+
+class StandingSection(NamedTuple):
+    """What a page shows of an answer.
+
+    note     how many rows it has, and as of when
+    history  changes by batch, None without
+    changes  the latest first
+    heat     of reports, None without
+    """
+
+    answer: AnswerSection
+    note: str
+    history: BarChart | None
+    changes: list[ShownChange]
+    heat: HeatTable | None
+
+
+def asked_answer(subscription: StoredSubscription) -> AskedAnswer:
+    """Return what `read_answer_views` needs to know of a subscription of one of the kinds ANSWER_KINDS."""
+    described = subscription.query.describe()
+    step = parse_duration("step", described["step"]) if "step" in described else 0
+    return AskedAnswer(subscription.key, described["k"], step, subscription.validity().end_at)
+
+
+def prepare_standing(subscription: StoredSubscription, view: AnswerView, most: int | None = None) -> StandingSection:
+    """Prepare the section of a subscription; `most`: how many rows its table lists, None for all."""
+    described, kind = subscription.query.describe(), subscription.kind
+    point = described.get("point")
+    place = (point["lon"], point["lat"]) if point else None
+    rows = [_answer_row(row, kind.name) for row in view.rows]
+    answered = AnsweredQuestion(
+        kind=kind.name,
+        facts=[("Kind", kind.name), *kind.facts(described).items()],
+        keywords=str(described.get("keywords") or ""),
+        region=subscription.query.region if place is None else _reach(place, view, described["k"], kind.name),
+        point=place,
+        rows=rows,
+        more=False,
+        seconds=0.0,
+        title=subscription.subscription_id,
+    )
+    return StandingSection(
+        prepare_answer(answered, most), _note(view, kind.name, most), _draw_history(view.changes),
+        [_shown_change(change, kind.name) for change in view.changes[:_CHANGES]], _heat(view),
+    )  # fmt: skip
+
+
+def _answer_row(row: ViewedRow, kind: str) -> AnswerRow:
+    if row.term is not None:
+        return AnswerRow(row.rank, term=row.term, count=row.count)
+    distance, score = (row.value, None) if kind == "knn" else (None, -row.value)
+    return AnswerRow(row.rank, row.object_id, row.ts, distance, score, lon=row.lon, lat=row.lat, text=row.text)
+
+
+def _reach(place: tuple[float, float], view: AnswerView, k: int, kind: str) -> Region | None:
+    """Return the circle in which an object enters the answer of a `knn` subscription; None: it enters anywhere."""
+    if kind != "knn" or len(view.rows) < k:
+        return None
+    circle = {"lon": place[0], "lat": place[1], "radius_m": view.rows[-1].value}
+    try:
+        return read_region({"circle": circle}, RegionLimits(sys.maxsize))
+    except RegionError:  # a radius of 0
+        return None
+
+
+def _note(view: AnswerView, kind: str, most: int | None) -> str:
+    if view.as_of is None:
+        return "No report is made yet." if kind == "frequent_terms" else "No batch is done yet."
+    rows = len(view.rows)
+    number = counted(rows, "term" if kind == "frequent_terms" else "object")
+    listed = f", the first {most} are listed" if most is not None and rows > most else ""
+    time = "report of" if kind == "frequent_terms" else "as of stream time"
+    lacking = "" if view.complete else " Rows of older batches may lack; pststream answers shows all."
+    return f"{number}{listed}, {time} {moment(view.as_of)} UTC.{lacking}"
+
+
+def _draw_history(changes: Sequence[ViewedChange]) -> BarChart | None:
+    """Draw the rows that entered and left in each of the latest batches that are read."""
+    if not changes:
+        return None
+    counts = Counter((change.batch_id, change.entered) for change in changes)
+    batches = sorted({batch_id for batch_id, _ in counts})[-_BARS:]
+    bars = [
+        BarValue(
+            batch, [counts[batch, True], counts[batch, False]],
+            f"Batch {batch}: {counts[batch, True]} entered, {counts[batch, False]} left",
+        )
+        for batch in batches
+    ]  # fmt: skip
+    styles = [segment_style(number) for number in (2, 1)]
+    return draw_bar_chart("Rows that entered and left", bars, styles, lambda value: f"{value:g}")
+
+
+def _shown_change(change: ViewedChange, kind: str) -> ShownChange:
+    if change.term is not None:
+        what, value = change.term, counted(change.count or 0, "object")
+    else:
+        what = change.object_id or _ERASED
+        value = describe_distance(change.value) if kind == "knn" else f"{-change.value:.6f}"
+    entered = "entered" if change.entered else "left"
+    return ShownChange(change.batch_id, entered, change.rank, what, change.object_id, change.ts, value)
+
+
+def _heat(view: AnswerView) -> HeatTable | None:
+    """Return the words of the latest reports with their counts; the _WORDS most frequent ones."""
+    if not view.ticks:
+        return None
+    totals = Counter[str]()
+    for counts in view.ticks.values():
+        totals.update(counts)
+    greatest = max(max(counts.values()) for counts in view.ticks.values())
+    words = sorted(totals, key=lambda word: (-totals[word], word))
+    rows = [
+        (word, [_heat_cell(counts.get(word), greatest) for counts in view.ticks.values()]) for word in words[:_WORDS]
+    ]
+    return HeatTable(list(view.ticks), rows, len(words) - len(rows))
+
+
+def _heat_cell(count: int | None, greatest: int) -> HeatCell:
+    return HeatCell(count, (count or 0) / greatest)

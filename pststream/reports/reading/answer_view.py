@@ -1,0 +1,243 @@
+"""Read the answers of some subscriptions with memory for pages: present rows with places, latest changes, reports.
+
+An answer is the last snapshot with the changes after it, so a page does not read the whole log. Changes are read from
+the latest data files on, until there are enough of them or MAX_SEARCHED rows were searched.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.reports.reading.table_reader import TableReader
+from pststream.utc_times import to_micros
+
+MAX_SEARCHED = 4_000_000
+"""Greatest number of rows of `answer_log` that are searched for changes of objects."""
+
+LATEST_CHANGES = 200
+"""Changes that are read of each subscription, if there are so many."""
+
+TICKS = 24
+"""The latest ticks whose reports are read."""
+
+Row = dict[str, Any]
+"""A row of `answer_log`."""
+
+TIME = pa.timestamp("us", tz="UTC")
+_COLUMNS = ("batch_id", "event", "subscription_key", "object_key", "ts", "value", "rank", "term", "count")
+_MAX_TEXT = 500
+
+
+class AskedAnswer(NamedTuple):
+    """A subscription whose answer is read.
+
+    step   of `frequent_terms`, in microseconds; 0: of another kind
+    until  its end; None: none
+    """
+
+    key: int
+    k: int
+    step: int = 0
+    until: dt.datetime | None = None
+
+
+@dataclass(frozen=True)
+class ViewedRow:
+    """A row of an answer: an object with its place and text, or a term with its count. value: metres, negative score"""
+
+    rank: int
+    ts: dt.datetime
+    value: float = 0.0
+    term: str | None = None
+    count: int | None = None
+    object_id: str | None = None
+    lon: float = 0.0
+    lat: float = 0.0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class ViewedChange:
+    """A change of an answer: an object, whose id is None if it was erased, or a term of the report of the tick `ts`."""
+
+    batch_id: int
+    entered: bool
+    rank: int
+    ts: dt.datetime
+    value: float
+    object_id: str | None
+    term: str | None
+    count: int | None
+
+
+@dataclass
+class AnswerView:
+    """What the tables have of an answer.
+
+    as_of     stream time of the last batch; of reports the tick of the shown one
+    rows      by rank, without erased objects
+    changes   the latest first
+    ticks     of reports: the terms with their counts by tick, the earliest first
+    complete  whether all rows since the last snapshot were searched; else `rows` may lack some
+    """
+
+    as_of: dt.datetime | None
+    rows: list[ViewedRow] = field(default_factory=list)
+    changes: list[ViewedChange] = field(default_factory=list)
+    ticks: dict[dt.datetime, dict[str, int]] = field(default_factory=dict)
+    complete: bool = True
+
+
+def read_answer_views(reader: TableReader, asked: Sequence[AskedAnswer]) -> list[AnswerView]:
+    """Read the answers of subscriptions after the last batch that is done."""
+    done = reader.read(names.BATCHES, ("batch_id", "stream_time"), pds.field("status") == "done").sort_by("batch_id")
+    if not done.num_rows or not asked:
+        return [AnswerView(None) for _ in asked]
+    last, stream_time = (done.column(name)[-1].as_py() for name in ("batch_id", "stream_time"))
+    of_objects = [one for one in asked if not one.step]
+    snapshot = _last_snapshot(reader) if of_objects else 0
+    logged, complete = _read_latest(reader, [one.key for one in of_objects], last, snapshot)
+    stored = _read_snapshot(reader, of_objects, snapshot)
+    present: list[list[Row]] = []
+    changes: list[list[Row]] = []
+    for one in asked:
+        if one.step:
+            changes.append(_read_reports(reader, one, last, stream_time))
+            present.append(_present(changes[-1]))
+        else:
+            changes.append(logged.get(one.key, []))
+            since = [row for row in changes[-1] if row["batch_id"] > snapshot]
+            present.append(_present([*stored.get(one.key, []), *since]))
+    latest = [rows[-LATEST_CHANGES:][::-1] for rows in changes]
+    objects = _read_objects(reader, [row["object_key"] for rows in [*present, *latest] for row in rows])
+    return [
+        _make_view(one, stream_time, rows, newest, objects, complete)
+        for one, rows, newest in zip(asked, present, latest, strict=True)
+    ]
+
+
+def _make_view(
+    asked: AskedAnswer,
+    stream_time: dt.datetime | None,
+    present: list[Row],
+    latest: list[Row],
+    objects: dict[int, Row],
+    complete: bool,
+) -> AnswerView:
+    ticks: dict[dt.datetime, dict[str, int]] = {}
+    as_of = stream_time
+    if asked.step:
+        for row in present:
+            ticks.setdefault(row["ts"], {})[row["term"]] = row["count"]
+        as_of = max(ticks, default=None)
+        present = [row for row in present if row["ts"] == as_of]
+    rows = [
+        ViewedRow(rank, row["ts"], row["value"] or 0.0, row["term"], row["count"], **objects.get(row["object_key"], {}))
+        for rank, row in enumerate(sorted(present, key=_order), 1)
+        if row["object_key"] is None or row["object_key"] in objects
+    ]
+    changes = [
+        ViewedChange(
+            row["batch_id"], row["event"] == "entered", row["rank"], row["ts"], row["value"] or 0.0,
+            objects.get(row["object_key"], {}).get("object_id"), row["term"], row["count"],
+        )
+        for row in latest
+    ]  # fmt: skip
+    return AnswerView(as_of, rows, changes, dict(sorted(ticks.items())[-TICKS:]), complete or bool(asked.step))
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    """Return what orders the rows of an answer, the best first."""
+    if row["object_key"] is None:
+        return -row["count"], row["term"].encode()
+    return row["value"], -to_micros(row["ts"]), -row["object_key"]
+
+
+def _last_snapshot(reader: TableReader) -> int:
+    actions = pa.table(reader.table(names.ANSWERS).get_add_actions(flatten=True))
+    return int(pc.max(actions.column("max.batch_id")).as_py() or 0) if actions.num_rows else 0
+
+
+def _read_snapshot(reader: TableReader, asked: Sequence[AskedAnswer], batch_id: int) -> dict[int, list[Row]]:
+    """Return the k best rows of each subscription in a snapshot, as rows that entered."""
+    if not batch_id or not asked:
+        return {}
+    wanted = (pds.field("batch_id") == batch_id) & pds.field("subscription_key").isin([one.key for one in asked])
+    columns = ("batch_id", "subscription_key", "object_key", "ts", "value")
+    rows = reader.rows(names.ANSWERS, columns, wanted & pds.field("object_key").is_valid())
+    kept: dict[int, list[Row]] = {}
+    for row in rows:
+        kept.setdefault(row["subscription_key"], []).append({**row, "event": "entered", "term": None, "count": None})
+    return {one.key: sorted(kept.get(one.key, []), key=_order)[: one.k] for one in asked}
+
+
+def _read_latest(
+    reader: TableReader, keys: Sequence[int], last: int, snapshot: int
+) -> tuple[dict[int, list[Row]], bool]:
+    """Read changes of objects by subscription, in the order of the batches: all after the snapshot, and some before.
+
+    Returns also whether all after the snapshot were read.
+    """
+    changes: dict[int, list[Row]] = {key: [] for key in keys}
+    if not keys:
+        return changes, True
+    batch = pds.field("batch_id")
+    wanted = (pds.field("part") == "change") & pds.field("subscription_key").isin(list(keys)) & (batch <= last)
+    searched = 0
+    for greatest, file in reader.files(names.ANSWER_LOG, "batch_id", wanted, greatest=True):
+        enough = all(len(rows) >= LATEST_CHANGES for rows in changes.values())
+        if searched >= MAX_SEARCHED or (enough and greatest <= snapshot):
+            return _in_order(changes), greatest <= snapshot
+        searched += file.count_rows()
+        for batch_rows in reader.batches_of(names.ANSWER_LOG, file, _COLUMNS, wanted):
+            for row in batch_rows.to_pylist():
+                changes[row["subscription_key"]].append(row)
+    return _in_order(changes), True
+
+
+def _in_order(changes: dict[int, list[Row]]) -> dict[int, list[Row]]:
+    return {key: sorted(rows, key=_log_order) for key, rows in changes.items()}
+
+
+def _log_order(row: Row) -> tuple[Any, ...]:
+    return row["batch_id"], row["event"] == "entered", row["ts"], row["rank"]
+
+
+def _read_reports(reader: TableReader, asked: AskedAnswer, last: int, stream_time: dt.datetime | None) -> list[Row]:
+    """Read the changes of the latest TICKS ticks of a `frequent_terms` subscription, in the order of the batches."""
+    if stream_time is None:
+        return []
+    until = stream_time if asked.until is None else min(stream_time, asked.until)
+    since = to_micros(until) - TICKS * asked.step
+    wanted = (pds.field("part") == "change") & (pds.field("subscription_key") == asked.key)
+    wanted &= (pds.field("ts") > pa.scalar(since, pa.int64()).cast(TIME)) & (pds.field("batch_id") <= last)
+    return sorted(reader.rows(names.ANSWER_LOG, _COLUMNS, wanted), key=_log_order)
+
+
+def _present(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that entered and have not left."""
+    present: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        identity = row["object_key"], row["ts"], row["term"]
+        if row["event"] == "entered":
+            present[identity] = row
+        else:
+            present.pop(identity, None)
+    return list(present.values())
+
+
+def _read_objects(reader: TableReader, keys: Sequence[int | None]) -> dict[int, Row]:
+    """Return id, place and text of objects by key, without erased ones."""
+    wanted = sorted({key for key in keys if key is not None})
+    if not wanted:
+        return {}
+    key = pds.field("object_key")
+    among = key.isin(wanted) & (key >= wanted[0]) & (key <= wanted[-1])
+    rows = reader.rows(names.OBJECTS, ("object_key", "object_id", "lon", "lat", "text"), among)
+    return {row.pop("object_key"): {**row, "text": (row["text"] or "")[:_MAX_TEXT]} for row in rows}
