@@ -8,8 +8,8 @@ BENCHES ?= kernel end-to-end steady-state growth
 RESULTS := kernel growth ingest end-to-end steady-state freshness hostile soak year calibrate planning planners planners-large scalability peers questions balance-select balance-cost balance-mapping migration drift
 SCALE ?= small
 TIMES ?= 20
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
-# Three processes keep two cores busy: some tests wait for servers, Airflow or Spark.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+# Four processes keep two cores busy: tests of servers, Airflow, Spark and browsers wait half of their time.
 
 MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
