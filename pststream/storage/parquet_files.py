@@ -1,6 +1,7 @@
 """Open, measure and delete Parquet files in any storage, and raise storage errors of Spark tasks on the driver."""
 
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,8 @@ from pststream.atomic_files import flush_file, flush_folders
 from pststream.errors import RetryableError, UsageError
 from pststream.mask_urls import mask_urls
 from pststream.storage.registry import storage_of
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 ERROR_LENGTH = 300
 """Largest number of characters of a task's error that are shown."""
@@ -26,6 +29,14 @@ def open_parquet(address: str) -> pq.ParquetFile:
         return pq.ParquetFile(path, filesystem=system, pre_buffer=True)
     except pa.ArrowInvalid as error:
         raise pa.ArrowInvalid(f"{address}: {error}") from error
+
+
+def without_views(rows: Rows) -> Rows:
+    """Return the rows with text as plain strings. Files that delta-rs rewrote have views, which Arrow cannot filter."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_string_view(field.type):
+            rows = rows.set_column(place, field.name, rows.column(place).cast(pa.string()))
+    return rows
 
 
 def file_sizes(addresses: list[str]) -> list[int | None]:
