@@ -232,7 +232,13 @@ def test_no_process_listens_beyond_loopback(airflow: Airflow) -> None:
         for connection in connections_of(process)
         if connection.status == psutil.CONN_LISTEN
     }
-    assert listening and all(ipaddress.ip_address(ip).is_loopback for ip in listening)
+    assert listening and all(is_loopback(ip) for ip in listening)
+
+
+def is_loopback(ip: str) -> bool:
+    """Whether an address is loopback, or one of IPv4 that a socket of IPv6 shows as ::ffff:127.0.0.1."""
+    address = ipaddress.ip_address(ip)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def connections_of(process: psutil.Process) -> list[Any]:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pststream
+from pststream.kinds.topk import request as topk_request
 from pststream.mask_urls import mask_urls
 from pststream.quality import raw_values
 from pststream.quality.parse_times import parse_times
@@ -44,6 +45,11 @@ def cell(text: str) -> object:
     return pc.match_substring_regex(pa.array([text]), pair_files._NUMBER)
 
 
+def operators(text: str) -> object:
+    """Look for an operator among the words of a `topk` request."""
+    return pc.match_substring_regex(pa.array([text]), topk_request._PERHAPS_OPERATOR)
+
+
 def marked(text: str) -> object:
     """Mark what a spreadsheet may take for formulas in a cell of an export."""
     return pair_files.csv_fields(pa.array([text], pa.large_string()))
@@ -65,6 +71,7 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("quotes", 20_000, keywords, lambda n: '"' + "a" * n),
     ("many quotes", 20_000, keywords, lambda n: '" ' * n),
     ("parentheses", 20_000, keywords, lambda n: "(" * n),
+    ("operators", 20_000, operators, lambda n: "ANDOR" * n),
     ("blanks of a page", 20_000, matches_section._SPACES.split, lambda n: " " * n + "x"),
     ("path of a page", 2_000, data_docs.PAGE.fullmatch, lambda n: "a/" * n + "a" * n + ".htm"),
     ("start of a cell", 20_000, marked, lambda n: "'" * n + " " * n + "x"),
@@ -102,7 +109,7 @@ LOOKED_AT = {
     # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
     "quality/raw_values.py", "quality/parquet_fields.py", "text/words.py", "text/expression.py",
     "text/unicode_tables.py", "reports/pages/matches_section.py", "reports/commands/pair_files.py",
-    "pipeline/upkeep/row_changes.py", "mask_urls.py",
+    "pipeline/upkeep/row_changes.py", "mask_urls.py", "kinds/topk/request.py",
     # A duration, a whole number and a number of objects have one start and at most 26 characters.
     "kinds/question_fields.py", "questions/typed_question.py",
     # The texts are rejects, of at most 1,000 characters, or the frames of an error; one start each.

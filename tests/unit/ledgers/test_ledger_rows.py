@@ -10,10 +10,13 @@ import pytest
 
 from pststream import names
 from pststream.ledgers.ledger_rows import BatchRow, FileRow, latest_rows, split_by_status
-from pststream.state.table_types import SECONDS, TIME
+from pststream.state.table_types import COUNTS, SECONDS, TIME
 from pststream.state.tables import TABLES
 
-PYTHON_TYPES = {pa.int64(): int, pa.string(): str, TIME: dt.datetime, SECONDS: list[tuple[str, float]]}
+PYTHON_TYPES = {
+    pa.int64(): int, pa.string(): str, TIME: dt.datetime,
+    SECONDS: list[tuple[str, float]], COUNTS: list[tuple[str, int]],
+}  # fmt: skip
 
 
 def plain_type(hint: Any) -> Any:
