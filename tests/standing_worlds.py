@@ -4,6 +4,7 @@ import json
 import math
 import random
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from tests.oracles.standing_answers import StandingObject, StandingSubscription,
 from tests.oracles.twin import distance_m, time_us
 from tests.worlds import WrittenWorld
 
+Insertion = Callable[[random.Random, str, int], worlds.Row]
+"""Draws an insertion of an id that is valid from a step on."""
+
 WINDOWS = (None, None, "600s", "1h", "10h", {"objects": 1}, {"objects": 10}, {"objects": 50})
 
 
@@ -29,12 +33,8 @@ def write_standing_world(
     """Write a world of objects, `knn` and `topk` subscriptions, and some `range` subscriptions."""
     rnd = random.Random(seed)
     things = worlds.object_log(rnd, objects)
-    lives = [_life(rnd, f"n{number}") for number in range(subscriptions)] + [worlds.request_log(rnd, 15)]
-    requests: worlds.Rows = []
-    while lives:
-        life = rnd.choice(lives)
-        requests.append(life.pop(0))
-        lives = [life for life in lives if life]
+    lives = [_life(rnd, f"n{number}", (nearest, scored)) for number in range(subscriptions)]
+    requests = _interleave(rnd, [*lives, worlds.request_log(rnd, 15)])
     folder.mkdir(parents=True)
     return WrittenWorld(
         _write(folder, "objects", things, files), _write(folder, "requests", requests, files),
@@ -51,16 +51,32 @@ def _write(folder: Path, kind: str, rows: worlds.Rows, files: int) -> list[Path]
     return paths
 
 
-def _life(rnd: random.Random, subscription_id: str) -> worlds.Rows:
+def requests_of_all_kinds(rnd: random.Random, count: int) -> worlds.Rows:
+    """Draw requests; about one in ten is of a subscription with memory."""
+    lives, kinds = [worlds.request_log(rnd, count * 9 // 10)], (nearest, nearest, scored, scored, reported)
+    while sum(map(len, lives)) < count:
+        lives.append(_life(rnd, f"n{len(lives)}", kinds))
+    return _interleave(rnd, lives)
+
+
+def _interleave(rnd: random.Random, lives: list[worlds.Rows]) -> worlds.Rows:
+    """Mix lives at random, each in its order."""
+    owners = [number for number, life in enumerate(lives) for _ in life]
+    rnd.shuffle(owners)
+    rows = [iter(life) for life in lives]
+    return [next(rows[owner]) for owner in owners]
+
+
+def _life(rnd: random.Random, subscription_id: str, kinds: Sequence[Insertion]) -> worlds.Rows:
     """Draw insertions and deletions of one id."""
     step = rnd.randint(-20, worlds.STEPS * 2 // 3)
-    rows = [rnd.choice((nearest, scored))(rnd, subscription_id, step)]
+    rows = [rnd.choice(kinds)(rnd, subscription_id, step)]
     while rnd.randrange(3) == 0:
         step += rnd.choice((0, 5, 20, 60, 120))
         rows.append({"op": "delete", "subscription_id": subscription_id, "at": worlds.moment(step)})
         if rnd.randrange(2) == 0:
             step += rnd.choice((0, 0, 10))
-            rows.append(rnd.choice((nearest, scored))(rnd, subscription_id, step))
+            rows.append(rnd.choice(kinds)(rnd, subscription_id, step))
     return rows
 
 
@@ -97,6 +113,24 @@ def scored(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
     }
     if rnd.randrange(2) == 0:
         row["distance_scale_m"] = rnd.choice((1.0, 1000.0, 50_000.0))
+    return row
+
+
+def reported(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
+    """Draw an insertion of the kind `frequent_terms`."""
+    window, every = rnd.choice((("1h", "1h"), ("10h", "2h"), ("20m", "3h"), ("1d", "10h")))
+    row: worlds.Row = {
+        "op": "insert",
+        "subscription_id": subscription_id,
+        "kind": "frequent_terms",
+        **worlds.some_region(rnd),
+        "k": rnd.choice((1, 2, 5, 100)),
+        "window": window,
+        "step": every,
+        "created_at": worlds.moment(step),
+    }
+    if rnd.randrange(4) == 0:
+        row["expires_at"] = worlds.moment(step + rnd.choice((1, 10, 50, 100)))
     return row
 
 

@@ -321,6 +321,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 OBJECT_FORMATS = ("csv", "jsonl", "parquet", "csv.gz", "jsonl.zst", "csv.zst", "jsonl.gz")
 REQUEST_FORMATS = ("jsonl", "parquet", "jsonl.gz", "jsonl.zst")
+"""Files with requests of several kinds are of the formats of JSON: their fields have several types."""
 
 
 def write_world(folder: Path, world: World, seed: int) -> WrittenWorld:
@@ -331,10 +332,15 @@ def write_world(folder: Path, world: World, seed: int) -> WrittenWorld:
         for n, rows in enumerate(world.object_files)
     ]
     requests = [
-        write_rows(folder / f"requests-{n:03}.{rnd.choice(REQUEST_FORMATS)}", rows)
+        write_rows(folder / f"requests-{n:03}.{rnd.choice(_formats_of(rows))}", rows)
         for n, rows in enumerate(world.request_files)
     ]
     return WrittenWorld(objects, requests, world.lateness_seconds)
+
+
+def _formats_of(requests: Rows) -> tuple[str, ...]:
+    several = any("kind" in row for row in requests)
+    return tuple(one for one in REQUEST_FORMATS if not several or one.startswith("jsonl"))
 
 
 def write_rows(path: Path, rows: Rows) -> Path:

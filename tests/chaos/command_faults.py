@@ -26,7 +26,7 @@ from tests.watcher_process import SECONDS
 from tests.worlds import CITY, WORDS
 
 LANDING = f"s3://{BUCKET}/in"
-CORRUPTED = ("objects", "requests", "matches", "worker_index", "files", "batches", "plan_units")
+CORRUPTED = ("objects", "requests", "matches", "worker_index", "files", "batches", "plan_units", "answer_log")
 TRIES = 12
 MOST_FLUSHES = 60
 """A run of two to four files flushes about so many times."""
@@ -43,6 +43,8 @@ def killed_command(chaos: ChaosEnvironment, episode: Episode) -> None:
         "balance": ["balance", rnd.choice(("local", "global", "retire", "undo")), "--apply"],
         "backup": ["backup", "--out", str(chaos.folder / f"torn-backup-{time.monotonic_ns()}")],
         "fetch": ["run", LANDING],
+        "maintain": ["maintain"],
+        "statistics": ["term-statistics"],
     }[name]
     chaos.injected[fault.kind] += chaos.home.crash(fault.detail, *arguments).code == KILLED
 

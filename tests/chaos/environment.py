@@ -20,6 +20,7 @@ from tests.chaos.disk import Disk
 from tests.commands import Home, new_home
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.receiver import SECRET, Receiver, receiving
+from tests.standing_worlds import requests_of_all_kinds
 from tests.unbalanced_homes import RESTLESS
 from tests.watcher_process import Watching, landing_folder
 
@@ -99,7 +100,7 @@ def chaos_environment(folder: Path, seed: int, files: int) -> Iterator[ChaosEnvi
 def _written(folder: Path, seed: int, files: int) -> worlds.WrittenWorld:
     """Write a world cut at random; some files may be empty."""
     rnd = random.Random(seed)
-    things, asked = worlds.object_log(rnd, ROWS * files), worlds.request_log(rnd, ROWS * files)
+    things, asked = worlds.object_log(rnd, ROWS * files), requests_of_all_kinds(rnd, ROWS * files)
     worlds._keep_off_circle_edges(things, asked)
     folder.mkdir()
     return worlds.write_world(folder, worlds.World(_cut(rnd, things, files), _cut(rnd, asked, files)), seed)

@@ -8,14 +8,17 @@ from itertools import cycle
 
 STEPS = (
     *("ingest.parsed", "gate.checked", "ingest.started", "ingest.objects_written", "ingest.requests_written"),
-    *("ingest.rejects_written", "ingest.done", "match.started", "match.indexed", "match.matched"),
-    *("match.loads_written", "match.done", "deliver.sent", "deliver.saved"),
+    *("ingest.rejects_written", "ingest.done", "match.started", "match.thresholds_indexed", "match.indexed"),
+    *("match.answered", "match.matched", "match.loads_written", "match.reported", "match.done"),
+    *("deliver.sent", "deliver.saved"),
 )
 """Steps at which a watcher kills itself (pststream/state/crash_points.py)."""
 
 COMMAND_STEPS = (
     *("plan.units_written", "plan.indexed", "plan.done", "balance.indexed", "balance.units_written", "balance.done"),
     *("backup.read", "backup.copied", "fetch.copied"),
+    *("maintain.snapshot_written", "maintain.snapshot", "maintain.state_dropped"),
+    *("statistics.counted", "statistics.committed", "statistics.done"),
 )
 """Steps at which other commands kill themselves."""
 

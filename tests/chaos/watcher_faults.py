@@ -155,8 +155,10 @@ def _disk_full(chaos: ChaosEnvironment, watching: Watching, rnd: random.Random) 
 
 
 def _cache_torn(chaos: ChaosEnvironment, watching: Watching, rnd: random.Random) -> bool:
-    """Cut the end or the beginning of cached segments, which new Python workers then read."""
-    torn = {path: _tear(path, rnd) for path in sorted((chaos.home.path / "node-cache").glob("segments-*/*"))}
+    """Cut the end or the beginning of cached segments and states of answers, which new Python workers then read."""
+    cache = chaos.home.path / "node-cache"
+    cached = [*cache.glob("segments-*/*"), *cache.glob("answers/*/*")]
+    torn = {path: _tear(path, rnd) for path in sorted(cached) if path.is_file()}
     for process in python_workers(watching):
         process.kill()
     chaos.land(watching, rnd)

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracles.twin import Incarnation, PublishedObject, in_region, read_box, read_circle, time_us
+from tests.oracles.twin import (
+    Incarnation,
+    PublishedObject,
+    in_region,
+    read_box,
+    read_circle,
+    read_geometry,
+    time_us,
+)
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -26,8 +34,9 @@ class Standing:
 
     @property
     def region(self) -> Incarnation:
-        bbox, circle = self.row.get("bbox"), self.row.get("circle")
-        return Incarnation("", None, bbox and read_box(bbox), circle and read_circle(circle), None, 0, None)
+        bbox, circle, geometry = (self.row.get(name) for name in ("bbox", "circle", "geometry"))
+        shapes = bbox and read_box(bbox), circle and read_circle(circle), geometry and read_geometry(geometry)
+        return Incarnation("", None, *shapes, 0, None)
 
 
 def micros(duration: str) -> int:
@@ -50,11 +59,16 @@ def standing_of(requests: Iterable[dict[str, Any]]) -> list[Standing]:
 
 def reports_of(objects: Sequence[PublishedObject], requests: Iterable[dict[str, Any]]) -> set[Report]:
     """All rows of all reports."""
+    return rows_of(objects, standing_of(requests))
+
+
+def rows_of(objects: Sequence[PublishedObject], standing: Iterable[Standing]) -> set[Report]:
+    """All rows of all reports of insertions whose ends are known."""
     if not objects:
         return set()
     stream_time = max(one.ts for one in objects)
     rows: set[Report] = set()
-    for one in standing_of(requests):
+    for one in standing:
         step, window, region = micros(one.row["step"]), micros(one.row["window"]), one.region
         inside = [thing for thing in objects if in_region(thing, region)]
         tick = -(-time_us(one.row["created_at"]) // step) * step

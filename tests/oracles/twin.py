@@ -76,6 +76,11 @@ class Withdrawal:
 
 
 @dataclass(frozen=True)
+class TermStatistics:
+    """A count of the objects that have each word, at a position of the log."""
+
+
+@dataclass(frozen=True)
 class PublishedObject:
     """An accepted object."""
 
@@ -88,7 +93,7 @@ class PublishedObject:
 
 @dataclass
 class Incarnation:
-    """One validity period of a subscription id; `end` is None while nothing ends it."""
+    """One validity period of a subscription id; `end`: None while nothing ends it; `row`: its insertion as written."""
 
     subscription_id: str
     tree: Tree | None
@@ -97,13 +102,25 @@ class Incarnation:
     geometry: dict[str, Any] | None
     created_at: int
     end: int | None
+    row: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return self.row.get("kind") or "range"
 
 
 @dataclass
 class Outcome:
-    """The expected result: the objects that count, the matches, and the counts of accepted and rejected rows."""
+    """The expected result: the objects that count, the matches, and the counts of accepted and rejected rows.
+
+    objects    in the order of the log
+    lives      of subscriptions of all kinds; only those of `range` have matches
+    counted    the objects that counted when the last term statistics were made; None: there are none
+    """
 
     objects: list[PublishedObject] = field(default_factory=list)
+    lives: list[Incarnation] = field(default_factory=list)
+    counted: list[PublishedObject] | None = None
     matches: set[tuple[str, int, str]] = field(default_factory=set)
     rows: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
@@ -482,13 +499,13 @@ def has_empty_validity(row: dict[str, Any], now_us: int) -> bool:
 
 
 def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
-    """Read an insertion by the row rules; raise BadRow."""
+    """Read an insertion by the row rules; raise BadRow. The fields of other kinds than `range` are not judged."""
     keywords = row.get("keywords")
     if keywords is not None and not isinstance(keywords, str):
         raise BadRow("keywords are a text")
     bbox, circle, geometry = row.get("bbox"), row.get("circle"), row.get("geometry")
-    if [bbox, circle, geometry].count(None) != 2:
-        raise BadRow("exactly one of bbox, circle and geometry is needed")
+    if [bbox, circle, geometry].count(None) != (3 if "point" in row else 2):
+        raise BadRow("exactly one of bbox, circle, geometry and point is needed")
     created, expires = row.get("created_at"), row.get("expires_at")
     return Incarnation(
         identifier(row.get("subscription_id")),
@@ -498,6 +515,7 @@ def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
         None if geometry is None else read_geometry(geometry),
         now_us if created is None else time_us(created),
         None if expires is None else time_us(expires),
+        row,
     )
 
 
@@ -546,7 +564,7 @@ def bounds_of(geometry: dict[str, Any]) -> tuple[float, float, float, float]:
 
 
 def outcome_of(
-    log: Iterable[LogFile | Withdrawal],
+    log: Iterable[LogFile | Withdrawal | TermStatistics],
     lateness_seconds: int = DAY_SECONDS,
     now_us: int = 0,
     match_all: MatchAll | None = None,
@@ -563,15 +581,19 @@ def outcome_of(
         if isinstance(file, Withdrawal):
             objects.withdraw(file)
             continue
+        if isinstance(file, TermStatistics):
+            outcome.counted = list(objects.accepted)
+            continue
         mark = file.kind, hashlib.sha256(file.path.read_bytes()).hexdigest()
         if mark in seen:
             outcome.files_skipped += 1
             continue
         seen.add(mark)
         (objects if file.kind == "objects" else requests).take(file)
-    lives = [life for of_id in requests.lives.values() for life in of_id]
+    outcome.lives = [life for of_id in requests.lives.values() for life in of_id]
     outcome.objects = objects.accepted
-    outcome.matches = (match_all or all_matches)(objects.accepted, lives)
+    ranges = [life for life in outcome.lives if life.kind == "range"]
+    outcome.matches = (match_all or all_matches)(objects.accepted, ranges)
     return outcome
 
 

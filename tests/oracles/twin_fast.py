@@ -18,6 +18,7 @@ from tests.oracles.twin import (
     LogFile,
     Outcome,
     PublishedObject,
+    TermStatistics,
     Tree,
     Withdrawal,
 )
@@ -31,7 +32,9 @@ WORLD = (-180.0, -90.0, 180.0, 90.0)
 Square = tuple[int, int]
 
 
-def outcome_of(log: Iterable[LogFile | Withdrawal], lateness_seconds: int = DAY_SECONDS, now_us: int = 0) -> Outcome:
+def outcome_of(
+    log: Iterable[LogFile | Withdrawal | TermStatistics], lateness_seconds: int = DAY_SECONDS, now_us: int = 0
+) -> Outcome:
     """Do the same as `twin.outcome_of`, faster."""
     return twin.outcome_of(log, lateness_seconds, now_us, match_all=all_matches, split=words_of)
 
