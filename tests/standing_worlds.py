@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import pststream
 from pststream.delta_tables import read_table
 from pststream.state.home import Home as State
 from tests import worlds
@@ -18,7 +19,8 @@ from tests.commands import Home, new_home
 from tests.oracles.questions import float32
 from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer, stream_time_of
-from tests.oracles.twin import distance_m, time_us
+from tests.oracles.standing_log import AnswerRow, answer_rows, report_rows
+from tests.oracles.twin import Outcome, distance_m, time_us
 from tests.worlds import WrittenWorld
 
 Insertion = Callable[[random.Random, str, int], worlds.Row]
@@ -140,6 +142,45 @@ def standing_home(path: Path, world: WrittenWorld, **settings: Any) -> Home:
     return new_home(path, lateness_seconds=world.lateness_seconds, **chosen)
 
 
+STANDING_ERRORS = (
+    *("answers_lost", "answers_wrong", "answers_misplaced", "changes_lost", "changes_doubled", "changes_wrong"),
+)
+"""What `count_standing` counts that must be 0."""
+
+
+def count_standing(home: Home, outcome: Outcome) -> dict[str, int]:
+    """Count the rows of answers and reports, and those that the answers now, or the sum of all changes, lack or add."""
+    answers, (reports, last) = answer_rows(outcome), report_rows(outcome)
+    expected = answers | last
+    opened, shown, summed = pststream.open(home.path), list[AnswerRow](), Counter[AnswerRow]()
+    misplaced, ranks = 0, Counter[tuple[str, Any]]()
+    for row in opened.answers().to_pylist():
+        shown.append(_answer_row(row))
+        of_one = row["subscription_id"], row["as_of"]
+        ranks[of_one] += 1
+        misplaced += row["rank"] != ranks[of_one]
+    for row in opened.changes().to_pylist():
+        summed[_answer_row(row)] += 1 if row["change"] == "entered" else -1
+    return {
+        "standing_answers": len(answers),
+        "standing_reports": len(reports),
+        "answers_lost": len(expected - set(shown)),
+        "answers_wrong": len(shown) - len(expected & set(shown)),
+        "answers_misplaced": misplaced,
+        "changes_lost": sum(summed[row] < 1 for row in answers | reports),
+        "changes_doubled": sum(count not in (0, 1) for count in summed.values()),
+        "changes_wrong": len(set(+summed) - answers - reports),
+    }
+
+
+def _answer_row(row: dict[str, Any]) -> AnswerRow:
+    """Return an exported row of an answer, a report or a change."""
+    if row["kind"] == "frequent_terms":
+        return AnswerRow(row["subscription_id"], time_us(row["as_of"].isoformat()), row["term"], row["count"])
+    value = row["score"] if row["kind"] == "topk" else row["distance_m"]
+    return AnswerRow(row["subscription_id"], time_us(row["ts"].isoformat()), row["object_id"], value)
+
+
 class StandingTwin:
     """The rows of a home's logs, and the answers that the twin computes from them."""
 
@@ -237,9 +278,9 @@ class StandingTwin:
         return {word: round(math.log(1 + total / max(documents[word], 1)) * 65_536) / 65_536 for word in words}
 
     def assert_answers_after_each_batch(self) -> None:
-        """Assert that the changes of all batches up to each one add up to the answers of the twin."""
+        """Assert that the changes of all batches up to each one add up to the answers of `knn` and `topk` by the twin."""
         rows = read_table(self._state.table("answer_log")).to_pylist()
-        changes = [row for row in rows if row["part"] == "change"]
+        changes = [row for row in rows if row["part"] == "change" and row["subscription_key"] in self.insertions]
         current: dict[tuple[int, int], tuple[int, float]] = {}
         for batch in self.batches:
             of_batch = [row for row in changes if row["batch_id"] == batch["batch_id"]]

@@ -283,7 +283,8 @@ def _make(path: Path, old: BucketState | None, subscriptions: Subscriptions, new
     with replacing(path, several_writers=True, durable=False) as temporary:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.ftruncate(descriptor, _places(header)[1])
+        # Its room is on the disk from the start: a process that writes to a mapped file dies if the disk is full.
+        os.posix_fallocate(descriptor, 0, _places(header)[1])
         os.pwrite(descriptor, header.tobytes(), 0)
         state = BucketState(path, descriptor)
         if old:

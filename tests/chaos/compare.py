@@ -13,14 +13,14 @@ from tests.chaos.environment import ChaosEnvironment, received_messages
 from tests.oracles import twin_fast
 from tests.oracles.delivery import expected_messages
 from tests.oracles.questions import LoggedObject, answer
-from tests.oracles.standing_log import AnswerRow, answer_rows, report_rows
-from tests.oracles.twin import LogFile, Outcome, PublishedObject, TermStatistics, Withdrawal, time_us
+from tests.oracles.twin import LogFile, PublishedObject, TermStatistics, Withdrawal, time_us
+from tests.standing_worlds import STANDING_ERRORS, count_standing
 from tests.unit.stored_objects.worlds import some_question
 
 ERRORS = (
     *("files_lost", "files_doubled", "rows_lost", "lost", "doubled", "wrong", "view_differs"),
     *("not_withdrawn", "wrong_answers"),
-    *("answers_lost", "answers_wrong", "answers_misplaced", "changes_lost", "changes_doubled", "changes_wrong"),
+    *STANDING_ERRORS,
 )
 QUESTIONS = 60
 DELIVERY_ERRORS = ("lost", "unknown", "changed")
@@ -63,7 +63,7 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
         "view_differs": ((viewed - exported) + (exported - viewed)).total(),
         "not_withdrawn": len(list(withdrawals)),
         **_count_answers(chaos, outcome.objects),
-        **_compare_standing(chaos, outcome),
+        **count_standing(chaos.home, outcome),
         "deliveries": {
             sink: _delivered(chaos, tables, messages) for sink, messages in received_messages(chaos).items()
         },
@@ -87,39 +87,6 @@ def _count_answers(chaos: ChaosEnvironment, objects: list[PublishedObject]) -> d
         "answers": sum(map(len, expected.values())),
         "wrong_answers": sum(answers[name] != expected[name] for name in answers),
     }
-
-
-def _compare_standing(chaos: ChaosEnvironment, outcome: Outcome) -> dict[str, int]:
-    """Count the rows of answers and reports, and those that the answers now, or the sum of all changes, lack or add."""
-    answers, (reports, last) = answer_rows(outcome), report_rows(outcome)
-    expected = answers | last
-    opened, shown, summed = pststream.open(chaos.home.path), list[AnswerRow](), Counter[AnswerRow]()
-    misplaced, ranks = 0, Counter[tuple[str, Any]]()
-    for row in opened.answers().to_pylist():
-        shown.append(_answer_row(row))
-        of_one = row["subscription_id"], row["as_of"]
-        ranks[of_one] += 1
-        misplaced += row["rank"] != ranks[of_one]
-    for row in opened.changes().to_pylist():
-        summed[_answer_row(row)] += 1 if row["change"] == "entered" else -1
-    return {
-        "standing_answers": len(answers),
-        "standing_reports": len(reports),
-        "answers_lost": len(expected - set(shown)),
-        "answers_wrong": len(shown) - len(expected & set(shown)),
-        "answers_misplaced": misplaced,
-        "changes_lost": sum(summed[row] < 1 for row in answers | reports),
-        "changes_doubled": sum(count not in (0, 1) for count in summed.values()),
-        "changes_wrong": len(set(+summed) - answers - reports),
-    }
-
-
-def _answer_row(row: dict[str, Any]) -> AnswerRow:
-    """Return an exported row of an answer, a report or a change."""
-    if row["kind"] == "frequent_terms":
-        return AnswerRow(row["subscription_id"], time_us(row["as_of"].isoformat()), row["term"], row["count"])
-    value = row["score"] if row["kind"] == "topk" else row["distance_m"]
-    return AnswerRow(row["subscription_id"], time_us(row["ts"].isoformat()), row["object_id"], value)
 
 
 def _viewed(chaos: ChaosEnvironment) -> Counter[tuple[str, int, str]]:

@@ -42,7 +42,10 @@ column `ts`; a pickled report of a worker, in the column `report`.
 """
 
 ASKED = 100_000
-"""Subscriptions that are evaluated at a time; the best values of all of them are in memory."""
+"""Subscriptions that are evaluated at a time, at most."""
+
+ASKED_VALUES = 8_000_000
+"""The best values for which an evaluation has room; a single subscription may keep more."""
 
 
 @dataclass
@@ -214,11 +217,20 @@ def _evaluate(
 ) -> Values:
     """Return the best objects of the subscriptions that the fold asks for, as of the end of the batch."""
     asked, parts = folded.asked, [no_values()]
-    for first in range(0, len(asked.subscription), ASKED):
-        some = slice(first, first + ASKED)
+    for some in _split_asked(asked.kept):
         is_known, chosen = queries.select(asked.subscription[some])
         parts.append(ask_objects(context.snapshot(position), chosen, asked.kept[some][is_known], end))
     return _join(parts)
+
+
+def _split_asked(kept: np.ndarray) -> Iterator[slice]:
+    """Yield parts of subscriptions of which each keeps so many values (int32[n]): see ASKED and ASKED_VALUES."""
+    before, first = np.append(0, np.cumsum(kept, dtype=np.int64)), 0
+    while first < len(kept):
+        after = int(np.searchsorted(before, before[first] + ASKED_VALUES, "right")) - 1
+        after = max(first + 1, min(after, first + ASKED))
+        yield slice(first, after)
+        first = after
 
 
 def _join(parts: list[Values]) -> Values:

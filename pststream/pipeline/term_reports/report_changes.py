@@ -82,9 +82,9 @@ def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[p
     after = ticks_until(asked.created_at, asked.end_after, asked.step, objects.stream_after)
     common = np.minimum(before.last, after.last)
     times = _occupied(objects.all, context.objects_to, asked, after.first)
-    for pairs in split_pairs(TickRanges(common + 1, after.last), asked.step, asked.window, times):
+    for pairs in split_pairs(TickRanges(common + 1, after.last), asked.step, asked.window, asked.k, times):
         yield _changes(asked, pairs, None, _ask(context, objects.after, context.objects_to, asked, pairs))
-    for pairs in split_pairs(TickRanges(common + 1, before.last), asked.step, asked.window, times):
+    for pairs in split_pairs(TickRanges(common + 1, before.last), asked.step, asked.window, asked.k, times):
         yield _changes(asked, pairs, _ask(context, objects.before, context.objects_after, asked, pairs), None)
     for pairs in _touched(context, objects, asked, TickRanges(after.first, common), times):
         rows_before = _ask(context, objects.before, context.objects_after, asked, pairs)
@@ -122,7 +122,7 @@ def _touched(
 ) -> Iterator[Pairs]:
     """Yield the pairs that had a report before and have one after the batch, which the batch may change."""
     if context.withdrawn != context.withdrawn_before:
-        yield from split_pairs(common, asked.step, asked.window, times)
+        yield from split_pairs(common, asked.step, asked.window, asked.k, times)
         return
     late = _occupied(objects.new, context.objects_to, asked, common.first)
     if not len(late.low):
@@ -136,7 +136,7 @@ def _touched(
         chosen = np.zeros(len(asked.key), bool)
         chosen[owner[concerned]] = True
         ranges = TickRanges(common.first, np.where(chosen, common.last, common.first - 1))
-        for pairs in split_pairs(ranges, asked.step, asked.window, late):
+        for pairs in split_pairs(ranges, asked.step, asked.window, asked.k, late):
             touched = _has_new_words(context, objects, asked, pairs, asked.window[pairs.owner])
             if touched.any():
                 yield Pairs(pairs.owner[touched], pairs.tick[touched])

@@ -14,7 +14,10 @@ MOST_BUCKETS = 1 << 16
 """Parts of time, each of which has objects or not."""
 
 PAIRS = 20_000
-"""Pairs of a subscription and a tick that are asked about at a time, unless one subscription has more."""
+"""Pairs of a subscription and a tick that are asked about at a time."""
+
+ROWS = 1_000_000
+"""Rows that the reports of these pairs have at most; a single report may have more."""
 
 
 class TickRanges(NamedTuple):
@@ -63,8 +66,13 @@ def ticks_of_intervals(times: Intervals, step: int, window: int) -> Intervals:
     return Intervals(low[begins], high[np.append(begins[1:], len(low)) - 1])
 
 
-def split_pairs(ranges: TickRanges, step: np.ndarray, window: np.ndarray, times: Intervals) -> Iterator[Pairs]:
-    """Yield the ticks of ranges whose windows may have objects, by subscription, about PAIRS at a time."""
+def split_pairs(
+    ranges: TickRanges, step: np.ndarray, window: np.ndarray, rows: np.ndarray, times: Intervals
+) -> Iterator[Pairs]:
+    """Yield the ticks of ranges whose windows may have objects, by subscription, some at a time: see PAIRS and ROWS.
+
+    step, window, rows   int64[n] of each subscription; `rows`: the most that a report has
+    """
     for step_, window_ in np.unique(np.column_stack([step, window]), axis=0).tolist():
         owners = np.flatnonzero((step == step_) & (window == window_) & (ranges.last >= ranges.first))
         ticks = ticks_of_intervals(times, step_, window_)
@@ -76,14 +84,28 @@ def split_pairs(ranges: TickRanges, step: np.ndarray, window: np.ndarray, times:
         begin, stop = (_place(ticks, starts, edge) for edge in (ranges.first[owners], ranges.last[owners] + 1))
         totals = np.append(0, np.cumsum(stop - begin))
         edge = 0
-        while edge < len(owners):
-            after = max(edge + 1, int(np.searchsorted(totals, totals[edge] + PAIRS, "right")) - 1)
-            count = stop[edge:after] - begin[edge:after]
-            number = np.arange(count.sum()) + np.repeat(begin[edge:after] - np.cumsum(count) + count, count)
+        while edge < totals[-1]:
+            after = _end_of_part(edge, totals, rows[owners])
+            pair = np.arange(edge, after)
+            owner = np.searchsorted(totals, pair, "right") - 1
+            number = begin[owner] + pair - totals[owner]
             place = np.searchsorted(starts, number, "right") - 1
-            if len(number):
-                yield Pairs(np.repeat(owners[edge:after], count), ticks.low[place] + number - starts[place])
+            yield Pairs(owners[owner], ticks.low[place] + number - starts[place])
             edge = after
+
+
+def _end_of_part(edge: int, totals: np.ndarray, rows: np.ndarray) -> int:
+    """Return the pair after a part that begins with pair `edge`.
+
+    totals   int64[n+1]  pairs before each subscription, and all of them
+    rows     int64[n]    the most that a report of each has
+    """
+    before = np.append(0, np.cumsum(np.diff(totals) * rows))
+    owner = int(np.searchsorted(totals, edge, "right")) - 1
+    most = before[owner] + (edge - totals[owner]) * rows[owner] + ROWS
+    last = int(np.searchsorted(before, most, "right")) - 1
+    end = totals[-1] if last == len(rows) else totals[last] + (most - before[last]) // rows[last]
+    return max(edge + 1, min(edge + PAIRS, int(end)))
 
 
 def _place(ticks: Intervals, starts: np.ndarray, tick: np.ndarray) -> np.ndarray:

@@ -55,6 +55,12 @@ def test_a_state_is_opened_as_it_was_closed(file: Path) -> None:
     assert thresholds.subscription.tolist() == [5]
 
 
+def test_a_state_has_its_room_on_the_disk(file: Path) -> None:
+    """A process that writes to a mapped hole of a file dies when the disk is full."""
+    status = file.stat()
+    assert 512 * status.st_blocks >= status.st_size > 500_000
+
+
 def test_a_missing_file_is_no_state(tmp_path: Path) -> None:
     assert open_bucket(tmp_path / "none") is None
 
