@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 import pytest
 
 import pststream
+from pststream.answers.bucket_file import HEADER
 from pststream.delta_tables import read_table
 from pststream.pipeline.answers import answer_context
 from pststream.reports.reading import standing_answers
@@ -28,6 +30,7 @@ from tests.commands import Home, run_here
 from tests.kill_and_rerun import killed_then_run
 from tests.oracles.twin import time_us
 from tests.standing_worlds import StandingTwin, nearest, standing_home, write_standing_world
+from tests.unbalanced_homes import RESTLESS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -35,6 +38,12 @@ FILES = 7
 
 SINGLE_STEPS = ("indexed", "thresholds_indexed", "answered", "matched", "done")
 """Steps of `match` at which a process is killed."""
+
+BETWEEN = (
+    *("plan", "states", "torn", "dirty", "node", "restore", "withdraw", "local", "undo", "balance", "maintain"),
+    "statistics",
+)
+"""What is done to a home between batches."""
 
 WEIGHED = ("answered", "done")
 """Of these, those before which another version of the term statistics comes into force."""
@@ -70,10 +79,9 @@ def test_answers_do_not_depend_on_the_cut(tmp_path: Path, seed: int, cuts: int, 
 @pytest.mark.parametrize("seed", [5, 6])
 def test_answers_with_other_plans_lost_states_withdrawals_and_upkeep_in_between(tmp_path: Path, seed: int) -> None:
     rnd = random.Random(seed)
-    world = write_standing_world(tmp_path / "files", seed, FILES + 1)
-    home = standing_home(tmp_path / "home", world, merge_files=3)
-    between = ["plan", "states", "torn", "withdraw", "balance", "maintain", "statistics"]
-    rnd.shuffle(between)
+    world = write_standing_world(tmp_path / "files", seed, len(BETWEEN) + 1)
+    home = standing_home(tmp_path / "home", world, merge_files=3, **RESTLESS)
+    between = rnd.sample(BETWEEN, len(BETWEEN))
     for requests, objects, what in zip(world.requests, world.objects, ["", *between]):
         home.ingest("requests", [requests])
         home.ingest("objects", [objects])
@@ -86,13 +94,22 @@ def test_answers_with_other_plans_lost_states_withdrawals_and_upkeep_in_between(
 def _disturb(home: Home, what: str, rnd: random.Random, folder: Path) -> None:
     if what == "plan":
         home.run("plan", "--planner", "frequency", "--workers", "6")
-    if what in ("states", "torn"):
-        _damage_states(home, what == "torn")
+    if what in ("states", "torn", "dirty"):
+        _damage_states(home, what)
+    if what == "node":
+        home.set(cache_dir=str(folder / "another-node"))
+    if what == "restore":
+        _restore(home, folder)
     if what == "withdraw":
         twin = StandingTwin(home)
         newest = sorted(twin.objects.values(), key=lambda row: row["ts"])[-rnd.choice((3, 20)) :]
         (folder / "ids").write_text("".join(f"{row['object_id']}\n" for row in newest))
         home.run("withdraw", "--object-ids", folder / "ids")
+    if what == "local":
+        home.run("balance", "local", "--apply")
+    if what == "undo":
+        home.run("balance", "local", "--apply")
+        home.run("balance", "undo", "--apply")
     if what == "balance":
         home.run("balance", "global", "--planner", "kd_tree", "--apply")
     if what == "maintain":
@@ -115,15 +132,35 @@ def _assert_last_pieces(home: Home) -> None:
     assert all(row["end_at"] > latest for row in pieces)
 
 
-def _damage_states(home: Home, torn: bool) -> None:
-    """Delete the files of the buckets' states, or truncate some."""
+def _restore(home: Home, folder: Path) -> None:
+    """Back the home up, match what is pending, and restore the backup: the states are then of later batches."""
+    home.run("backup", "--out", folder / "backup")
+    home.match("--max-objects", "20")
+    shutil.rmtree(home.path)
+    shutil.copytree(folder / "backup", home.path)
+
+
+def _damage_states(home: Home, what: str) -> None:
+    """Delete the files of the buckets' states, truncate some, or leave some as a killed process does."""
     states = answer_context.states_of_home(State(home.path))
     for folder in answer_context.states_folder("").glob(states):
-        if torn:
-            for path in sorted(path for path in folder.rglob("*") if path.is_file())[::2]:
-                path.write_bytes(path.read_bytes()[:1000])
-        else:
+        if what == "states":
             shutil.rmtree(folder)
+            continue
+        for path in sorted(path for path in folder.rglob("*") if path.is_file())[::2]:
+            if what == "torn":
+                path.write_bytes(path.read_bytes()[:1000])
+            else:
+                _leave_dirty(path)
+
+
+def _leave_dirty(path: Path) -> None:
+    """Mark a state as being written, with other entries than it had; another file stays."""
+    if path.name.isdigit():
+        whole = np.fromfile(path, np.uint8)
+        whole[HEADER.itemsize :] = 1
+        whole[: HEADER.itemsize].view(HEADER)["clean"] = 0
+        whole.tofile(path)
 
 
 def test_a_batch_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
