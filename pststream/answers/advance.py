@@ -56,4 +56,4 @@ def advance(
         batch_end,
         state.greatest_room,
     )
-    state.mark_clean(end.batch_id, end.stream_time)
+    state.mark_clean(end.batch_id, end.stream_time, end.started_at)

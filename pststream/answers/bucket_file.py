@@ -24,11 +24,11 @@ from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, NEVER, WAITING
 from pststream.kernels.answers.object_bounds import ObjectBounds, bound_objects
 from pststream.kernels.answers.object_numbers import copy_entries, mark_used, number_objects
 
-LAYOUT = 0x5053_5441_0003
+LAYOUT = 0x5053_5441_0004
 """Name and version of the layout; the file of another version counts as missing."""
 
 HEADER = np.dtype(
-    [(name, "<i8") for name in ("layout", "clean", "batch_id", "stream_time")]
+    [(name, "<i8") for name in ("layout", "clean", "batch_id", "stream_time", "started_at")]
     + [(name, "<i8") for name in ("rows", "row_room", "slots", "slot_room", "objects", "object_room", "greatest_room")]
     + [("boot", "S40")]
 )
@@ -81,6 +81,11 @@ class BucketState:
         return int(self._header["stream_time"])
 
     @property
+    def started_at(self) -> int:
+        """The start of that batch by the clock; 0 before the first batch."""
+        return int(self._header["started_at"])
+
+    @property
     def greatest_room(self) -> int:
         """The most slots that a subscription has or had."""
         return int(self._header["greatest_room"])
@@ -89,9 +94,10 @@ class BucketState:
         """Record that the file is the state of no batch, before the first write of a batch."""
         self._header["clean"] = 0
 
-    def mark_clean(self, batch_id: int, stream_time: int) -> None:
+    def mark_clean(self, batch_id: int, stream_time: int, started_at: int = 0) -> None:
         """Record that the file is the state after a batch, after the last write of it."""
         self._header["batch_id"], self._header["stream_time"] = batch_id, stream_time
+        self._header["started_at"] = started_at
         self._header["clean"] = 1
 
     def add(self, subscriptions: Subscriptions) -> None:

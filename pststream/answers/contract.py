@@ -60,6 +60,7 @@ class BatchEnd(NamedTuple):
     last_object: int
     windows: np.ndarray
     boundaries: np.ndarray
+    started_at: int = 0
 
 
 class Values(NamedTuple):

@@ -163,6 +163,28 @@ def _leave_dirty(path: Path) -> None:
         whole.tofile(path)
 
 
+def test_states_of_batches_that_a_restore_has_undone_are_not_used(tmp_path: Path) -> None:
+    """A node has a state of a batch; another batch of the same number is run after the restore, on another node."""
+    world = write_standing_world(tmp_path / "files", 11, 6)
+    home = standing_home(tmp_path / "home", world, cache_dir=str(tmp_path / "node"))
+    home.ingest("requests", world.requests[:4])
+    home.ingest("objects", world.objects[:1])
+    home.match()
+    home.run("backup", "--out", tmp_path / "backup")
+    home.ingest("objects", world.objects[1:3])
+    assert len(home.match("--max-objects", "10")["batches"]) == 5
+    shutil.rmtree(home.path)
+    shutil.copytree(tmp_path / "backup", home.path)
+    home.set(cache_dir=str(tmp_path / "another-node"))
+    home.ingest("requests", world.requests[4:])
+    home.ingest("objects", world.objects[3:5])
+    assert len(home.match("--max-objects", "10")["batches"]) == 5
+    home.set(cache_dir=str(tmp_path / "node"))
+    home.ingest("objects", world.objects[5:])
+    home.match()
+    StandingTwin(home).assert_answers_after_each_batch()
+
+
 def test_a_batch_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
     world = write_standing_world(tmp_path / "files", 7, len(SINGLE_STEPS))
     home, undisturbed = (standing_home(tmp_path / name, world) for name in ("killed", "undisturbed"))

@@ -139,7 +139,9 @@ def test_edge_cases(tmp_path: Path, planner: str, workers: int, cuts: int, order
     objects, requests = ([("objects", path) for path in world.objects], [("requests", path) for path in world.requests])
     turns = {"objects first": objects + requests, "requests first": requests + objects}
     turns["by turns"] = [file for pair in itertools.zip_longest(requests, objects) for file in pair if file]
-    for kind, path in turns[order]:
+    for number, (kind, path) in enumerate(turns[order]):
         home.ingest(kind, [path])
-        home.match()
+        if order != "by turns" or number % 2:
+            home.match()
+    home.match()
     assert_as_the_twins(home, world)

@@ -33,16 +33,24 @@ from pststream.stored_objects.object_cache import ObjectFile, group_files
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.utc_times import to_micros
 
+RECENT_BATCHES = 8
+"""Batches whose starts every task knows: a state is rarely further behind."""
+
 
 @dataclass(frozen=True)
 class Position:
-    """The end of a batch in both logs; `stream_time` in microseconds, NO_TIME: no object."""
+    """The end of a batch in both logs; times in microseconds.
+
+    stream_time  greatest ts of the objects, NO_TIME: no object
+    started_at   start of the batch by the clock; 0: unknown
+    """
 
     batch_id: int
     objects_to: int
     requests_after: int
     requests_to: int
     stream_time: int
+    started_at: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class AnswerContext:
     states        name of the folder of its states in the node's cache
     buckets       number of buckets
     previous      end of the batch before
+    starts        starts of the last batches by the clock, by their numbers
     stream_time   greatest ts of the objects up to there, without those that this batch withdraws too
     objects_to, requests_to   end of this batch
     request_files data files of `requests`, in groups
@@ -70,6 +79,7 @@ class AnswerContext:
     batch_id: int
     buckets: int
     previous: Position
+    starts: Mapping[int, int]
     stream_time: int
     objects_to: int
     requests_to: int
@@ -100,7 +110,9 @@ class AnswerContext:
             snapshot = self.snapshot(position)
             for place, length in enumerate(windows.tolist()):
                 boundaries[place] = snapshot.before_most_recent(length, position.stream_time, position.objects_to)
-        return BatchEnd(position.batch_id, position.stream_time, position.objects_to, windows, boundaries)
+        return BatchEnd(
+            position.batch_id, position.stream_time, position.objects_to, windows, boundaries, position.started_at
+        )
 
     def snapshot(self, position: Position) -> ObjectSnapshot:
         """Return the stored objects without those that do not count at the end of this batch or the one before."""
@@ -163,6 +175,7 @@ def make_answer_context(
         batch["batch_id"],
         home.answer_buckets,
         previous,
+        read_starts(home, batch["batch_id"] - 1 - RECENT_BATCHES, batch["batch_id"] - 1),
         stream_time,
         batch["objects_to"],
         batch["requests_to"],
@@ -225,7 +238,13 @@ def read_previous(home: Home, settings: Settings, batch: Mapping[str, Any], last
         latest = find_stream_time(home, settings, objects_to, withdrawn_objects(home, up_to=objects_to))
     else:
         latest = to_micros(stream_time)
-    return Position(last["batch_id"], objects_to, last["requests_after"], last["requests_to"], latest)
+    started_at = to_micros(last["started_at"])
+    return Position(last["batch_id"], objects_to, last["requests_after"], last["requests_to"], latest, started_at)
+
+
+def read_starts(home: Home, after: int, up_to: int) -> dict[int, int]:
+    """Return the starts by the clock of the batches after < batch_id <= up_to, by their numbers."""
+    return {batch["batch_id"]: to_micros(batch["started_at"]) for batch in read_batches(home, after, up_to)}
 
 
 def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: WithdrawnObjects) -> int:

@@ -118,5 +118,5 @@ def build_state(home: Home, path: Path, queries: StandingQueries, bucket: int, b
     entries, limits = read_snapshot(home, batch_id, bucket)
     state = build_bucket(path, Subscriptions(*(array[lives] for array in subscriptions)), entries, limits, batch_id)
     if batch:
-        state.mark_clean(batch_id, stream_time)
+        state.mark_clean(batch_id, stream_time, to_micros(batch["started_at"]))
     return state

@@ -25,7 +25,7 @@ from pststream.kinds.knn.kind import KNN
 from pststream.kinds.topk.kind import TOPK
 from pststream.ledgers.answer_counts import AnswerCounts
 from pststream.ledgers.log_end import read_batches
-from pststream.pipeline.answers.answer_context import AnswerContext, Position
+from pststream.pipeline.answers.answer_context import AnswerContext, Position, read_starts
 from pststream.pipeline.answers.ask_objects import ask_objects, windows_start
 from pststream.pipeline.answers.bucket_snapshots import build_state
 from pststream.pipeline.answers.log_rows import read_state, write_folded
@@ -142,8 +142,7 @@ def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> B
     """Return the state of a bucket at the end of the batch before; built if the node does not have it."""
     last, path, home = context.previous, context.bucket_file(bucket), Home(context.home)
     state = open_bucket(path)
-    if state is not None and not context.last_snapshot <= state.batch_id <= last.batch_id:
-        # The home was restored from a backup, or `maintain` has dropped rows of the log that the file lacks.
+    if state is not None and not _continues(context, state):
         state.close()
         state = None
     if state is None:
@@ -157,6 +156,18 @@ def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> B
             entries = _that_count(queries, entries, end, np.union1d(state.columns.key, inserted.key))
         advance(state, inserted, deleted, entries, thresholds, end)
     return state
+
+
+def _continues(context: AnswerContext, state: BucketState) -> bool:
+    """Whether a state is that after a batch of the home, and the log has all rows that it lacks.
+
+    After a restore the node may have the state of a batch that is undone, also of one whose number has come again.
+    """
+    number = state.batch_id
+    if not context.last_snapshot <= number <= context.previous.batch_id:
+        return False
+    starts = context.starts if number in context.starts else read_starts(Home(context.home), number - 1, number)
+    return state.started_at == starts.get(number, 0)
 
 
 def _requests(
