@@ -19,8 +19,8 @@ from tests.commands import Home, new_home
 from tests.oracles.questions import float32
 from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer, stream_time_of
-from tests.oracles.standing_log import AnswerRow, answer_rows, report_rows
-from tests.oracles.twin import Outcome, distance_m, time_us
+from tests.oracles.standing_log import AnswerRow, ExpectedRows
+from tests.oracles.twin import distance_m, time_us
 from tests.worlds import WrittenWorld
 
 Insertion = Callable[[random.Random, str, int], worlds.Row]
@@ -148,10 +148,9 @@ STANDING_ERRORS = (
 """What `count_standing` counts that must be 0."""
 
 
-def count_standing(home: Home, outcome: Outcome) -> dict[str, int]:
+def count_standing(home: Home, expected: ExpectedRows) -> dict[str, int]:
     """Count the rows of answers and reports, and those that the answers now, or the sum of all changes, lack or add."""
-    answers, (reports, last) = answer_rows(outcome), report_rows(outcome)
-    expected = answers | last
+    now, ever = expected.answers | expected.last_reports, expected.answers | expected.reports
     opened, shown, summed = pststream.open(home.path), list[AnswerRow](), Counter[AnswerRow]()
     misplaced, ranks = 0, Counter[tuple[str, Any]]()
     for row in opened.answers().to_pylist():
@@ -162,14 +161,14 @@ def count_standing(home: Home, outcome: Outcome) -> dict[str, int]:
     for row in opened.changes().to_pylist():
         summed[_answer_row(row)] += 1 if row["change"] == "entered" else -1
     return {
-        "standing_answers": len(answers),
-        "standing_reports": len(reports),
-        "answers_lost": len(expected - set(shown)),
-        "answers_wrong": len(shown) - len(expected & set(shown)),
+        "standing_answers": len(expected.answers),
+        "standing_reports": len(expected.reports),
+        "answers_lost": len(now - set(shown)),
+        "answers_wrong": len(shown) - len(now & set(shown)),
         "answers_misplaced": misplaced,
-        "changes_lost": sum(summed[row] < 1 for row in answers | reports),
+        "changes_lost": sum(summed[row] < 1 for row in ever),
         "changes_doubled": sum(count not in (0, 1) for count in summed.values()),
-        "changes_wrong": len(set(+summed) - answers - reports),
+        "changes_wrong": len(set(+summed) - ever),
     }
 
 
@@ -278,7 +277,7 @@ class StandingTwin:
         return {word: round(math.log(1 + total / max(documents[word], 1)) * 65_536) / 65_536 for word in words}
 
     def assert_answers_after_each_batch(self) -> None:
-        """Assert that the changes of all batches up to each one add up to the answers of `knn` and `topk` by the twin."""
+        """Assert that the changes of all batches up to each one add up to the answers of the twin, `knn` and `topk`."""
         rows = read_table(self._state.table("answer_log")).to_pylist()
         changes = [row for row in rows if row["part"] == "change" and row["subscription_key"] in self.insertions]
         current: dict[tuple[int, int], tuple[int, float]] = {}

@@ -13,6 +13,7 @@ from tests.chaos.environment import ChaosEnvironment, received_messages
 from tests.oracles import twin_fast
 from tests.oracles.delivery import expected_messages
 from tests.oracles.questions import LoggedObject, answer
+from tests.oracles.standing_log import expected_rows
 from tests.oracles.twin import LogFile, PublishedObject, TermStatistics, Withdrawal, time_us
 from tests.standing_worlds import STANDING_ERRORS, count_standing
 from tests.unit.stored_objects.worlds import some_question
@@ -63,7 +64,7 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
         "view_differs": ((viewed - exported) + (exported - viewed)).total(),
         "not_withdrawn": len(list(withdrawals)),
         **_count_answers(chaos, outcome.objects),
-        **count_standing(chaos.home, outcome),
+        **count_standing(chaos.home, expected_rows(outcome)),
         "deliveries": {
             sink: _delivered(chaos, tables, messages) for sink, messages in received_messages(chaos).items()
         },

@@ -1,12 +1,14 @@
-"""Real data: accepted and rejected rows add up, and the matches are those of the twin.
+"""Real data: accepted and rejected rows add up, and the matches, answers and reports are those of the twins.
 
 2,000 subscriptions each by default; PSTSTREAM_FULL=1 runs 100,000 over the places and 20,000 over Houston.
 """
 
 import json
 import os
+import random
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +16,9 @@ import pytest
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.oracles import twin_fast
-from tests.oracles.twin import LogFile, Outcome
+from tests.oracles.standing_log import ExpectedRows, expected_rows
+from tests.oracles.twin import LogFile, Outcome, words_of
+from tests.standing_worlds import STANDING_ERRORS, count_standing
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.spark, pytest.mark.real_data, pytest.mark.timeout(3000)]
 
@@ -60,7 +64,28 @@ def houston_requests(source: Path, path: Path, count: int) -> Path:
         if n % 3 == 1:
             row["created_at"] = "2010-05-01T05:00:00Z"
     ends = [{"op": "delete", "subscription_id": r["subscription_id"], "at": "2010-06-01T00:00:00Z"} for r in made]
-    return write_requests(path, made + ends[2::3])
+    return write_requests(path, [*made, *ends[2::3], *standing_requests(points, texts, 50 if FULL else 4)])
+
+
+def standing_requests(points: list[tuple[float, float]], texts: list[str], count: int) -> Iterable[worlds.Row]:
+    """Make subscriptions with memory at places of objects with words of objects, `count` for each of six windows."""
+    rnd = random.Random(5)
+    windows: list[Any] = [None, "30d", {"objects": 5_000}, "7d", {"objects": 20_000}, "1d"]
+    for number, window in enumerate(windows * count):
+        (lon, lat), words = rnd.choice(points), sorted(set(words_of(rnd.choice(texts))) - {"and", "or"})
+        row: worlds.Row = {
+            "op": "insert", "subscription_id": f"m{number}", "kind": "knn", "k": rnd.choice((1, 5, 20)),
+            "created_at": rnd.choice(("2010-01-01T00:00:00Z", "2010-05-01T05:00:00Z")), "window": window,
+            "point": {"lon": lon, "lat": lat}, "keywords": " OR ".join(rnd.sample(words, min(2, len(words)))),
+        }  # fmt: skip
+        if window == "1d":
+            region = {"bbox": [lon - 0.02, lat - 0.02, lon + 0.02, lat + 0.02]}
+            del row["point"], row["keywords"]
+            row |= {"kind": "frequent_terms", "step": "12h", **region}
+        elif window is not None and number % 4 < 2:
+            distance = {"alpha": rnd.choice((0.2, 0.8)), "distance_scale_m": 20_000.0}
+            row |= {"kind": "topk", "keywords": " ".join(words[:4]), **distance}
+        yield row
 
 
 def assert_adds_up(said: dict[str, int], kind: str, outcome: Outcome) -> None:
@@ -99,18 +124,21 @@ def test_places(tmp_path: Path, real_data: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def houston(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> tuple[Path, Path, Outcome]:
-    """Return the objects, requests over them, and what the twin says."""
+def houston(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> tuple[Path, Path, Outcome, ExpectedRows]:
+    """Return the objects, requests over them, and what the twins say."""
     source = real_file(real_data, "houston_crime_2010.parquet")
     path = tmp_path_factory.mktemp("houston") / "requests.jsonl"
     requests = houston_requests(source, path, 20_000 if FULL else 2_000)
     log = [LogFile("objects", source, HOUSTON_COLUMNS), LogFile("requests", requests)]
-    return source, requests, twin_fast.outcome_of(log)
+    outcome = twin_fast.outcome_of(log)
+    return source, requests, outcome, expected_rows(outcome)
 
 
 @pytest.mark.parametrize(("planner", "workers", "cut"), [("grid", 5, 2_000_000), ("kd_tree", 16, 13_000)])
-def test_houston(tmp_path: Path, houston: tuple[Path, Path, Outcome], planner: str, workers: int, cut: int) -> None:
-    source, requests, outcome = houston
+def test_houston(
+    tmp_path: Path, houston: tuple[Path, Path, Outcome, ExpectedRows], planner: str, workers: int, cut: int
+) -> None:
+    source, requests, outcome, standing = houston
     home = new_home(tmp_path / "home", planner=planner, workers=workers)
     said = home.ingest("objects", [source], *column_options(HOUSTON_COLUMNS))
     assert (said["rows"], said["rejected"]) == (86_314, 5), "five rows have no coordinates"
@@ -119,3 +147,6 @@ def test_houston(tmp_path: Path, houston: tuple[Path, Path, Outcome], planner: s
     home.run("plan")
     home.match("--max-objects", str(cut))
     assert_same_matches(home, outcome)
+    counts = count_standing(home, standing)
+    assert not any(counts[name] for name in STANDING_ERRORS), counts
+    assert counts["standing_answers"] > 50 and counts["standing_reports"] > 100

@@ -29,6 +29,19 @@ class AnswerRow(NamedTuple):
     value: float
 
 
+class ExpectedRows(NamedTuple):
+    """The answers of `knn` and `topk`, all reports of `frequent_terms`, and the last report of each of these."""
+
+    answers: set[AnswerRow]
+    reports: set[AnswerRow]
+    last_reports: set[AnswerRow]
+
+
+def expected_rows(outcome: Outcome) -> ExpectedRows:
+    """Return the rows of answers and reports at the end of the log."""
+    return ExpectedRows(answer_rows(outcome), *report_rows(outcome))
+
+
 def answer_rows(outcome: Outcome) -> set[AnswerRow]:
     """Return the answers of `knn` and `topk` subscriptions at the end of the log."""
     counted = [StandingObject(key, one.ts) for key, one in enumerate(outcome.objects)]
