@@ -198,7 +198,7 @@ class StandingTwin:
             row["withdrawal_id"]: row["file_seq"] << 32 | 1 for row in files if row["withdrawal_id"] is not None
         }
         self._withdrawn = self._rows("withdrawals")
-        self._statistics = sorted(row["file_seq"] << 32 for row in files if row["statistics_version"] is not None)
+        self.statistics = sorted(row["file_seq"] << 32 for row in files if row["statistics_version"] is not None)
         self._documents: dict[int, tuple[int, Counter[int]]] = {}
         self._values: dict[tuple[int, int, int], float | None] = {}
 
@@ -218,15 +218,15 @@ class StandingTwin:
     def answers(self, batch: dict[str, Any]) -> dict[tuple[int, int], tuple[int, float]]:
         """Return (ts, value) by (subscription key, object key) after a batch."""
         counted, rows = self.counted(batch["objects_to"]), {}
-        statistics = [position for position in self._statistics if position <= batch["requests_to"]]
-        value_of = partial(self._value, max(statistics, default=0))
+        statistics = [position for position in self.statistics if position <= batch["requests_to"]]
+        value_of = partial(self.value, max(statistics, default=0))
         for key, request in self.insertions.items():
             if key <= batch["requests_to"]:
-                for object_key, ts, value in answer(self._subscription(request, batch), counted, value_of):
+                for object_key, ts, value in answer(self.subscription(request, batch), counted, value_of):
                     rows[key, object_key] = ts, value
         return rows
 
-    def _subscription(self, request: dict[str, Any], batch: dict[str, Any]) -> StandingSubscription:
+    def subscription(self, request: dict[str, Any], batch: dict[str, Any]) -> StandingSubscription:
         key, created_at = request["request_key"], time_us(request["effective_at"])
         ends = [
             time_us(row["effective_at"])
@@ -241,7 +241,7 @@ class StandingTwin:
             key, request["k"], request["window_us"], request["window_objects"], counts_from, created_at, end_at
         )
 
-    def _value(self, statistics: int, subscription: StandingSubscription, one: StandingObject) -> float | None:
+    def value(self, statistics: int, subscription: StandingSubscription, one: StandingObject) -> float | None:
         """Return the distance or the score below 0; statistics: position of the version in force, 0: none."""
         pair = statistics, subscription.key, one.key
         if pair not in self._values:

@@ -1,4 +1,4 @@
-"""Explain, describe and show the stored query of a subscription with memory, whatever its kind."""
+"""Describe and show the stored query of a subscription with memory; test the words and the time of an object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from pststream.kinds.contract import (
     FailedCondition,
     IndexPieces,
     MessagePart,
-    PostedQuery,
     StoredObject,
     Validity,
 )
@@ -20,37 +19,31 @@ from pststream.kinds.keywords import (
     explain_missing_words,
     is_expression,
     stored_clauses_agree,
-    words_by_term,
     words_of_keywords,
 )
 from pststream.shapes.region import Region
+from pststream.utc_times import iso
 
-KEYWORDS, ANSWER = "keywords", "answer"
-CONDITIONS = (KEYWORDS, ANSWER)
-"""Conditions under which an object is in `matches`: the last fails always, since `answer_log` has the answers."""
-
-ANSWER_KINDS = ("knn", "topk", "frequent_terms")
-"""Names of the kinds with memory, whose subscriptions have answers and no matches."""
+KEYWORDS, CREATED_AT, END, WINDOW, RANK = "keywords", "created_at", "end", "window", "rank"
+CONDITIONS = (KEYWORDS, CREATED_AT, END, WINDOW, RANK)
+"""Conditions under which an object is in an answer of the k best, in the order in which they are checked."""
 
 _UNITS = ((3_600, "h"), (60, "m"), (1, "s"))
 
 
 @dataclass(frozen=True)
 class AnswerQuery:
-    """A stored query with an answer; `description` has its request fields, `clauses` are term ids as stored.
-
-    has_keywords: whether the kind has keywords, which may be None all the same: every object
-    """
+    """A stored query for the k best objects: `description` has its request fields, `clauses` are term ids as stored."""
 
     description: Mapping[str, Any]
-    clauses: tuple[tuple[int, ...], ...] = ()
+    clauses: tuple[tuple[int, ...], ...]
     region: Region | None = None
-    has_keywords: bool = True
 
     @property
     def keywords(self) -> str | None:
         """The expression as written."""
-        return self.description.get("keywords")
+        keywords: str | None = self.description["keywords"]
+        return keywords
 
     def is_readable(self) -> bool:
         """Return whether the stored expression can be parsed."""
@@ -58,20 +51,23 @@ class AnswerQuery:
 
     def find_fault(self) -> str | None:
         """Compare the stored clauses with the expression."""
-        if not self.has_keywords or stored_clauses_agree(self.keywords, self.clauses):
+        if stored_clauses_agree(self.keywords, self.clauses):
             return None
         return "the subscription's stored clauses are not those of its keywords"
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
-        """Test the words of an object, then point to the answers."""
-        missing = explain_missing_words(self.keywords, stored.text)
+        """Test the words of an object and, without a window, its time; the rest depends on the other objects."""
+        missing = self.explain_missing(stored.text)
         if missing:
             return FailedCondition(KEYWORDS, missing)
-        return FailedCondition(ANSWER, "the subscription has an answer, which `answer_log` has, and no matches")
+        if self.description.get("window") is None and stored.ts < validity.created_at:
+            times = f"{iso(stored.ts)}, before the subscription begins at {iso(validity.created_at)}"
+            return FailedCondition(CREATED_AT, f"the object is of {times}, and it has no window")
+        return None
 
-    def as_posted(self) -> PostedQuery:
-        """Return the clauses with their words, and no box."""
-        return PostedQuery((), self.clauses, words_by_term(self.keywords))
+    def explain_missing(self, text: str) -> str | None:
+        """Explain why a text does not satisfy the keywords, in a sentence; None if it does."""
+        return explain_missing_words(self.keywords, text)
 
     def describe(self) -> dict[str, Any]:
         """Return the request fields."""

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.raw_fields import ParsedColumns, RawFields
+from pststream.kinds.answer_contract import Answers
 from pststream.shapes.region import DEFAULT_LIMITS, Box, Region, RegionLimits
 from pststream.text.expression import MAX_CHARACTERS, MAX_WORDS
 
@@ -127,7 +128,7 @@ class Validity(NamedTuple):
 
 
 class FailedCondition(NamedTuple):
-    """The first condition of a match that an object fails, and the reason in a sentence."""
+    """The first condition of a match or an answer that an object fails, and the reason in a sentence."""
 
     condition: str
     reason: str
@@ -147,13 +148,20 @@ class StoredQuery(Protocol):
         """Return a sentence on stored columns that contradict each other; None if they agree."""
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
-        """Return the first condition that the object fails; None if it matches. Shares no code with the kernels."""
+        """Return the first condition that the object fails; None if it matches. Shares no code with the kernels.
 
-    def as_posted(self) -> PostedQuery:
-        """Return the query as the worker index posts it."""
+        A kind with memory has further conditions, which depend on stream time and on other objects.
+        """
 
     def describe(self) -> dict[str, Any]:
         """Return the query as JSON values, in the form of request fields."""
+
+
+class MatchQuery(StoredQuery, Protocol):
+    """The query of a subscription that has matches."""
+
+    def as_posted(self) -> PostedQuery:
+        """Return the query as the worker index posts it."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +193,10 @@ class QueryKind:
     columns         columns of `requests` that store its query; kinds may share a column
     piece_columns   columns that `make_pieces` reads
     brief_columns   columns that `brief` and `message_part` read
-    conditions      names of the conditions of a match, in the order in which `first_failure` checks them
+    conditions      names of the conditions of a match or an answer, in the order in which they are checked
     parse_request   parses the fields of a request, within limits, into its columns; raises FieldError
     make_pieces     makes the index pieces of insertions (rows of `requests`)
-    read_query      makes the query of a stored row
+    read_query      makes the query of a stored row: a `MatchQuery` unless the kind has answers
     facts           turns the result of `describe` into texts by label, for a terminal or a page
     brief           shows the query in one line, for lists of subscriptions
     message_part    makes the subscription's part of a message
@@ -197,6 +205,7 @@ class QueryKind:
     check_start     checks parsed columns and the microseconds from `created_at` to the ingest, within limits; raises
                     FieldError
     check_starts    returns whether `check_start` raises no error, for many rows: bool[n]
+    answers         of a kind with memory, whose subscriptions have answers and no matches; None: of another kind
     """
 
     name: str
@@ -216,3 +225,4 @@ class QueryKind:
     check_starts: Callable[[Mapping[str, pa.Array], np.ndarray, RequestLimits], np.ndarray] | None = field(
         default=None, repr=False
     )
+    answers: Answers | None = None

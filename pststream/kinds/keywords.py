@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.domain.raw_fields import ParsedColumns, RawField
+from pststream.kinds.answer_contract import ObjectRows
 from pststream.kinds.contract import FieldError, RequestColumn, RequestLimits
 from pststream.text.expression import ExpressionError, parse_keywords
 from pststream.text.words import tokenize
@@ -127,6 +128,14 @@ def stored_clauses_agree(keywords: str | None, clauses: tuple[tuple[int, ...], .
         return clauses == ((names.EVERY_OBJECT,),)
     parsed = sorted(sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords))
     return parsed == sorted(sorted(clause) for clause in clauses)
+
+
+def satisfy_keywords(keywords: str | None, objects: ObjectRows) -> np.ndarray:
+    """Return which objects have a word of each clause of an expression, without the kernels: bool[n]; None: all."""
+    satisfied = np.ones(len(objects.key), bool)
+    for clause in parse_keywords(keywords) if keywords is not None else []:
+        satisfied &= objects.have_any([term_of(word) for word in clause])
+    return satisfied
 
 
 def explain_missing_words(keywords: str | None, text: str) -> str | None:

@@ -19,6 +19,11 @@ DEFAULT_KIND = RANGE.name
 """The kind of requests without the field `kind`, and of stored rows whose column `kind` is null."""
 
 
+def kinds_with_answers() -> list[QueryKind]:
+    """Return the kinds with memory, whose subscriptions have answers and no matches."""
+    return [kind for kind in KINDS.values() if kind.answers is not None]
+
+
 def stored_kind(name: str | None) -> QueryKind:
     """Return the kind of a stored row; raises PstError if this version does not have it."""
     kind = KINDS.get(DEFAULT_KIND if name is None else name)

@@ -1,7 +1,8 @@
 """Define the kind `frequent_terms`: at each step, the k terms that the most objects of a region have in a window."""
 
-from pststream.kinds.answer_query import CONDITIONS, brief, facts, make_no_pieces, message_part
+from pststream.kinds.answer_query import brief, facts, make_no_pieces, message_part
 from pststream.kinds.contract import QueryKind
+from pststream.kinds.frequent_terms.explain import CONDITIONS, REPORTS
 from pststream.kinds.frequent_terms.request import (
     COLUMNS,
     FIELDS,
@@ -31,5 +32,6 @@ FREQUENT_TERMS = QueryKind(
     parse_columns=parse_columns,
     check_start=check_start,
     check_starts=check_starts,
+    answers=REPORTS,
 )
 """Questions about stored objects make its reports, so no insertion has a piece."""

@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.raw_fields import ParsedColumns, RawFields
-from pststream.kinds.answer_query import AnswerQuery, duration_text, window_field
+from pststream.kinds.answer_query import duration_text, window_field
 from pststream.kinds.contract import FieldError, RequestColumn, RequestLimits
 from pststream.kinds.field_columns import join_columns, parse_duration_column, parse_k_column, parse_window_column
+from pststream.kinds.frequent_terms.explain import RegionQuery
 from pststream.kinds.question_fields import parse_k_field, parse_required_window, parse_step_field
 from pststream.kinds.region_field import parse_region_field
 from pststream.kinds.stored_columns import STEP_US, WINDOW_US, K
@@ -72,6 +73,6 @@ def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_query(row: Mapping[str, Any]) -> AnswerQuery:
+def read_query(row: Mapping[str, Any]) -> RegionQuery:
     """Make the query of a stored row."""
-    return AnswerQuery(describe(row), region=from_columns(row), has_keywords=False)
+    return RegionQuery(describe(row), from_columns(row))

@@ -2,6 +2,7 @@
 
 from pststream.kinds.answer_query import CONDITIONS, brief, facts, make_no_pieces, message_part
 from pststream.kinds.contract import QueryKind
+from pststream.kinds.knn.explain import NEAREST
 from pststream.kinds.knn.request import COLUMNS, FIELDS, describe, parse_columns, parse_request, read_query
 
 NAME = "knn"
@@ -20,5 +21,6 @@ KNN = QueryKind(
     brief=lambda row: brief(describe(row), NAME),
     message_part=lambda row: message_part(describe(row), NAME),
     parse_columns=parse_columns,
+    answers=NEAREST,
 )
 """Its pieces depend on thresholds, so no insertion has one."""

@@ -2,6 +2,7 @@
 
 from pststream.kinds.answer_query import CONDITIONS, brief, facts, make_no_pieces, message_part
 from pststream.kinds.contract import QueryKind
+from pststream.kinds.topk.explain import BEST_SCORES
 from pststream.kinds.topk.request import COLUMNS, FIELDS, describe, parse_columns, parse_request, read_query
 
 NAME = "topk"
@@ -20,5 +21,6 @@ TOPK = QueryKind(
     brief=lambda row: brief(describe(row), NAME),
     message_part=lambda row: message_part(describe(row), NAME),
     parse_columns=parse_columns,
+    answers=BEST_SCORES,
 )
 """It has an index of its own, and no pieces in the worker index."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.domain.raw_fields import ParsedColumns, RawField, RawFields
-from pststream.kinds.answer_query import AnswerQuery, window_field
+from pststream.kinds.answer_query import window_field
 from pststream.kinds.contract import RequestLimits
 from pststream.kinds.field_columns import (
     join_columns,
@@ -20,6 +20,7 @@ from pststream.kinds.field_columns import (
 from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_column
 from pststream.kinds.question_fields import parse_k_field, parse_point_field, parse_required_window
 from pststream.kinds.stored_columns import ALPHA, DISTANCE_SCALE, LAT, LON, WINDOW_OBJECTS, WINDOW_US, K
+from pststream.kinds.topk.explain import WordsQuery
 from pststream.kinds.topk.question import (
     ALPHA_BOUNDS,
     GREATEST_DISTANCE_M,
@@ -89,6 +90,6 @@ def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_query(row: Mapping[str, Any]) -> AnswerQuery:
+def read_query(row: Mapping[str, Any]) -> WordsQuery:
     """Make the query of a stored row."""
-    return AnswerQuery(describe(row), tuple(map(tuple, row["clauses"])))
+    return WordsQuery(describe(row), tuple(map(tuple, row["clauses"])))

@@ -5,7 +5,7 @@ the kernels (`kernels/matching/index_cells.py`).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.kernels.matching import index_cells
-from pststream.kinds.contract import StoredObject, StoredSubscription
+from pststream.kinds.contract import MatchQuery, StoredObject, StoredSubscription
 from pststream.reports.commands.plans import read_plan
 from pststream.reports.reading.table_reader import TableReader
 from pststream.shapes.region import Box
@@ -67,7 +67,7 @@ class PostingFinder:
         A subscription is posted under the terms of its rarest clause, in every index cell of each box. The pair is
         emitted by the posting of the first of these terms that the object has.
         """
-        posted = subscription.query.as_posted()
+        posted = cast(MatchQuery, subscription.query).as_posted()
         boxes = [box for box in posted.boxes if _contains(box, stored)]
         if not boxes:
             return None

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.kinds.answer_query import ANSWER_KINDS
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import brief_columns, stored_kind
 from pststream.ledgers.history import LedgerHistory, done_batches_filter
@@ -88,7 +87,7 @@ def look_up_subscription(reader: TableReader, subscription_id: str) -> Subscript
     """Look up a subscription id."""
     ledgers = LedgerHistory(reader)
     insertions = read_insertions(reader, subscription_id)
-    keys = [one.key for one in insertions if one.kind.name not in ANSWER_KINDS]
+    keys = [one.key for one in insertions if one.kind.answers is None]
     matches, searched, complete = _match_objects(reader, keys) if keys else ([], 0, True)
     rejects = read_rejects_of_id(reader, "requests", subscription_id)
     return SubscriptionLookup(insertions, ledgers.requests_applied, matches, searched, complete, rejects)

@@ -9,7 +9,6 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from pststream.errors import PstError
-from pststream.kinds.answer_query import ANSWER_KINDS
 from pststream.kinds.contract import StoredSubscription
 from pststream.mask_urls import mask_urls
 from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look_up_subscription
@@ -19,8 +18,8 @@ from pststream.reports.pages.overview_data import NoHome, open_home, read_overvi
 from pststream.reports.pages.overview_page import render_overview
 from pststream.reports.pages.page import Page
 from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_question
-from pststream.reports.pages.standing_section import StandingSection, asked_answer, prepare_standing
-from pststream.reports.reading.answer_view import read_answer_views
+from pststream.reports.pages.standing_section import StandingSection, prepare_standing
+from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.plan_view import read_plan
 from pststream.reports.reading.samples import sample_points
 from pststream.reports.reading.tolerant_reader import TolerantReader
@@ -90,7 +89,7 @@ def _subscription(home: str, subscription_id: str) -> Page:
 
 def _standing(tables: TolerantReader, subscription: StoredSubscription) -> StandingSection | None:
     """Return the answer of a subscription with memory."""
-    if subscription.kind.name not in ANSWER_KINDS or not subscription.query.is_readable():
+    if subscription.kind.answers is None or not subscription.query.is_readable():
         return None
     (view,) = read_answer_views(tables.reader, [asked_answer(subscription)])
     return prepare_standing(subscription, view)

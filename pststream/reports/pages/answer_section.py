@@ -119,9 +119,9 @@ def describe_distance(metres: float) -> str:
 
 def _note(answered: AnsweredQuestion, most: int | None) -> str:
     rows = len(answered.rows)
-    noun = "term" if answered.kind == "frequent_terms" else "object"
     if not rows:
         return "Nothing answers the question."
+    noun = "object" if answered.rows[0].term is None else "term"
     number = f"More than {whole(rows)} {noun}s" if answered.more else counted(rows, noun)
     listed = f", the first {most} are listed" if most is not None and rows > most else ""
     end = "; the first ones are shown, and pststream ask --out writes all" if answered.more else ""

@@ -9,6 +9,7 @@ import numpy as np
 from pststream.format_values import moment
 from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
+from pststream.reports.commands.explain_answer_facts import answer_facts
 from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLookup, SubscriptionLookup
 from pststream.reports.pages.map_section import CITIES, LegendItem
 from pststream.reports.pages.render_page import render_page
@@ -118,6 +119,7 @@ def _pair_facts(pair: dict[str, Any]) -> Facts:
             ("Index cell", f"level {posting['level']}, column {posting['column']}, row {posting['row']}"),
             ("Served by", f"worker {posting['worker']}, unit {posting['unit']} of plan {posting['plan_version']}"),
         ]
+    facts += answer_facts(pair["answer"])
     if written := pair["written_by"]:
         facts.append(("Written by", f"batch {written['batch_id']}, worker {written['worker']}"))
     if pair["taken_back_by"] is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pststream import names
-from pststream.kinds.answer_query import ANSWER_KINDS
+from pststream.kinds.registry import kinds_with_answers
 from pststream.reports.commands.explain_rows import read_first_insertions
 from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
 from pststream.reports.pages.balance_section import prepare_balance
@@ -17,9 +17,9 @@ from pststream.reports.pages.batches_section import prepare_batches
 from pststream.reports.pages.map_section import CITIES, describe_plan, plan_items, sampled
 from pststream.reports.pages.matches_section import prepare_matches
 from pststream.reports.pages.render_page import render_page
-from pststream.reports.pages.standing_section import StandingSection, asked_answer, prepare_standing
+from pststream.reports.pages.standing_section import StandingSection, prepare_standing
 from pststream.reports.plots.plan_map import draw_plan_map
-from pststream.reports.reading.answer_view import read_answer_views
+from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.batch_history import BatchHistory, read_batch_history
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
@@ -97,8 +97,8 @@ def read_report(home: str) -> Report:
 def _read_standing(tables: TolerantReader) -> list[StandingSection]:
     """Read the answers of some of the first subscriptions of each kind with memory; those with rows come first."""
     sections = []
-    for kind in ANSWER_KINDS:
-        first = read_first_insertions(tables.reader, kind, _FIRST_OF_KIND)
+    for kind in kinds_with_answers():
+        first = read_first_insertions(tables.reader, kind.name, _FIRST_OF_KIND)
         readable = [one for one in first if one.query.is_readable()]
         views = read_answer_views(tables.reader, [asked_answer(one) for one in readable])
         shown = sorted(zip(readable, views, strict=True), key=lambda pair: not pair[1].rows)[:_SHOWN_OF_KIND]

@@ -1,25 +1,22 @@
 """Prepare the answer of a subscription with memory for a page: a map, its rows, its changes, its words over time."""
 
 import datetime as dt
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from pststream.format_values import counted, moment
+from pststream.kinds.answer_contract import Answers, Description, RankedAnswers
 from pststream.kinds.contract import StoredSubscription
-from pststream.kinds.question_fields import parse_duration
 from pststream.reports.pages.answer_section import (
     AnsweredQuestion,
     AnswerRow,
     AnswerSection,
-    describe_distance,
     prepare_answer,
 )
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
-from pststream.reports.reading.answer_view import AnswerView, AskedAnswer, ViewedChange, ViewedRow
-from pststream.shapes.region import Region, RegionError, RegionLimits
-from pststream.shapes.registry import read_region
+from pststream.reports.reading.answer_view import AnswerView, ViewedChange, ViewedRow
+from pststream.shapes.region import Region
 
 _ERASED = "(erased)"
 _BARS, _CHANGES, _WORDS = 60, 30, 15
@@ -68,24 +65,17 @@ class StandingSection(NamedTuple):
     heat: HeatTable | None
 
 
-def asked_answer(subscription: StoredSubscription) -> AskedAnswer:
-    """Return what `read_answer_views` needs to know of a subscription of one of the kinds ANSWER_KINDS."""
-    described = subscription.query.describe()
-    step = parse_duration("step", described["step"]) if "step" in described else 0
-    return AskedAnswer(subscription.key, described["k"], step, subscription.validity().end_at)
-
-
 def prepare_standing(subscription: StoredSubscription, view: AnswerView, most: int | None = None) -> StandingSection:
     """Prepare the section of a subscription; `most`: how many rows its table lists, None for all."""
     described, kind = subscription.query.describe(), subscription.kind
     point = described.get("point")
     place = (point["lon"], point["lat"]) if point else None
-    rows = [_answer_row(row, kind.name) for row in view.rows]
+    rows = [_answer_row(row, kind.answers) for row in view.rows]
     answered = AnsweredQuestion(
         kind=kind.name,
         facts=[("Kind", kind.name), *kind.facts(described).items()],
         keywords=str(described.get("keywords") or ""),
-        region=subscription.query.region if place is None else _reach(place, view, described["k"], kind.name),
+        region=subscription.query.region or _reach(described, view, kind.answers),
         point=place,
         rows=rows,
         more=False,
@@ -93,36 +83,34 @@ def prepare_standing(subscription: StoredSubscription, view: AnswerView, most: i
         title=subscription.subscription_id,
     )
     return StandingSection(
-        prepare_answer(answered, most), _note(view, kind.name, most), _draw_history(view.changes),
-        [_shown_change(change, kind.name) for change in view.changes[:_CHANGES]], _heat(view),
+        prepare_answer(answered, most), _note(view, kind.answers, most), _draw_history(view.changes),
+        [_shown_change(change, kind.answers) for change in view.changes[:_CHANGES]], _heat(view),
     )  # fmt: skip
 
 
-def _answer_row(row: ViewedRow, kind: str) -> AnswerRow:
-    if row.term is not None:
+def _answer_row(row: ViewedRow, answers: Answers | None) -> AnswerRow:
+    if not isinstance(answers, RankedAnswers):
         return AnswerRow(row.rank, term=row.term, count=row.count)
-    distance, score = (row.value, None) if kind == "knn" else (None, -row.value)
+    shown = {answers.value_column: answers.sign * row.value}
+    distance, score = shown.get("distance_m"), shown.get("score")
     return AnswerRow(row.rank, row.object_id, row.ts, distance, score, lon=row.lon, lat=row.lat, text=row.text)
 
 
-def _reach(place: tuple[float, float], view: AnswerView, k: int, kind: str) -> Region | None:
-    """Return the circle in which an object enters the answer of a `knn` subscription; None: it enters anywhere."""
-    if kind != "knn" or len(view.rows) < k:
+def _reach(described: Description, view: AnswerView, answers: Answers | None) -> Region | None:
+    """Return the region in which an object enters the answer; None: it enters anywhere."""
+    if not isinstance(answers, RankedAnswers) or len(view.rows) < described["k"]:
         return None
-    circle = {"lon": place[0], "lat": place[1], "radius_m": view.rows[-1].value}
-    try:
-        return read_region({"circle": circle}, RegionLimits(sys.maxsize))
-    except RegionError:  # a radius of 0
-        return None
+    return answers.reach(described, view.rows[-1].value)
 
 
-def _note(view: AnswerView, kind: str, most: int | None) -> str:
+def _note(view: AnswerView, answers: Answers | None, most: int | None) -> str:
+    of_objects = isinstance(answers, RankedAnswers)
     if view.as_of is None:
-        return "No report is made yet." if kind == "frequent_terms" else "No batch is done yet."
+        return "No batch is done yet." if of_objects else "No report is made yet."
     rows = len(view.rows)
-    number = counted(rows, "term" if kind == "frequent_terms" else "object")
+    number = counted(rows, "object" if of_objects else "term")
     listed = f", the first {most} are listed" if most is not None and rows > most else ""
-    time = "report of" if kind == "frequent_terms" else "as of stream time"
+    time = "as of stream time" if of_objects else "report of"
     lacking = "" if view.complete else " Rows of older batches may lack; pststream answers shows all."
     return f"{number}{listed}, {time} {moment(view.as_of)} UTC.{lacking}"
 
@@ -144,12 +132,11 @@ def _draw_history(changes: Sequence[ViewedChange]) -> BarChart | None:
     return draw_bar_chart("Rows that entered and left", bars, styles, lambda value: f"{value:g}")
 
 
-def _shown_change(change: ViewedChange, kind: str) -> ShownChange:
-    if change.term is not None:
-        what, value = change.term, counted(change.count or 0, "object")
+def _shown_change(change: ViewedChange, answers: Answers | None) -> ShownChange:
+    if isinstance(answers, RankedAnswers):
+        what, value = change.object_id or _ERASED, answers.value_text(answers.sign * change.value)
     else:
-        what = change.object_id or _ERASED
-        value = describe_distance(change.value) if kind == "knn" else f"{-change.value:.6f}"
+        what, value = change.term or "", counted(change.count or 0, "object")
     entered = "entered" if change.entered else "left"
     return ShownChange(change.batch_id, entered, change.rank, what, change.object_id, change.ts, value)
 

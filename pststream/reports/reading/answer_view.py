@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.kinds.contract import StoredSubscription
+from pststream.kinds.question_fields import parse_duration
 from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import to_micros
 
@@ -34,6 +36,19 @@ _COLUMNS = ("batch_id", "event", "subscription_key", "object_key", "ts", "value"
 _MAX_TEXT = 500
 
 
+class StoredAnswer(NamedTuple):
+    """The rows of `answer_log` that an answer is made of.
+
+    present   rows that entered and have not left; of reports those of the latest ticks
+    changes   in the order of the batches
+    complete  whether all rows since the last snapshot were searched; else `present` may lack some
+    """
+
+    present: list[Row]
+    changes: list[Row]
+    complete: bool
+
+
 class AskedAnswer(NamedTuple):
     """A subscription whose answer is read.
 
@@ -45,6 +60,13 @@ class AskedAnswer(NamedTuple):
     k: int
     step: int = 0
     until: dt.datetime | None = None
+
+
+def asked_answer(subscription: StoredSubscription) -> AskedAnswer:
+    """Return what is needed to read the answer of a subscription with memory."""
+    described = subscription.query.describe()
+    step = parse_duration("step", described["step"]) if "step" in described else 0
+    return AskedAnswer(subscription.key, described["k"], step, subscription.validity().end_at)
 
 
 @dataclass(frozen=True)
@@ -100,38 +122,45 @@ def read_answer_views(reader: TableReader, asked: Sequence[AskedAnswer]) -> list
     if not done.num_rows or not asked:
         return [AnswerView(None) for _ in asked]
     last, stream_time = (done.column(name)[-1].as_py() for name in ("batch_id", "stream_time"))
+    stored = read_stored_answers(reader, asked, last, stream_time)
+    latest = [one.changes[-LATEST_CHANGES:][::-1] for one in stored]
+    shown = [row for one, rows in zip(stored, latest, strict=True) for row in (*one.present, *rows)]
+    objects = _read_objects(reader, [row["object_key"] for row in shown])
+    return [
+        _make_view(one, stream_time, answer, newest, objects)
+        for one, answer, newest in zip(asked, stored, latest, strict=True)
+    ]
+
+
+def read_stored_answers(
+    reader: TableReader, asked: Sequence[AskedAnswer], last: int, stream_time: dt.datetime | None
+) -> list[StoredAnswer]:
+    """Read the answers of subscriptions after batch `last`, which ended at `stream_time`."""
     of_objects = [one for one in asked if not one.step]
     snapshot = _last_snapshot(reader) if of_objects else 0
     logged, complete = _read_latest(reader, [one.key for one in of_objects], last, snapshot)
-    stored = _read_snapshot(reader, of_objects, snapshot)
-    present: list[list[Row]] = []
-    changes: list[list[Row]] = []
+    kept = _read_snapshot(reader, of_objects, snapshot)
+    answers = []
     for one in asked:
         if one.step:
-            changes.append(_read_reports(reader, one, last, stream_time))
-            present.append(_present(changes[-1]))
+            changes = _read_reports(reader, one, last, stream_time)
+            answers.append(StoredAnswer(_present(changes), changes, True))
         else:
-            changes.append(logged.get(one.key, []))
-            since = [row for row in changes[-1] if row["batch_id"] > snapshot]
-            present.append(_present([*stored.get(one.key, []), *since]))
-    latest = [rows[-LATEST_CHANGES:][::-1] for rows in changes]
-    objects = _read_objects(reader, [row["object_key"] for rows in [*present, *latest] for row in rows])
-    return [
-        _make_view(one, stream_time, rows, newest, objects, complete)
-        for one, rows, newest in zip(asked, present, latest, strict=True)
-    ]
+            changes = logged.get(one.key, [])
+            since = [row for row in changes if row["batch_id"] > snapshot]
+            answers.append(StoredAnswer(_present([*kept.get(one.key, []), *since]), changes, complete))
+    return answers
 
 
 def _make_view(
     asked: AskedAnswer,
     stream_time: dt.datetime | None,
-    present: list[Row],
+    answer: StoredAnswer,
     latest: list[Row],
     objects: dict[int, Row],
-    complete: bool,
 ) -> AnswerView:
     ticks: dict[dt.datetime, dict[str, int]] = {}
-    as_of = stream_time
+    present, as_of = answer.present, stream_time
     if asked.step:
         for row in present:
             ticks.setdefault(row["ts"], {})[row["term"]] = row["count"]
@@ -139,7 +168,7 @@ def _make_view(
         present = [row for row in present if row["ts"] == as_of]
     rows = [
         ViewedRow(rank, row["ts"], row["value"] or 0.0, row["term"], row["count"], **objects.get(row["object_key"], {}))
-        for rank, row in enumerate(sorted(present, key=_order), 1)
+        for rank, row in enumerate(sorted(present, key=answer_order), 1)
         if row["object_key"] is None or row["object_key"] in objects
     ]
     changes = [
@@ -149,10 +178,10 @@ def _make_view(
         )
         for row in latest
     ]  # fmt: skip
-    return AnswerView(as_of, rows, changes, dict(sorted(ticks.items())[-TICKS:]), complete or bool(asked.step))
+    return AnswerView(as_of, rows, changes, dict(sorted(ticks.items())[-TICKS:]), answer.complete)
 
 
-def _order(row: Row) -> tuple[Any, ...]:
+def answer_order(row: Row) -> tuple[Any, ...]:
     """Return what orders the rows of an answer, the best first."""
     if row["object_key"] is None:
         return -row["count"], row["term"].encode()
@@ -174,7 +203,7 @@ def _read_snapshot(reader: TableReader, asked: Sequence[AskedAnswer], batch_id: 
     kept: dict[int, list[Row]] = {}
     for row in rows:
         kept.setdefault(row["subscription_key"], []).append({**row, "event": "entered", "term": None, "count": None})
-    return {one.key: sorted(kept.get(one.key, []), key=_order)[: one.k] for one in asked}
+    return {one.key: sorted(kept.get(one.key, []), key=answer_order)[: one.k] for one in asked}
 
 
 def _read_latest(

@@ -13,6 +13,8 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.answers.remaining_rows import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
+from pststream.kinds.answer_contract import RankedAnswers
+from pststream.kinds.registry import kinds_with_answers
 from pststream.reports.reading.table_reader import ANY_VALUE, TableReader
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -117,9 +119,6 @@ class StandingAnswers:
         rows, requests = rows.filter(is_known), requests.filter(is_known)
         objects = self._look_up(names.OBJECTS, "object_key", ("object_id",), rows["object_key"])
         kind, of_term = requests.column("kind"), pc.is_null(rows.column("object_key"))
-        value = rows.column("value").cast(pa.float64())
-        nulls = pa.nulls(rows.num_rows, pa.float64())
-        is_knn = pc.equal(kind, "knn")
         if "batch_id" in schema.names:
             place = np.searchsorted(self._batches, rows.column("batch_id").to_numpy())
         else:
@@ -132,8 +131,7 @@ class StandingAnswers:
             "rank": rows.column("rank"),
             "object_id": objects.column("object_id"),
             "ts": pc.if_else(of_term, pa.scalar(None, TIME), rows.column("ts")),
-            "distance_m": pc.if_else(is_knn, value, nulls),
-            "score": pc.if_else(is_knn, nulls, pc.negate(value)),
+            **_value_columns(kind, rows.column("value").cast(pa.float64())),
             "term": rows.column("term"),
             "count": rows.column("count"),
             "as_of": pc.if_else(of_term, rows.column("ts"), self._times.take(pa.array(place))),
@@ -148,6 +146,18 @@ class StandingAnswers:
         rows = self._reader.read(name, (key, *columns), within & pds.field(key).isin(wanted))
         place = pc.index_in(keys.combine_chunks(), rows.column(key).combine_chunks())
         return rows.select(list(columns)).take(place)
+
+
+def _value_columns(kind: pa.ChunkedArray, value: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+    """Return the values of rows as the columns that show them, null in rows of kinds without the column."""
+    columns = {name: pa.nulls(len(value), pa.float64()) for name in ("distance_m", "score")}
+    for one in kinds_with_answers():
+        if isinstance(one.answers, RankedAnswers) and one.answers.value_column:
+            shown = value if one.answers.sign > 0 else pc.negate(value)
+            columns[one.answers.value_column] = pc.if_else(
+                pc.equal(kind, one.name), shown, columns[one.answers.value_column]
+            )
+    return columns
 
 
 def _remaining(rows: pa.Table) -> pa.Table:

@@ -1,6 +1,7 @@
 """Requests of subscriptions with memory: fields, bounds, rejects, stored columns, and what is shown of a stored row."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -124,14 +125,24 @@ def test_a_stored_row_gives_its_request_back(record: dict[str, Any]) -> None:
     assert facts["Rows"] == f"at most {record['k']}" and ("Region" in facts) is bool(region)
 
 
-def test_a_pair_is_explained_by_its_words_and_then_by_the_answer() -> None:
-    query = KINDS["knn"].read_query(stored(KNN))
+def test_the_first_condition_that_a_pair_fails_by_itself() -> None:
     one = StoredObject(1, "o", NOW, 18.0, 59.0, "free coffee", ())
-    life = Validity(NOW - timedelta(days=1))
-    failed = [query.first_failure(one, life)]
-    failed.append(query.first_failure(StoredObject(1, "o", NOW, 18.0, 59.0, "tea", ()), life))
-    assert [one and one.condition for one in failed] == ["answer", "keywords"]
-    assert all(name in KINDS["knn"].conditions for name in ("answer", "keywords"))
+    cases = [
+        (KNN, one, -1, None),
+        (KNN, replace(one, text="tea"), -1, "keywords"),
+        (KNN, one, 1, "created_at"),
+        (KNN | {"window": "1h"}, one, 1, None),
+        (TOPK, replace(one, text="coffee"), -1, None),
+        (TOPK, replace(one, text="milk"), -1, "keywords"),
+        (TERMS, replace(one, lon=2.0, lat=3.0), -1, None),
+        (TERMS, replace(one, lat=0.0), -1, "region"),
+        (TERMS, replace(one, lon=2.0, lat=3.0, text="?"), -1, "words"),
+    ]
+    for record, thing, day, condition in cases:
+        kind = KINDS[record["kind"]]
+        failed = kind.read_query(stored(record)).first_failure(thing, Validity(NOW + timedelta(days=day)))
+        assert (failed and failed.condition) == condition, (record, thing)
+        assert condition is None or condition in kind.conditions
 
 
 def test_no_insertion_has_a_piece() -> None:

@@ -1,0 +1,138 @@
+"""Rank the stored objects for a subscription by the rule of its kind, without the kernels: for `explain`.
+
+Every object up to the end of the last batch is compared, so the ranking checks the stored answer. At most MAX_SEARCHED
+rows are read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
+from pststream.kinds.question_contract import Window
+from pststream.ledgers.withdrawals import WithdrawnObjects
+from pststream.reports.reading.pairs import flatten_lists
+from pststream.reports.reading.table_reader import TableReader
+
+MAX_SEARCHED = 4_000_000
+"""Greatest number of objects that are compared for one subscription."""
+
+CLOSE = 1e-6
+"""Values that differ by less than this share, or by less than this, may be equal: the kernels round in other places."""
+
+_COLUMNS = ("object_key", "ts", "lon", "lat", "terms")
+
+
+@dataclass(frozen=True)
+class AnswerEnd:
+    """The end of the last batch, on which answers depend: positions in both logs, stream time in microseconds."""
+
+    batch_id: int
+    objects_to: int
+    requests_to: int
+    stream_time: int
+    withdrawn: WithdrawnObjects
+
+
+class Place(NamedTuple):
+    """How many objects come before one: by the rule, and the least and the most if close values are taken as equal."""
+
+    before: int
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class ObjectRanking:
+    """The objects that satisfy the words and lie in the window of a subscription, n of them in any order.
+
+    key, ts        int64[n]
+    value          float32[n]
+    after          (ts, key) after which objects lie in the window; None: all do
+    complete       whether all objects were compared
+    """
+
+    key: np.ndarray
+    ts: np.ndarray
+    value: np.ndarray
+    after: tuple[int, int] | None
+    complete: bool
+
+    def place(self, key: int, ts: int, value: float) -> Place:
+        """Return the place of an object that is, or would be, in the window."""
+        others = self.key != key
+        newer = (self.ts > ts) | ((self.ts == ts) & (self.key > key))
+        equal, margin = self.value == np.float32(value), CLOSE * max(1.0, abs(value))
+        before = others & ((self.value < value) | (equal & newer))
+        least = others & ((self.value < value - margin) | (equal & newer))
+        most = others & (self.value < value + margin) & ~(equal & ~newer)
+        return Place(int(before.sum()), int(least.sum()), int(most.sum()))
+
+
+def rank_objects(
+    reader: TableReader,
+    answers: RankedAnswers,
+    asked: Description,
+    counts_from: int,
+    window: Window,
+    end: AnswerEnd,
+    weights: WordWeights,
+) -> ObjectRanking:
+    """Rank the objects for a subscription after a batch.
+
+    counts_from   `created_at` in microseconds: without a window, earlier objects do not count
+    """
+    first = end.stream_time - window.micros + 1 if window.micros is not None else counts_from
+    wanted = pds.field("object_key") <= end.objects_to
+    if window.objects is None:
+        wanted &= pds.field("ts") >= pa.scalar(first, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    found = [np.empty((2, 0), np.int64)], [np.empty(0, np.float32)]
+    times, searched, complete = [np.empty((2, 0), np.int64)], 0, True
+    for rows in read_objects(reader, wanted):
+        searched += len(rows.key)
+        if searched > MAX_SEARCHED:
+            complete = False
+            break
+        counts = ~end.withdrawn.contain(rows.key)
+        value = answers.values(asked, rows, weights)
+        chosen = counts & ~np.isnan(value)
+        found[0].append(np.stack([rows.key[chosen], rows.ts[chosen]]))
+        found[1].append(value[chosen])
+        if window.objects is not None:
+            times.append(np.stack([rows.key[counts], rows.ts[counts]]))
+    (key, ts), value = np.concatenate(found[0], axis=1), np.concatenate(found[1])
+    if window.objects is None:
+        return ObjectRanking(key, ts, value, (first - 1, names.NEVER_US), complete)
+    after = _before_most_recent(np.concatenate(times, axis=1), window.objects)
+    if after is None:
+        return ObjectRanking(key, ts, value, None, complete)
+    inside = (ts > after[0]) | ((ts == after[0]) & (key > after[1]))
+    return ObjectRanking(key[inside], ts[inside], value[inside], after, complete)
+
+
+def _before_most_recent(times: np.ndarray, number: int) -> tuple[int, int] | None:
+    """Return (ts, key) of the last object before the `number` most recent of keys and times: int64[2,n]."""
+    if times.shape[1] <= number:
+        return None
+    key, ts = times[:, np.lexsort(times)[-number - 1]].tolist()
+    return ts, key
+
+
+def read_objects(reader: TableReader, wanted: pds.Expression) -> Iterator[ObjectRows]:
+    """Yield the objects that pass a filter, the latest files first."""
+    for _, file in reader.files(names.OBJECTS, "object_key", wanted, greatest=True):
+        for batch in reader.batches_of(names.OBJECTS, file, _COLUMNS, wanted):
+            yield object_rows(batch)
+
+
+def object_rows(batch: pa.RecordBatch) -> ObjectRows:
+    """Return rows of `objects` as arrays."""
+    owner, terms = flatten_lists(batch.column("terms"))
+    lon, lat = batch.column("lon").to_numpy(), batch.column("lat").to_numpy()
+    ts = batch.column("ts").cast(pa.int64()).to_numpy()
+    return ObjectRows(batch.column("object_key").to_numpy(), ts, lon, lat, owner, terms)

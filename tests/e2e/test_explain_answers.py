@@ -1,0 +1,177 @@
+"""Explain says of each pair of a home what the twins compute: state, first failed condition, rank, counts of words."""
+
+import random
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream.reports.commands.explain import explain
+from pststream.reports.commands.explain_text import render_explain
+from pststream.state.home import Home as State
+from tests import worlds
+from tests.commands import Home
+from tests.oracles.standing_answers import StandingObject, StandingSubscription, lives, ranked, stream_time_of
+from tests.oracles.standing_reports import micros
+from tests.oracles.twin import Incarnation, PublishedObject, in_region, read_box, time_us, words_of
+from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
+from tests.worlds import moment, write_rows
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+FILES = 6
+PAIRS = 250
+REGIONS = [
+    ("everywhere", [-180.0, -90.0, 180.0, 90.0], 3, "3h", "1h"),
+    ("east", [0.0, -90.0, 180.0, 90.0], 2, "2d", "6h"),
+    ("gaps", [-180.0, -90.0, 180.0, 90.0], 4, "1h", "5h"),
+]
+
+
+@pytest.fixture(scope="module")
+def matched(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with answers and reports; a withdrawal, term statistics, and a last file that no batch has processed."""
+    folder = tmp_path_factory.mktemp("explained")
+    world = write_standing_world(folder / "files", 11, FILES, subscriptions=30)
+    home = standing_home(folder / "home", world)
+    home.ingest("requests", [write_rows(folder / "regions.jsonl", list(map(_region, REGIONS)))])
+    for place, (requests, objects) in enumerate(zip(world.requests, world.objects)):
+        home.ingest("requests", [requests])
+        home.ingest("objects", [objects])
+        if place == 2:
+            home.run("term-statistics")
+        if place == 3:
+            home.run("withdraw", "--object-id", "o20", "--object-id", "o61")
+        if place < FILES - 1:
+            home.match("--max-objects", "9")
+    return home
+
+
+def _region(row: tuple[str, list[float], int, str, str]) -> worlds.Row:
+    name, box, k, window, step = row
+    given = {"kind": "frequent_terms", "bbox": box, "k": k, "window": window, "step": step}
+    return {"op": "insert", "subscription_id": name, "created_at": moment(20), **given}
+
+
+def test_ranks_and_failed_conditions_are_those_of_the_twin(matched: Home) -> None:
+    twin, rnd, seen = StandingTwin(matched), random.Random(4), Counter[str]()
+    batch, home = twin.batches[-1], State(matched.path)
+    ids = [(thing["object_id"], row["subscription_id"]) for thing, row in _pairs(twin, batch)]
+    for object_id, subscription_id in rnd.sample(ids, PAIRS):
+        document = explain(home, object_id, subscription_id)
+        assert document["problem"] is None and document["state"] in render_explain(document).lower()
+        for pair in document["pairs"]:
+            if pair["subscription"]["kind"] in ("knn", "topk"):
+                expected = _expected(twin, batch, pair["object"]["object_key"], pair["subscription"])
+                found = (pair["state"], pair["condition"], pair["answer"] and pair["answer"]["rank"])
+                assert found == expected, pair
+                seen[f"{found[0]} {found[1]}"] += 1
+    conditions = ("withdrawn", "keywords", "created_at", "end", "window", "rank")
+    assert all(seen[f"not in answer {name}"] for name in conditions), seen
+    assert seen["in answer None"] > 20 and seen["pending None"], seen
+
+
+def _pairs(twin: StandingTwin, batch: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """All pairs of an object and an insertion; those of answers ten times."""
+    answers = [(twin.objects[number], twin.insertions[key]) for key, number in twin.answers(batch)]
+    return answers * 10 + [(thing, row) for thing in twin.objects.values() for row in twin.insertions.values()]
+
+
+def _expected(
+    twin: StandingTwin, batch: dict[str, Any], key: int, shown: dict[str, Any]
+) -> tuple[str, str | None, int | None]:
+    """State, first failed condition and rank, by plain comparisons."""
+    request, counted = twin.insertions[shown["subscription_key"]], twin.counted(batch["objects_to"])
+    subscription = twin.subscription(request, batch)
+    one = StandingObject(key, time_us(twin.objects[key]["ts"]))
+    statistics = [position for position in twin.statistics if position <= batch["requests_to"]]
+    value_of = partial(twin.value, max(statistics, default=0))
+    withdrawn = one not in twin.counted(max(twin.objects))
+    has_words = value_of(subscription, one) is not None
+    early = subscription.counts_from is not None and one.ts < subscription.counts_from
+    own = "withdrawn" if withdrawn else "keywords" if not has_words else "created_at" if early else None
+    if key > batch["objects_to"] or request["request_key"] > batch["requests_to"]:
+        return ("not in answer" if own else "pending"), own, None
+    rank = _rank(subscription, counted, one, value_of)
+    if own is None:
+        own = _time_condition(subscription, counted, one)
+    if own is None and rank is not None and rank > subscription.k:
+        own = "rank"
+    return ("in answer" if own is None else "not in answer"), own, rank if own in (None, "rank") else None
+
+
+def _rank(
+    subscription: StandingSubscription, counted: list[StandingObject], one: StandingObject, value_of: Any
+) -> int | None:
+    rows = ranked(subscription, counted, value_of)
+    return next((place for place, row in enumerate(rows, 1) if row[0] == one.key), None)
+
+
+def _time_condition(
+    subscription: StandingSubscription, counted: list[StandingObject], one: StandingObject
+) -> str | None:
+    if not lives(subscription, counted):
+        latest = stream_time_of(counted)
+        return "created_at" if latest is None or latest < subscription.created_at else "end"
+    return None if ranked(subscription, counted, lambda _, other: 0.0 if other == one else None) else "window"
+
+
+def test_ticks_and_words_are_those_of_plain_counts(matched: Home) -> None:
+    twin, home, seen = StandingTwin(matched), State(matched.path), Counter[str]()
+    batch = twin.batches[-1]
+    counted = twin.counted(batch["objects_to"])
+    stream_time = stream_time_of(counted)
+    assert stream_time is not None
+    for name, box, k, window, step in REGIONS:
+        region = Incarnation("", None, read_box(box), None, None, 0, None)
+        inside = [
+            (one, set(words_of(twin.objects[one.key]["text"] or "")))
+            for one in counted
+            if in_region(_published(twin.objects[one.key]), region)
+        ]
+        for thing in random.Random(k).sample(list(twin.objects.values()), 40):
+            document = explain(home, thing["object_id"], name)
+            assert document["problem"] is None, document
+            for pair in document["pairs"]:
+                key = pair["object"]["object_key"]
+                words = [words for one, words in inside if one.key == key]
+                ts = time_us(twin.objects[key]["ts"])
+                first = -(-max(ts, time_us(moment(20))) // micros(step))
+                ticks = [m * micros(step) for m in range(first, first + 200) if m * micros(step) < ts + micros(window)]
+                reached = [tick for tick in ticks if tick <= stream_time]
+                is_counted = bool(words and words[0] and reached)
+                assert (pair["state"] == "counted") == is_counted, pair
+                seen[pair["state"]] += 1
+                if not is_counted:
+                    continue
+                assert (pair["answer"]["ticks"], pair["answer"]["later_ticks"]) == (
+                    len(reached), len(ticks) - len(reached),
+                )  # fmt: skip
+                for word in pair["answer"].get("words", []):
+                    tick = time_us(pair["answer"]["current_tick"])
+                    of_tick = Counter(
+                        w for one, words in inside if tick - micros(window) < one.ts <= tick for w in words
+                    )
+                    order = sorted(of_tick, key=lambda w: (-of_tick[w], w.encode()))
+                    rank = order.index(word["word"]) + 1
+                    missed = None if rank <= k else of_tick[order[k - 1]] - of_tick[word["word"]]
+                    assert (word["count"], word["rank"]) == (of_tick[word["word"]], rank if rank <= k else None)
+                    assert word["missed_by"] == missed
+                    seen["words"] += 1
+    assert seen["counted"] > 10 and seen["not counted"] and seen["words"] > 5, seen
+
+
+def _published(row: dict[str, Any]) -> PublishedObject:
+    return PublishedObject(row["object_id"], time_us(row["ts"]), row["lon"], row["lat"], frozenset(), "")
+
+
+def test_the_page_and_the_command_say_the_same(matched: Home, tmp_path: Path) -> None:
+    from pststream.reports.pages import airflow_views
+
+    twin = StandingTwin(matched)
+    key, number = next(iter(twin.answers(twin.batches[-1])))
+    object_id, subscription_id = twin.objects[number]["object_id"], twin.insertions[key]["subscription_id"]
+    reason = explain(State(matched.path), object_id, subscription_id)["reason"]
+    assert reason.split(";")[0] in airflow_views.object_page(str(matched.path), object_id, subscription_id).text
