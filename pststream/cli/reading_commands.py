@@ -124,8 +124,8 @@ def metrics_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def explain_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Explain why an object did or did not match a subscription."""
-    from pststream.reports.commands.explain import explain
-    from pststream.reports.commands.explain_text import render_explain
+    from pststream.reports.commands.explain.explain import explain
+    from pststream.reports.commands.explain.explain_text import render_explain
 
     document = explain(context.home.check(), arguments.object_id, arguments.subscription_id)
     return CommandResult(document, render_explain(document))

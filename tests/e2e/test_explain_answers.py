@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pststream.reports.commands.explain import explain
-from pststream.reports.commands.explain_text import render_explain
+from pststream.reports.commands.explain.explain import explain
+from pststream.reports.commands.explain.explain_text import render_explain
 from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home
@@ -22,7 +22,8 @@ from tests.worlds import moment, write_rows
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 FILES = 6
-PAIRS = 250
+PAIRS = 60
+"""Pairs of each sort that are explained."""
 REGIONS = [
     ("everywhere", [-180.0, -90.0, 180.0, 90.0], 3, "3h", "1h"),
     ("east", [0.0, -90.0, 180.0, 90.0], 2, "2d", "6h"),
@@ -45,7 +46,7 @@ def matched(tmp_path_factory: pytest.TempPathFactory) -> Home:
         if place == 3:
             home.run("withdraw", "--object-id", "o20", "--object-id", "o61")
         if place < FILES - 1:
-            home.match("--max-objects", "9")
+            home.match("--max-objects", "20")
     return home
 
 
@@ -58,8 +59,8 @@ def _region(row: tuple[str, list[float], int, str, str]) -> worlds.Row:
 def test_ranks_and_failed_conditions_are_those_of_the_twin(matched: Home) -> None:
     twin, rnd, seen = StandingTwin(matched), random.Random(4), Counter[str]()
     batch, home = twin.batches[-1], State(matched.path)
-    ids = [(thing["object_id"], row["subscription_id"]) for thing, row in _pairs(twin, batch)]
-    for object_id, subscription_id in rnd.sample(ids, PAIRS):
+    for key, number in _some_pairs(twin, batch, rnd):
+        object_id, subscription_id = twin.objects[number]["object_id"], twin.insertions[key]["subscription_id"]
         document = explain(home, object_id, subscription_id)
         assert document["problem"] is None and document["state"] in render_explain(document).lower()
         for pair in document["pairs"]:
@@ -73,10 +74,26 @@ def test_ranks_and_failed_conditions_are_those_of_the_twin(matched: Home) -> Non
     assert seen["in answer None"] > 20 and seen["pending None"], seen
 
 
-def _pairs(twin: StandingTwin, batch: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """All pairs of an object and an insertion; those of answers ten times."""
-    answers = [(twin.objects[number], twin.insertions[key]) for key, number in twin.answers(batch)]
-    return answers * 10 + [(thing, row) for thing in twin.objects.values() for row in twin.insertions.values()]
+def _some_pairs(twin: StandingTwin, batch: dict[str, Any], rnd: random.Random) -> list[tuple[int, int]]:
+    """Keys of subscriptions and objects: some pairs of answers, some of others that have the words, some of all."""
+    pairs = [(key, number) for key in twin.insertions for number in twin.objects]
+    value_of = partial(twin.value, max(twin.statistics))
+    with_words = [
+        (key, number)
+        for key, number in pairs
+        if value_of(twin.subscription(twin.insertions[key], batch), StandingObject(number, 0)) is not None
+    ]
+    early = [
+        (key, number)
+        for key, number in with_words
+        if twin.objects[number]["ts"] < twin.insertions[key]["effective_at"] and not _has_window(twin.insertions[key])
+    ]
+    sorts = [list(twin.answers(batch)), with_words, early, pairs]
+    return [pair for sort in sorts for pair in rnd.sample(sort, min(PAIRS, len(sort)))]
+
+
+def _has_window(request: dict[str, Any]) -> bool:
+    return request["window_us"] is not None or request["window_objects"] is not None
 
 
 def _expected(
@@ -164,7 +181,7 @@ def test_ticks_and_words_are_those_of_plain_counts(matched: Home) -> None:
 
 
 def _published(row: dict[str, Any]) -> PublishedObject:
-    return PublishedObject(row["object_id"], time_us(row["ts"]), row["lon"], row["lat"], frozenset(), "")
+    return PublishedObject(row["object_id"], time_us(row["ts"]), row["lon"], row["lat"], frozenset())
 
 
 def test_the_page_and_the_command_say_the_same(matched: Home, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ LOOKED_AT = {
     # A duration, a whole number and a number of objects have one start and at most 26 characters.
     "kinds/question_fields.py", "questions/typed_question.py",
     # The texts are rejects, of at most 1,000 characters, or the frames of an error; one start each.
-    "reports/commands/explain_rows.py", "cli/main.py",
+    "reports/commands/explain/explain_rows.py", "cli/main.py",
     # Great Expectations writes the pages and escapes texts in them; the path of a page is measured.
     "quality/suites/data_docs.py",
     # Operators, Airflow or this package write the texts.

@@ -12,7 +12,7 @@ from pststream import names
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import brief_columns, stored_kind
 from pststream.ledgers.history import LedgerHistory, done_batches_filter
-from pststream.reports.commands.explain_rows import read_insertions, read_objects, read_rejects_of_id
+from pststream.reports.commands.explain.explain_rows import read_insertions, read_objects, read_rejects_of_id
 from pststream.reports.reading.pairs import flatten_lists, read_retracted_pairs
 from pststream.reports.reading.table_reader import TableReader
 

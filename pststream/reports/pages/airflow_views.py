@@ -109,7 +109,7 @@ def _object(home: str, object_id: str, subscription_id: str) -> Page:
 
 
 def _explain(tables: TolerantReader, object_id: str, subscription_id: str) -> dict[str, Any]:
-    from pststream.reports.commands.explain import explain  # here, since it loads Numba
+    from pststream.reports.commands.explain.explain import explain  # here, since it loads Numba
 
     return explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS)
 

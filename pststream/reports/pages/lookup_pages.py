@@ -9,7 +9,7 @@ import numpy as np
 from pststream.format_values import moment
 from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
-from pststream.reports.commands.explain_answer_facts import answer_facts
+from pststream.reports.commands.explain.explain_answer_facts import answer_facts
 from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLookup, SubscriptionLookup
 from pststream.reports.pages.map_section import CITIES, LegendItem
 from pststream.reports.pages.render_page import render_page

@@ -10,7 +10,7 @@ import numpy as np
 
 from pststream import names
 from pststream.kinds.registry import kinds_with_answers
-from pststream.reports.commands.explain_rows import read_first_insertions
+from pststream.reports.commands.explain.explain_rows import read_first_insertions
 from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
 from pststream.reports.pages.balance_section import prepare_balance
 from pststream.reports.pages.batches_section import prepare_batches

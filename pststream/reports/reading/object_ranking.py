@@ -91,7 +91,7 @@ def rank_objects(
     wanted = pds.field("object_key") <= end.objects_to
     if window.objects is None:
         wanted &= pds.field("ts") >= pa.scalar(first, pa.int64()).cast(pa.timestamp("us", "UTC"))
-    found = [np.empty((2, 0), np.int64)], [np.empty(0, np.float32)]
+    chosen_rows, values = [np.empty((2, 0), np.int64)], [np.empty(0, np.float32)]
     times, searched, complete = [np.empty((2, 0), np.int64)], 0, True
     for rows in read_objects(reader, wanted):
         searched += len(rows.key)
@@ -101,11 +101,11 @@ def rank_objects(
         counts = ~end.withdrawn.contain(rows.key)
         value = answers.values(asked, rows, weights)
         chosen = counts & ~np.isnan(value)
-        found[0].append(np.stack([rows.key[chosen], rows.ts[chosen]]))
-        found[1].append(value[chosen])
+        chosen_rows.append(np.stack([rows.key[chosen], rows.ts[chosen]]))
+        values.append(value[chosen])
         if window.objects is not None:
             times.append(np.stack([rows.key[counts], rows.ts[counts]]))
-    (key, ts), value = np.concatenate(found[0], axis=1), np.concatenate(found[1])
+    (key, ts), value = np.concatenate(chosen_rows, axis=1), np.concatenate(values)
     if window.objects is None:
         return ObjectRanking(key, ts, value, (first - 1, names.NEVER_US), complete)
     after = _before_most_recent(np.concatenate(times, axis=1), window.objects)

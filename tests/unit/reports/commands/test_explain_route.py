@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.pieces import rarest_clause_first
-from pststream.reports.commands.explain_route import find_index_cell, find_rarest_clause, find_unit
+from pststream.reports.commands.explain.explain_route import find_index_cell, find_rarest_clause, find_unit
 from pststream.routing.dispatch import DispatchIndex
 from tests.unit.reports.commands.test_plans import shared_by_text
 

@@ -9,7 +9,7 @@ import pytest
 
 from pststream import names
 from pststream.ledgers.ledger_rows import log_key
-from pststream.reports.commands import explain
+from pststream.reports.commands.explain import explain_matches
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.overview_data import read_overview
 from pststream.state import ledger_tables
@@ -216,8 +216,8 @@ def test_a_page_explains_few_of_many_pairs_with_the_same_ids(hand_home: Home, mo
     add_file(hand_home, "requests", [insertion(n, "s", -n) for n in range(1, 61)])
     add_file(hand_home, "objects", [thing(n, "o", n) for n in range(1, 31)])
     explained: list[object] = []
-    judge = explain._PairExplainer.explain
-    monkeypatch.setattr(explain._PairExplainer, "explain", lambda *of: explained.append(of) or judge(*of))
+    judge = explain_matches.MatchExplainer.explain
+    monkeypatch.setattr(explain_matches.MatchExplainer, "explain", lambda *of: explained.append(of) or judge(*of))
     page = airflow_views.object_page(hand_home.path, "o", "s")
     assert page.status == 200 and "5 × 20 pairs" in page.text
     assert len(explained) == 100

@@ -9,7 +9,7 @@ from typing import Any
 from pststream import names
 from pststream.errors import UsageError
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
-from pststream.reports.commands.explain_context import (
+from pststream.reports.commands.explain.explain_context import (
     UNREADABLE,
     ExplainContext,
     Pair,
@@ -17,7 +17,7 @@ from pststream.reports.commands.explain_context import (
     find_withdrawal,
     new_pair,
 )
-from pststream.reports.commands.explain_route import PostingFinder, find_stored_fault
+from pststream.reports.commands.explain.explain_route import PostingFinder, find_stored_fault
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
 

@@ -15,15 +15,15 @@ from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscr
 from pststream.kinds.frequent_terms.explain import CREATED_AT, END, WINDOW
 from pststream.kinds.keywords import term_of
 from pststream.kinds.question_fields import parse_duration
-from pststream.reports.commands.explain_context import (
+from pststream.reports.commands.explain.explain_context import (
     ExplainContext,
     Pair,
     describe_waiting,
     find_withdrawal,
     new_pair,
 )
-from pststream.reports.commands.explain_matches import PENDING
-from pststream.reports.commands.explain_route import find_stored_fault
+from pststream.reports.commands.explain.explain_matches import PENDING
+from pststream.reports.commands.explain.explain_route import find_stored_fault
 from pststream.reports.reading.answer_view import TICKS, Row, answer_order, asked_answer, read_stored_answers
 from pststream.reports.reading.object_ranking import MAX_SEARCHED, AnswerEnd, read_objects
 from pststream.shapes.region import Region
@@ -178,8 +178,8 @@ def _count_words(
         inside[may_count] = [
             contains(region, lon, lat) for lon, lat in zip(rows.lon[may_count].tolist(), rows.lat[may_count].tolist())
         ]
-        found = rows.terms[inside[rows.owner]]
-        counts += np.bincount(np.searchsorted(ids, found[np.isin(found, ids)]), minlength=len(ids))
+        terms = rows.terms[inside[rows.owner]]
+        counts += np.bincount(np.searchsorted(ids, terms[np.isin(terms, ids)]), minlength=len(ids))
     return {words[term]: count for term, count in zip(ids.tolist(), counts.tolist(), strict=True)}
 
 
@@ -211,7 +211,11 @@ def _find_problem(report: Report, counts: dict[str, int], k: int) -> str | None:
     last = _by_frequency((report.rows[-1]["term"], report.rows[-1]["count"]))
     for word, count in counts.items():
         if word in stored and stored[word] != count:
-            return f"the current report has {word!r} {stored[word]} times, though {counted(count, 'object')} have it"
+            return f"the current report has {word!r} {stored[word]} times, though {_objects_have(count)} it"
         if word not in stored and (len(report.rows) < k or _by_frequency((word, count)) < last):
-            return f"the current report lacks {word!r}, though {counted(count, 'object')} have it"
+            return f"the current report lacks {word!r}, though {_objects_have(count)} it"
     return None
+
+
+def _objects_have(count: int) -> str:
+    return "1 object has" if count == 1 else f"{count:,} objects have"

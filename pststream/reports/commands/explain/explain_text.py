@@ -4,8 +4,8 @@ from typing import Any
 
 from pststream.escape_text import escape_controls
 from pststream.kinds.registry import stored_kind
-from pststream.reports.commands.explain_answer_facts import answer_facts
-from pststream.reports.commands.explain_rows import MAX_PER_ID
+from pststream.reports.commands.explain.explain_answer_facts import answer_facts
+from pststream.reports.commands.explain.explain_rows import MAX_PER_ID
 
 _INTERNAL = "This is an internal error: keep the home as it is, and report it with this explanation."
 

@@ -12,7 +12,7 @@ from pststream.kinds.answer_contract import ObjectRows, RankedAnswers
 from pststream.kinds.answer_query import CREATED_AT, END, RANK, WINDOW, show_window
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription, Validity
 from pststream.kinds.question_fields import parse_window_field
-from pststream.reports.commands.explain_context import (
+from pststream.reports.commands.explain.explain_context import (
     UNREADABLE,
     ExplainContext,
     Pair,
@@ -20,8 +20,8 @@ from pststream.reports.commands.explain_context import (
     find_withdrawal,
     new_pair,
 )
-from pststream.reports.commands.explain_matches import PENDING
-from pststream.reports.commands.explain_route import find_stored_fault
+from pststream.reports.commands.explain.explain_matches import PENDING
+from pststream.reports.commands.explain.explain_route import find_stored_fault
 from pststream.reports.reading.answer_view import Row, StoredAnswer, answer_order, asked_answer, read_stored_answers
 from pststream.reports.reading.object_ranking import CLOSE, AnswerEnd, ObjectRanking, Place, rank_objects
 from pststream.reports.reading.word_weights import StoredWordWeights, word_weights
@@ -181,7 +181,7 @@ def _find_problem(
         if failure is None and place is None and (state.last is None or value < state.last - _margin(value)):
             return "the answer lacks the object, though it is better than the last one"
         return None
-    if failure is not None:
+    if failure is not None or rank > state.asked["k"]:
         return f"the answer has the object at rank {rank}, though it does not belong to it"
     row = state.rows[rank - 1]
     if to_micros(row["ts"]) != to_micros(stored.ts) or abs(row["value"] - value) > _margin(value):

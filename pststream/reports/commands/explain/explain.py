@@ -9,18 +9,18 @@ from typing import Any, Protocol
 from pststream import names
 from pststream.kinds.answer_contract import RankedAnswers, TermReports
 from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
-from pststream.reports.commands.explain_context import WITHDRAWN, ExplainContext, Pair
-from pststream.reports.commands.explain_matches import MATCHED, NOT_MATCHED, PENDING, MatchExplainer
-from pststream.reports.commands.explain_ranked import IN_ANSWER, NOT_IN_ANSWER, RankedExplainer
-from pststream.reports.commands.explain_reports import COUNTED, NOT_COUNTED, ReportExplainer
-from pststream.reports.commands.explain_rows import (
+from pststream.reports.commands.explain.explain_context import WITHDRAWN, ExplainContext, Pair
+from pststream.reports.commands.explain.explain_matches import MATCHED, NOT_MATCHED, PENDING, MatchExplainer
+from pststream.reports.commands.explain.explain_ranked import IN_ANSWER, NOT_IN_ANSWER, RankedExplainer
+from pststream.reports.commands.explain.explain_reports import COUNTED, NOT_COUNTED, ReportExplainer
+from pststream.reports.commands.explain.explain_rows import (
     MAX_PER_ID,
     read_insertions,
     read_objects,
     read_rejects_of_id,
     read_written_pairs,
 )
-from pststream.reports.commands.explain_text import describe_reject
+from pststream.reports.commands.explain.explain_text import describe_reject
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
