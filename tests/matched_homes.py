@@ -1,15 +1,35 @@
-"""Make homes with random matches for tests of delivery, without Spark."""
+"""Make homes with random matches and changes of answers for tests of delivery, without Spark."""
 
 import json
 import random
 from collections.abc import Sequence
 from typing import Any
 
+from pststream import names
 from pststream.ledgers.ledger_rows import log_key
+from pststream.ledgers.log_end import Ledger
+from pststream.state import ledger_tables
 from pststream.state.home import Home
-from tests.unit.reports.commands.homes import add_batch, add_file, insertion, match_row, thing
+from tests.unit.reports.commands.homes import (
+    add_answer_rows,
+    add_batch,
+    add_file,
+    at,
+    insertion,
+    log_row,
+    match_row,
+    thing,
+)
 
 KEYWORDS = ("coffee AND (free OR cheap)", "free", "coffee OR tea", "cheap tea")
+HOUR_US = 3_600_000_000
+POINT = {"lon": 1.0, "lat": 2.0, "k": 5}
+STANDING = (
+    {"kind": "knn", **POINT},
+    {"kind": "topk", "keywords": "cheap coffee", "alpha": 0.5, "distance_scale_m": 1e5, "window_us": HOUR_US, **POINT},
+    {"kind": "frequent_terms", "k": 4, "window_us": 2 * HOUR_US, "step_us": HOUR_US},
+)
+WORDS = ("free", "coffee", "früher", "tea", "cake")
 TEXTS = ("free coffee", "Cheap TEA and coffee", "free, free, free", "ein früher Kaffee: coffee")
 
 
@@ -29,10 +49,60 @@ def add_subscriptions(home: Home, count: int, seed: int = 0) -> list[int]:
     return [log_key(seq, row) for row in range(1, count + 1)]
 
 
+def add_standing(home: Home, count: int) -> list[int]:
+    """Add insertions of the kinds with memory, by turns, some with a payload; return their keys."""
+    rows = [
+        insertion(row, f"m{row}", payload=f'{{"n": {row}}}' if row % 2 else None) | STANDING[row % 3]
+        for row in range(1, count + 1)
+    ]
+    seq = add_file(home, "requests", rows)
+    return [log_key(seq, row) for row in range(1, count + 1)]
+
+
+def add_changes(
+    home: Home, batch_id: int, standing: Sequence[int], seed: int, minutes: float = 0
+) -> dict[str, dict[str, int]]:
+    """Add random changes of answers by a batch, in two files and no order; return the count of its row."""
+    rnd = random.Random(seed)
+    things = ledger_tables.read(home, names.OBJECTS).to_pylist()
+    rows: list[dict[str, Any]] = []
+    for number, key in enumerate(standing, 1):
+        sides = [{"batch_id": batch_id, "subscription_key": key, "event": event} for event in ("left", "entered")]
+        if number % 3 != 2:
+            for side in sides:
+                drawn = rnd.sample(things, min(rnd.randint(0, 6), len(things)))
+                value = rnd.uniform(-1, 0) if number % 3 else rnd.uniform(0, 1e5)
+                rows += [
+                    log_row(**side, object_key=one["object_key"], ts=one["ts"], rank=rank, value=value + rank)
+                    for rank, one in enumerate(drawn, 1)
+                ]
+            continue
+        for tick in rnd.sample(range(-2, 6), 3):
+            for side in sides[rnd.randint(0, 1) :]:
+                rows += [
+                    log_row(**side, ts=at(60 * tick + minutes), rank=rank, term=term, count=9 - rank)
+                    for rank, term in enumerate(rnd.sample(WORDS, 3), 1)
+                ]
+    rnd.shuffle(rows)
+    cut = len(rows) // 3
+    for part in (rows[:cut], rows[cut:]):
+        add_answer_rows(home, names.ANSWER_LOG, part, part="change")
+    return {"changes": {"knn": len(rows), "topk": 0}}
+
+
 def add_matched_batch(
-    home: Home, keys: list[int], objects: int, seed: int, minutes: float = 0, retractions: Sequence[dict[str, Any]] = ()
+    home: Home,
+    keys: list[int],
+    objects: int,
+    seed: int,
+    minutes: float = 0,
+    retractions: Sequence[dict[str, Any]] = (),
+    standing: Sequence[int] = (),
 ) -> list[dict[str, Any]]:
-    """Add a file of objects and the batch that matched it, as unordered rows of two workers; return these rows."""
+    """Add a file of objects and the batch that matched it, as unordered rows of two workers; return these rows.
+
+    The batch also changes the answers of `standing`.
+    """
     rnd = random.Random(seed)
     rows = [
         thing(row, f"o{seed}-{row}", minutes + row / 60, text=rnd.choice(TEXTS), lon=row / 7)
@@ -48,7 +118,8 @@ def add_matched_batch(
                 fields = (log_key(seq, row["row"]), row["object_id"], minutes + row["row"] / 60, part)
                 rows_written.append(match_row(*fields, worker=worker))
     rnd.shuffle(rows_written)
-    add_batch(home, [*rows_written, *retractions], minutes=minutes)
+    changes = add_changes(home, Ledger(home).next_batch_id, standing, seed) if standing else {}
+    add_batch(home, [*rows_written, *retractions], minutes=minutes, stream_time=at(minutes + objects / 60), **changes)
     return rows_written
 
 

@@ -67,9 +67,9 @@ def without_repeats(bodies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_subscription(bodies: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
-    """Return the messages of each subscription in order, as kind and object."""
+    """Return the messages of each subscription in order, as kind and object, tick or count."""
     received: dict[str, list[str]] = {}
     for body in bodies:
-        name = body["object"]["object_id"] if "object" in body else str(body["count"])
+        name = body["object"]["object_id"] if "object" in body else body.get("tick") or str(body["count"])
         received.setdefault(body["subscription"]["subscription_id"], []).append(f"{body['kind']} {name}")
     return received

@@ -1,1 +1,1 @@
-"""Build the messages of matches, and limit them per subscription."""
+"""Build the messages of matches and of changes of answers, and limit them per subscription."""

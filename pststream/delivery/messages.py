@@ -1,5 +1,7 @@
 """Build the JSON messages that subscribers receive: for a match, for its retraction, or a digest of many matches.
 
+`change_messages.py` has those of changes of answers, of the same objects and subscriptions.
+
 A message depends only on the tables, byte for byte. Its id is a hash of the kind, the object key and the subscription
 key (of a digest: the batch id and the subscription key), and of the object id and the subscription id, so that the
 messages of two homes that feed one queue do not collide.
@@ -7,10 +9,11 @@ messages of two homes that feed one queue do not collide.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pststream.kinds.contract import AnswerRow
 from pststream.kinds.registry import stored_kind
 from pststream.sinks.contract import Message
 from pststream.text.words import tokenize
@@ -46,12 +49,13 @@ class MessageObject:
 
 @dataclass(frozen=True)
 class MessageSubscription:
-    """A subscription as messages show it: `asked` are the words of its keywords."""
+    """A subscription as messages show it: `asked` are the words of its keywords, `show_row` is that of its kind."""
 
     key: int
     subscription_id: str
     shown: dict[str, Any]
     asked: frozenset[str]
+    show_row: Callable[[AnswerRow], dict[str, Any]]
 
 
 def message_object(key: int, object_id: str, ts: str, lon: float, lat: float, text: str = "") -> MessageObject:
@@ -62,11 +66,18 @@ def message_object(key: int, object_id: str, ts: str, lon: float, lat: float, te
     return MessageObject(key, object_id, _cut(shown, {"object_id": MAX_ID}), frozenset(tokenize(text)))
 
 
+def erased_object(key: int, ts: str) -> MessageObject:
+    """Build the part of messages of an object that was erased: its time alone is known."""
+    return MessageObject(key, "", {"object_id": None, "ts": ts, "lon": None, "lat": None, "text": None}, frozenset())
+
+
 def message_subscription(key: int, row: Mapping[str, Any]) -> MessageSubscription:
     """Build a subscription's part of messages from `subscription_id`, `payload` and the columns that its kind shows."""
-    part = stored_kind(row["kind"]).message_part(row)
+    kind = stored_kind(row["kind"])
+    part = kind.message_part(row)
     shown = {"subscription_id": row["subscription_id"], **part.fields, "payload": _read_payload(row["payload"])}
-    return MessageSubscription(key, row["subscription_id"], _cut(shown, dict.fromkeys(shown, MAX_FIELD)), part.words)
+    shown = _cut(shown, dict.fromkeys(shown, MAX_FIELD))
+    return MessageSubscription(key, row["subscription_id"], shown, part.words, kind.show_row)
 
 
 def _read_payload(payload: str | None) -> Any:
@@ -104,37 +115,37 @@ def pair_message(kind: str, batch_id: int, item: MessageObject, subscription: Me
         body["retracts"] = pair_id(MATCHED, item, subscription)
     body |= {"object": item.shown, "subscription": subscription.shown}
     body["words"] = sorted(subscription.asked & item.words)
-    return Message(message_id, kind, subscription.subscription_id, _json(body))
+    return Message(message_id, kind, subscription.subscription_id, encode_body(body))
 
 
 def digest_message(
     batch_id: int, count: int, first: Sequence[MessageObject], subscription: MessageSubscription
 ) -> Message:
     """Build the digest of `count` pairs of a batch beyond the subscription's limit; it lists the objects `first`."""
-    message_id = _hash(DIGEST, batch_id, subscription.key, "", subscription.subscription_id)
-    objects = [
-        {
-            "id": pair_id(MATCHED, item, subscription),
-            **{name: item.shown[name] for name in ("object_id", "ts", "lon", "lat")},
-        }
-        for item in first
-    ]
+    message_id = hash_parts(DIGEST, batch_id, subscription.key, "", subscription.subscription_id)
+    objects = [{"id": pair_id(MATCHED, item, subscription), **show_briefly(item)} for item in first]
     body = {
         "id": message_id, "kind": DIGEST, "batch_id": batch_id, "count": count, "objects": objects,
         "subscription": subscription.shown,
     }  # fmt: skip
-    return Message(message_id, DIGEST, subscription.subscription_id, _json(body))
+    return Message(message_id, DIGEST, subscription.subscription_id, encode_body(body))
+
+
+def show_briefly(item: MessageObject) -> dict[str, Any]:
+    """Show an object without its text, as digests list it."""
+    return {name: item.shown[name] for name in ("object_id", "ts", "lon", "lat")}
 
 
 def pair_id(kind: str, item: MessageObject, subscription: MessageSubscription) -> str:
     """Return the id of a pair's message: 32 hexadecimal digits."""
-    return _hash(kind, item.key, subscription.key, item.object_id, subscription.subscription_id)
+    return hash_parts(kind, item.key, subscription.key, item.object_id, subscription.subscription_id)
 
 
-def _hash(*parts: Any) -> str:
+def hash_parts(*parts: Any) -> str:
+    """Return a hash of values that JSON can write: 32 hexadecimal digits."""
     return hashlib.sha256(_ENCODER.encode(parts).encode()).hexdigest()[:32]
 
 
-def _json(body: dict[str, Any]) -> bytes:
+def encode_body(body: dict[str, Any]) -> bytes:
     """Encode in ASCII, which no transport and no log changes, not even lone surrogates."""
     return _ENCODER.encode(body).encode("ascii")

@@ -18,7 +18,7 @@ from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.command_process import CommandProcess
 from tests.commands import KILLED, Result, run_apart
-from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
+from tests.matched_homes import add_matched_batch, add_standing, add_subscriptions, retractions_of
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.oracles.delivery import expected_messages
 from tests.receiver import SECRET, Receiver, receiving
@@ -31,13 +31,14 @@ TOKEN = "a-token-that-no-log-may-show"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """Make a home with three finished batches, the last with retractions."""
+    """Make a home with four finished batches, two with retractions or changes of answers alone."""
     home = Home(tmp_path / "home")
     home.init()
-    keys = add_subscriptions(home, 6)
-    rows = add_matched_batch(home, keys, 10, seed=1, minutes=0)
-    add_matched_batch(home, keys, 10, seed=2, minutes=30)
+    keys, standing = add_subscriptions(home, 6), add_standing(home, 4)
+    rows = add_matched_batch(home, keys, 10, seed=1, minutes=0, standing=standing)
+    add_matched_batch(home, keys, 10, seed=2, minutes=30, standing=standing)
     add_matched_batch(home, keys, 5, seed=3, minutes=90, retractions=retractions_of(rows, keys[0]))
+    add_matched_batch(home, keys[:0], 2, seed=4, minutes=120, standing=standing)
     return home
 
 

@@ -1,6 +1,6 @@
-"""Compute the messages of a home slowly: every pair of every finished batch, in order, as plain dicts.
+"""Compute the messages of a home slowly: every pair and every change of every finished batch, in order, as plain dicts.
 
-Keywords are words, AND, OR and parentheses.
+Keywords are words, AND, OR and parentheses. How a kind with memory shows its subscriptions is taken from the kind.
 """
 
 import datetime as dt
@@ -10,20 +10,27 @@ from collections import Counter
 from typing import Any
 
 from pststream import names
+from pststream.kinds.registry import stored_kind
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.oracles.text import words
 
+Row = dict[str, Any]
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-def expected_messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict[str, Any]]:
+
+def expected_messages(home: Home, limit: int = 0, seconds: int = 1) -> list[Row]:
     """Return the messages that a sink receives without faults, in order."""
     batches = [row for row in ledger_tables.read(home, names.BATCHES).to_pylist() if row["status"] == "done"]
+    batches.sort(key=lambda row: row["batch_id"])
     things = {row["object_key"]: row for row in ledger_tables.read(home, names.OBJECTS).to_pylist()}
     asked = {row["request_key"]: row for row in ledger_tables.read(home, names.REQUESTS).to_pylist()}
     rows = ledger_tables.read(home, names.MATCHES).to_pylist()
-    messages: list[dict[str, Any]] = []
+    log = [row for row in ledger_tables.read(home, names.ANSWER_LOG).to_pylist() if row["part"] == "change"]
+    messages: list[Row] = []
     counts: Counter[tuple[int, int]] = Counter()
-    for batch in sorted(batches, key=lambda row: row["batch_id"]):
+    stream_time = None
+    for batch in batches:
         window = int(batch["started_at"].timestamp()) // seconds
         pairs = sorted(
             (row["object_key"], row["retracted"], key)
@@ -39,13 +46,22 @@ def expected_messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict
                 continue
             messages.append(pair(batch["batch_id"], things[object_key], asked[key], retracted))
         messages += [digest(batch["batch_id"], [things[k] for k in beyond[key]], asked[key]) for key in sorted(beyond)]
+        mine = [row for row in log if row["batch_id"] == batch["batch_id"]]
+        for key in sorted({row["subscription_key"] for row in mine} & asked.keys()):
+            of_one = [row for row in mine if row["subscription_key"] == key]
+            all_changes = changes(batch, stream_time, of_one, things, asked[key])
+            left = max(limit - counts[window, key], 0) if limit else len(all_changes)
+            counts[window, key] += len(all_changes)
+            messages += all_changes[:left]
+            if all_changes[left:]:
+                messages.append(digest_of_changes(batch, all_changes[left:], asked[key]))
+        stream_time = batch["stream_time"]
     return messages
 
 
-def pair(batch_id: int, thing: dict[str, Any], asked: dict[str, Any], retracted: bool) -> dict[str, Any]:
+def pair(batch_id: int, thing: Row, asked: Row, retracted: bool) -> Row:
     ids = {kind: pair_id(kind, thing, asked) for kind in ("matched", "retracted")}
     kind = "retracted" if retracted else "matched"
-    wanted = words((asked["keywords"] or "").replace("AND", " ").replace("OR", " "))
     return {
         "id": ids[kind],
         "kind": kind,
@@ -53,11 +69,11 @@ def pair(batch_id: int, thing: dict[str, Any], asked: dict[str, Any], retracted:
         **({"retracts": ids["matched"]} if retracted else {}),
         "object": shown(thing) | {"text": thing["text"]},
         "subscription": subscription(asked),
-        "words": sorted(set(wanted) & set(words(thing["text"]))),
+        "words": common_words(thing, asked),
     }
 
 
-def digest(batch_id: int, things: list[dict[str, Any]], asked: dict[str, Any]) -> dict[str, Any]:
+def digest(batch_id: int, things: list[Row], asked: Row) -> Row:
     return {
         "id": hashed("digest", batch_id, asked["request_key"], "", asked["subscription_id"]),
         "kind": "digest",
@@ -68,18 +84,111 @@ def digest(batch_id: int, things: list[dict[str, Any]], asked: dict[str, Any]) -
     }
 
 
-def shown(thing: dict[str, Any]) -> dict[str, Any]:
-    ts = thing["ts"].astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
-    return {"object_id": thing["object_id"], "ts": ts, "lon": thing["lon"], "lat": thing["lat"]}
+def changes(
+    batch: Row, stream_before: dt.datetime | None, rows: list[Row], things: dict[int, Row], asked: Row
+) -> list[Row]:
+    """Return the messages of what a batch changes in one answer; `stream_before`: stream time before it."""
+    objects = [row for row in rows if row["object_key"] is not None]
+    messages = [
+        object_change(batch, row, things.get(row["object_key"]), asked)
+        for event in ("left", "entered")
+        for row in sorted(objects, key=lambda row: row["rank"])
+        if row["event"] == event
+    ]
+    for tick in sorted({row["ts"] for row in rows if row["object_key"] is None}):
+        was_due = stream_before is not None and tick <= stream_before
+        of_tick = sorted((row for row in rows if row["ts"] == tick), key=lambda row: row["rank"])
+        messages.append(
+            {
+                "id": change_id("report", batch, asked, micros(tick)),
+                "kind": "report",
+                "tick": iso(tick),
+                "correction": was_due and asked["request_key"] <= batch["requests_after"],
+                "batch_id": batch["batch_id"],
+                **{
+                    event: [
+                        {name: row[name] for name in ("rank", "term", "count")}
+                        for row in of_tick
+                        if row["event"] == event
+                    ]
+                    for event in ("left", "entered")
+                },
+                "subscription": subscription(asked),
+            }
+        )
+    return messages
 
 
-def subscription(asked: dict[str, Any]) -> dict[str, Any]:
+def object_change(batch: Row, row: Row, thing: Row | None, asked: Row) -> Row:
+    """Return the message of an object that entered or left; `thing` is None if it was erased."""
+    value = {"distance_m": row["value"]} if asked["kind"] == "knn" else {"score": -row["value"]}
+    erased = {"object_id": None, "ts": iso(row["ts"]), "lon": None, "lat": None, "text": None}
+    place = row["object_key"], micros(row["ts"])
+    return {
+        "id": change_id(row["event"], batch, asked, *place),
+        "kind": row["event"],
+        "batch_id": batch["batch_id"],
+        "as_of": iso(batch["stream_time"]),
+        "row": hashed("row", *place, asked["request_key"], asked["subscription_id"]),
+        "rank": row["rank"],
+        **value,
+        "object": erased if thing is None else shown(thing) | {"text": thing["text"]},
+        "subscription": subscription(asked),
+        "words": [] if thing is None else common_words(thing, asked),
+    }
+
+
+def digest_of_changes(batch: Row, messages: list[Row], asked: Row) -> Row:
+    """Return the digest of messages of one subscription."""
+    listed = [
+        {name: value for name, value in message.items() if name in ("id", "kind", "tick", "correction", "row", "rank")}
+        | {name: message[name] for name in ("distance_m", "score") if name in message}
+        | {name: message["object"][name] for name in ("object_id", "ts", "lon", "lat") if "object" in message}
+        for message in messages[:100]
+    ]
+    return {
+        "id": change_id("digest", batch, asked),
+        "kind": "digest",
+        "batch_id": batch["batch_id"],
+        "as_of": iso(batch["stream_time"]),
+        "count": len(messages),
+        ("objects" if "object" in messages[0] else "reports"): listed,
+        "subscription": subscription(asked),
+    }
+
+
+def shown(thing: Row) -> Row:
+    return {"object_id": thing["object_id"], "ts": iso(thing["ts"]), "lon": thing["lon"], "lat": thing["lat"]}
+
+
+def subscription(asked: Row) -> Row:
     payload = json.loads(asked["payload"]) if asked["payload"] else None
-    return {"subscription_id": asked["subscription_id"], "keywords": asked["keywords"], "payload": payload}
+    fields = {"keywords": asked["keywords"]}
+    if asked["kind"] not in (None, "range"):
+        fields = stored_kind(asked["kind"]).message_part(asked).fields
+    return {"subscription_id": asked["subscription_id"], **fields, "payload": payload}
 
 
-def pair_id(kind: str, thing: dict[str, Any], asked: dict[str, Any]) -> str:
+def common_words(thing: Row, asked: Row) -> list[str]:
+    wanted = words((asked["keywords"] or "").replace("AND", " ").replace("OR", " "))
+    return sorted(set(wanted) & set(words(thing["text"])))
+
+
+def pair_id(kind: str, thing: Row, asked: Row) -> str:
     return hashed(kind, thing["object_key"], asked["request_key"], thing["object_id"], asked["subscription_id"])
+
+
+def change_id(kind: str, batch: Row, asked: Row, *place: int) -> str:
+    covered = [batch[name] for name in ("objects_after", "objects_to", "requests_after", "requests_to")]
+    return hashed(kind, *covered, asked["request_key"], asked["subscription_id"], *place)
+
+
+def iso(moment: dt.datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def micros(moment: dt.datetime) -> int:
+    return (moment - EPOCH) // dt.timedelta(microseconds=1)
 
 
 def hashed(*parts: Any) -> str:

@@ -6,7 +6,7 @@ gone already are not found again. `state/erasures.py` records what went, without
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,7 +49,7 @@ from pststream.pipeline.upkeep.row_changes import (
 from pststream.progress import Progress, no_progress
 from pststream.quality.suites.run_suites import LONGEST_VALUE
 from pststream.settings import Settings
-from pststream.state import erasures, fetched_files, quarantine
+from pststream.state import erasures, fetched_files, ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import read_progress
 from pststream.state.erasures import ERASE, PendingErasure, Removal
@@ -168,7 +168,7 @@ def _changes(asked: PendingErasure, keys: ErasedKeys) -> list[RowChange]:
     return [
         AnswersOf(asked.object_ids, asked.words),
         ReportsOf(subscriptions, asked.words),
-        LettersOf(frozenset(asked.object_ids), frozenset(asked.subscription_ids)),
+        LettersOf(frozenset(asked.object_ids), frozenset(asked.subscription_ids), frozenset(asked.words)),
         MatchesOf(objects, subscriptions, keys.subscriptions.since),
         RowsByKey(names.WORKER_INDEX, "subscription_key", subscriptions),
         WordsOf(np.array(asked.terms, np.int64)),
@@ -199,8 +199,8 @@ def _run(
     rows = Counter[str]()
     for change in _changes(asked, keys):
         affected = find_rows(home, settings, change)
-        if change.table == names.MATCHES:
-            restart_deliveries(home, settings, asked.erasure_id, ERASE, affected)
+        if affected.rows:
+            restart_deliveries(home, settings, asked.erasure_id, ERASE, change.table, affected.pairs.batch_ids)
         remove_rows(home, settings, change, affected, asked.erasure_id, ERASE)
         if affected.rows:
             progress(f"{change.table}: {affected.rows:,} rows removed or changed")
@@ -260,21 +260,32 @@ def _matched(last: int, change: RowChange, affected: FoundRows) -> int:
     return int(np.searchsorted(change.keys, last, "right")) if isinstance(change, RowsByKey) else affected.rows
 
 
-def restart_deliveries(home: Home, settings: Settings, erasure_id: int, cause: str, affected: FoundRows) -> None:
-    """Let each sink begin its current batch again if the batch loses pairs: its position counts the messages before.
+def restart_deliveries(
+    home: Home, settings: Settings, erasure_id: int, cause: str, table: str, batch_ids: Container[int] = ()
+) -> None:
+    """Let each sink begin its current batch again if it may lose messages: its position counts the messages before.
 
-    With a limit, the pairs of earlier batches decide which messages a batch has.
+    With a limit, the messages of earlier batches decide which messages a batch has.
+
+    table      the table that loses rows
+    batch_ids  of `matches`: the batches that lose pairs; of `answer_log` and `requests` any batch with changes may
     """
-    if not affected.rows:
+    if table not in (names.MATCHES, names.ANSWER_LOG, names.REQUESTS):
         return
     saved = [(sink.name, read_progress(home, sink.name)) for sink in settings.sinks]
-    batches = tuple(
-        (name, one.batch_id)
-        for name, one in saved
-        if not one.complete and (one.message_limit or one.batch_id in affected.pairs.batch_ids)
-    )
+    current = [(name, one) for name, one in saved if not one.complete]
+    if table != names.MATCHES:
+        batch_ids = _with_changes(home, [one.batch_id for _, one in current])
+    batches = tuple((name, one.batch_id) for name, one in current if one.message_limit or one.batch_id in batch_ids)
     change = PositionsIn(batches)
     remove_rows(home, settings, change, find_rows(home, settings, change), erasure_id, cause)
+
+
+def _with_changes(home: Home, batch_ids: Sequence[int]) -> list[int]:
+    """Return those of some batches that changed answers."""
+    is_one = pds.field("batch_id").isin(list(batch_ids))
+    rows = ledger_tables.read(home, names.BATCHES, ["batch_id", "changes"], is_one).to_pylist()
+    return [row["batch_id"] for row in rows if any(dict(row["changes"] or ()).values())]
 
 
 def _document(

@@ -16,10 +16,12 @@ from pststream import names
 from pststream.answers.remaining_rows import OLD_CHANGES, remaining_rows
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.upkeep.erase import restart_deliveries, without_other_writers
 from pststream.settings import Settings, read_keep
-from pststream.state import ledger_tables
+from pststream.state import erasures, ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
+from pststream.state.erasures import KEEP
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
@@ -47,6 +49,12 @@ def remove_old_changes(home: Home, settings: Settings) -> dict[str, int]:
     up_to = _last_old_batch(home, utc_now() - dt.timedelta(days=days)) if days else 0
     if up_to <= ledger_tables.last_transaction(home, names.ANSWER_LOG, OLD_CHANGES):
         return {}
+    with without_other_writers(home, settings):
+        return _remove(home, settings, up_to)
+
+
+def _remove(home: Home, settings: Settings, up_to: int) -> dict[str, int]:
+    """Remove the changes of the batches up to one that no answer needs."""
     files = KeyRange("batch_id", -1, up_to).files(list_data_files(home, names.ANSWER_LOG))
     files = [file for file in files if file.partition == CHANGE]
     addresses = [path for path, _ in addresses_and_rows(home, names.ANSWER_LOG, files)]
@@ -59,6 +67,7 @@ def remove_old_changes(home: Home, settings: Settings) -> dict[str, int]:
         return {}
     added = [file for parts, _ in written for file in parts]
     crash_point("maintain.changes_written")
+    restart_deliveries(home, settings, erasures.next_erasure_id(home), KEEP, names.ANSWER_LOG)
     commit_files(home, names.ANSWER_LOG, added, files, application=OLD_CHANGES, transaction=up_to)
     crash_point("maintain.changes_removed")
     return {names.ANSWER_LOG: removed}

@@ -69,8 +69,8 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
             reports = [ReportsBelow(names.ANSWER_LOG, "ts", bound, ("term",))] if name == names.OBJECTS else []
             for one in (*reports, change):
                 affected = find_rows(home, settings, one)
-                if one.table == names.MATCHES:
-                    restart_deliveries(home, settings, erasure_id, KEEP, affected)
+                if affected.rows:
+                    restart_deliveries(home, settings, erasure_id, KEEP, one.table, affected.pairs.batch_ids)
                 remove_rows(home, settings, one, affected, erasure_id, KEEP)
                 if affected.rows:
                     removed[one.table] = removed.get(one.table, 0) + affected.rows

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delivery.change_messages import ENTERED, LEFT, REPORT
 from pststream.pipeline.engine.arrow_columns import csr, lists, micros
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS
 from pststream.state.data_files import DataFile
@@ -239,10 +240,14 @@ class RejectsOf:
 
 @dataclass(frozen=True)
 class LettersOf:
-    """Removes the dead letters of these subscriptions and objects; a digest of other objects too loses them."""
+    """Removes the dead letters of these subscriptions and objects, and those of reports of these words.
+
+    A digest of other objects too loses the objects, a report with other words the words.
+    """
 
     object_ids: frozenset[str]
     subscription_ids: frozenset[str]
+    words: frozenset[str] = frozenset()
     table: str = names.DEAD_LETTERS
     columns: tuple[str, ...] = ("subscription_id", "message", "message_id")
 
@@ -251,24 +256,33 @@ class LettersOf:
         return True
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """Remove letters, and objects of digests."""
+        """Remove letters, objects of digests, and words of reports."""
         messages, changed = rows.column("message").to_pylist(), 0
         gone = np.zeros(rows.num_rows, bool)
         for place, subscription in enumerate(rows.column("subscription_id").to_pylist()):
             body = json.loads(messages[place] or "{}")
-            listed = body.get("objects", [])
-            stay = [one for one in listed if one["object_id"] not in self.object_ids]
-            is_named = body.get("object", {}).get("object_id") in self.object_ids
-            if subscription in self.subscription_ids or is_named or (listed and not stay):
+            stays = self._without_erased(body)
+            if subscription in self.subscription_ids or stays is None:
                 gone[place] = True
-            elif len(stay) < len(listed):
+            elif stays != body:
                 changed += 1
-                smaller = body | {"objects": stay, "count": body["count"] - len(listed) + len(stay)}
-                messages[place] = json.dumps(smaller, separators=(",", ":"))
+                messages[place] = json.dumps(stays, separators=(",", ":"))
         if changed:
             place = rows.schema.get_field_index("message")
             rows = rows.set_column(place, rows.schema.field(place), pa.array(messages, pa.string()))
         return _without(rows, gone)[0], int(gone.sum()) + changed
+
+    def _without_erased(self, body: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what stays of a message; None: nothing."""
+        if body.get("object", {}).get("object_id") in self.object_ids:
+            return None
+        if listed := body.get("objects", []):
+            stay = [one for one in listed if one["object_id"] not in self.object_ids]
+            return {**body, "objects": stay, "count": body["count"] - len(listed) + len(stay)} if stay else None
+        if body.get("kind") == REPORT:
+            sides = {name: [one for one in body[name] if one["term"] not in self.words] for name in (LEFT, ENTERED)}
+            return {**body, **sides} if any(sides.values()) else None
+        return body
 
 
 @dataclass(frozen=True)

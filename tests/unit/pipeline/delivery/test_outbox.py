@@ -9,7 +9,7 @@ import pytest
 
 from pststream import names
 from pststream.errors import PstError
-from pststream.pipeline.delivery import outbox as module
+from pststream.pipeline.delivery import message_rows, pair_messages
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -55,10 +55,10 @@ def test_messages_follow_from_the_tables(busy_home: Home, limit: int, seconds: i
 @pytest.mark.parametrize("limit", [0, 2])
 def test_in_small_windows_and_from_any_position(busy_home: Home, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     expected = expected_messages(busy_home, limit, 60)
-    monkeypatch.setattr(module, "WINDOW", 5)
-    monkeypatch.setattr(module, "DIGEST_WINDOW", 2)
-    monkeypatch.setattr(module, "MAX_BYTES", 200)
-    monkeypatch.setattr(module, "SortedRows", lambda columns, folder: sorted_rows(columns, folder, 11))
+    monkeypatch.setattr(pair_messages, "WINDOW", 5)
+    monkeypatch.setattr(pair_messages, "DIGEST_WINDOW", 2)
+    monkeypatch.setattr(message_rows, "MAX_BYTES", 200)
+    monkeypatch.setattr(pair_messages, "SortedRows", lambda columns, folder: sorted_rows(columns, folder, 11))
     assert messages(busy_home, limit, 60) == expected
     outbox = Outbox(busy_home)
     for batch_id in outbox.batches.tolist():
@@ -68,7 +68,7 @@ def test_in_small_windows_and_from_any_position(busy_home: Home, monkeypatch: py
             assert [json.loads(message.body) for message in rest] == mine[skip:]
 
 
-sorted_rows = module.SortedRows
+sorted_rows = pair_messages.SortedRows
 
 
 def test_a_long_text_is_cut(hand_home: Home) -> None:
@@ -103,7 +103,7 @@ def test_temporary_files_are_gone(busy_home: Home, monkeypatch: pytest.MonkeyPat
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    monkeypatch.setattr(module, "SortedRows", lambda columns, folder: sorted_rows(columns, folder, 4))
+    monkeypatch.setattr(pair_messages, "SortedRows", lambda columns, folder: sorted_rows(columns, folder, 4))
     outbox = Outbox(busy_home)
     begun = outbox.messages(int(outbox.batches[0]), Limit())
     next(begun)

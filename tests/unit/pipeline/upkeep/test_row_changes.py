@@ -1,6 +1,8 @@
 """Changes of rows, compared with what a loop over the rows does."""
 
+import json
 import random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 from pststream.pipeline.upkeep.remove_rows import _lost_pairs
 from pststream.pipeline.upkeep.row_changes import (
     AnswersOf,
+    LettersOf,
     MatchesOf,
     RejectsOf,
     RowsBelow,
@@ -130,3 +133,30 @@ def test_answers_in_files_without_bounds_are_searched() -> None:
     cases = [(("x",), ()), (("n",), ()), ((), ("word",)), ((), ())]
     may = [[AnswersOf(*case).may_change(file) for file in (unbounded, bounded)] for case in cases]
     assert may == [[True, False], [True, True], [True, True], [False, False]]
+
+
+def test_letters_of_objects_subscriptions_and_words() -> None:
+    def rows_of(*words: str) -> list[dict[str, Any]]:
+        return [{"rank": rank, "term": word, "count": 1} for rank, word in enumerate(words, 1)]
+
+    bodies = [
+        {"kind": "matched", "object": {"object_id": "a"}},
+        {"kind": "entered", "object": {"object_id": "b"}},
+        {"kind": "left", "object": {"object_id": None}},
+        {"kind": "digest", "count": 150, "objects": [{"object_id": "a"}, {"object_id": "b"}]},
+        {"kind": "digest", "count": 1, "objects": [{"object_id": "a"}]},
+        {"kind": "digest", "count": 2, "reports": [{"tick": "t"}]},
+        {"kind": "report", "left": rows_of("tea"), "entered": rows_of("secret", "cake")},
+        {"kind": "report", "left": [], "entered": rows_of("secret")},
+        {"kind": "report", "left": [], "entered": rows_of("tea")},
+    ]
+    rows = [
+        {"subscription_id": "s", "message": json.dumps(body), "message_id": str(n)} for n, body in enumerate(bodies)
+    ]
+    rows.append({"subscription_id": "gone", "message": json.dumps(bodies[1]), "message_id": "9"})
+    change = LettersOf(frozenset("a"), frozenset({"gone"}), frozenset({"secret"}))
+    stay, count = change.apply(pa.RecordBatch.from_pylist(rows))
+    left = {row["message_id"]: json.loads(row["message"]) for row in stay.to_pylist()}
+    smaller = {"3": {**bodies[3], "count": 149, "objects": [{"object_id": "b"}]}}
+    smaller["6"] = {**bodies[6], "entered": [{"rank": 2, "term": "cake", "count": 1}]}
+    assert left == {str(n): bodies[n] for n in (1, 2, 5, 8)} | smaller and count == 6

@@ -1,0 +1,224 @@
+"""The messages of changes of answers follow from the tables, one by one, in order."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.kinds.knn.kind import KNN
+from pststream.kinds.registry import KINDS
+from pststream.ledgers.ledger_rows import log_key
+from pststream.pipeline.delivery import answer_messages, message_rows
+from pststream.pipeline.delivery.deliver import deliver
+from pststream.pipeline.delivery.outbox import Limit, Outbox
+from pststream.pipeline.upkeep import old_changes
+from pststream.pipeline.upkeep.erase import erase
+from pststream.settings import Settings
+from pststream.sinks.contract import MessageBatch, Refusal, SinkDown
+from pststream.sinks.sink_settings import SinkSettings
+from pststream.state.home import Home
+from tests.matched_homes import STANDING, add_matched_batch, add_standing, add_subscriptions, retractions_of
+from tests.oracles.delivery import expected_messages
+from tests.sinks import Memory
+from tests.unit.pipeline.delivery.test_outbox import messages
+from tests.unit.reports.commands.homes import (
+    add_answer_rows,
+    add_batch,
+    add_file,
+    at,
+    copy_of,
+    insertion,
+    log_row,
+    thing,
+)
+
+SETTINGS = Settings(sinks=(SinkSettings("a", "file", "unused"),))
+KINDS_OF_MESSAGES = {"matched", "retracted", "entered", "left", "report"}
+
+
+@pytest.fixture(scope="module")
+def busy_home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Matches and changes in four batches, two of which start in one minute; no test writes to it."""
+    home = copy_of(empty_home, tmp_path_factory.mktemp("busy") / "home")
+    keys, standing = add_subscriptions(home, 4), add_standing(home, 7)
+    matched = add_matched_batch(home, keys, 12, seed=1, minutes=60, standing=standing[:5])
+    add_matched_batch(home, keys, 7, seed=2, minutes=60.5, standing=standing)
+    add_matched_batch(home, keys, 5, seed=3, minutes=120, retractions=retractions_of(matched, keys[2]))
+    add_matched_batch(home, [], 5, seed=4, minutes=180, standing=standing)
+    return home
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 8])
+@pytest.mark.parametrize("seconds", [1, 60, 86_400])
+def test_messages_follow_from_the_tables(busy_home: Home, limit: int, seconds: int) -> None:
+    listed = messages(busy_home, limit, seconds)
+    assert listed == expected_messages(busy_home, limit, seconds)
+    assert len({message["id"] for message in listed}) == len(listed)
+    kinds = {message["kind"] for message in listed}
+    assert kinds - {"digest"} == KINDS_OF_MESSAGES and ("digest" in kinds) == bool(limit)
+    if not limit:
+        assert {message["correction"] for message in listed if message["kind"] == "report"} == {True, False}
+    if limit == 1:
+        assert {name for message in listed for name in ("objects", "reports") if name in message} == {
+            "objects", "reports"
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_in_small_windows_and_from_any_position(busy_home: Home, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    expected = expected_messages(busy_home, limit, 60)
+    monkeypatch.setattr(answer_messages, "WINDOW", 5)
+    monkeypatch.setattr(answer_messages, "RUN_ROWS", 11)
+    monkeypatch.setattr(message_rows, "MAX_BYTES", 200)
+    assert messages(busy_home, limit, 60) == expected
+    outbox = Outbox(busy_home)
+    for batch_id in outbox.batches.tolist():
+        mine = [message for message in expected if message["batch_id"] == batch_id]
+        for skip in range(0, len(mine) + 1, 4):
+            rest = outbox.messages(batch_id, Limit(limit, 60), skip)
+            assert [json.loads(message.body) for message in rest] == mine[skip:]
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_batches_that_were_delivered_long_ago_are_not_read(busy_home: Home, limit: int) -> None:
+    """A report is a correction all the same: the stream time before the first batch is known."""
+    whole = Outbox(busy_home)
+    for first in whole.batches.tolist():
+        late = Outbox(busy_home, first, 60)
+        for batch in whole.batches[whole.batches >= first].tolist():
+            listed = [[m.body for m in box.messages(batch, Limit(limit, 60))] for box in (late, whole)]
+            assert listed[0] == listed[1]
+
+
+def test_a_home_without_changes_does_not_open_the_log(hand_home: Home) -> None:
+    keys = add_subscriptions(hand_home, 2)
+    add_matched_batch(hand_home, keys, 5, seed=1)
+    expected = expected_messages(hand_home)
+    (Path(hand_home.table(names.ANSWER_LOG)) / "_delta_log").rename(Path(hand_home.path) / "away")
+    assert messages(hand_home) == expected and expected
+
+
+def test_erased_objects_are_shown_by_their_times_and_erased_subscriptions_have_no_message(
+    busy_home: Home, tmp_path: Path
+) -> None:
+    home = copy_of(Path(busy_home.path), tmp_path / "home")
+    before = messages(home)
+    changes = [message for message in before if message["kind"] in ("entered", "left")]
+    object_id, subscription_id = changes[0]["object"]["object_id"], changes[-1]["subscription"]["subscription_id"]
+    assert erase(home, SETTINGS, [object_id], [subscription_id])["rows"]["objects"] == 1
+    after = messages(home)
+    assert after == expected_messages(home)
+    assert subscription_id not in {message["subscription"]["subscription_id"] for message in after}
+    erased = [message for message in after if "object" in message and message["object"]["object_id"] is None]
+    assert erased and object_id not in json.dumps(after)
+    known = {message["id"]: message for message in before}
+    for message in erased:
+        one = known[message["id"]]
+        assert (message["row"], message["rank"]) == (one["row"], one["rank"])
+        assert one["object"]["object_id"] == object_id and message["object"]["ts"] == one["object"]["ts"]
+
+
+def test_an_object_that_enters_again_has_the_same_row_and_another_id(hand_home: Home) -> None:
+    key = log_key(add_file(hand_home, "requests", [insertion(1, "s") | STANDING[0]]), 1)
+    one = {"object_key": log_key(add_file(hand_home, "objects", [thing(1, "o", 5)]), 1), "ts": at(5), "value": 7.5}
+    for batch_id, event in enumerate(("entered", "left", "entered"), 1):
+        row = log_row(batch_id, event=event, subscription_key=key, rank=1, **one)
+        add_answer_rows(hand_home, names.ANSWER_LOG, [row], part="change")
+        add_file(hand_home, "objects", [thing(1, f"o{batch_id}", 5)])
+        add_batch(hand_home, stream_time=at(batch_id), changes={"knn": 1})
+    listed = messages(hand_home)
+    assert [(m["kind"], m["as_of"][11:19], m["distance_m"]) for m in listed] == [
+        ("entered", "00:01:00", 7.5), ("left", "00:02:00", 7.5), ("entered", "00:03:00", 7.5)
+    ]  # fmt: skip
+    assert len({m["row"] for m in listed}) == 1 and len({m["id"] for m in listed}) == 3
+
+
+def test_large_digests_list_a_hundred(hand_home: Home) -> None:
+    seq = add_file(hand_home, "requests", [insertion(n, f"s{n}") | STANDING[kind] for n, kind in ((1, 0), (2, 2))])
+    near, words = log_key(seq, 1), log_key(seq, 2)
+    objects = add_file(hand_home, "objects", [thing(n, f"o{n}") for n in range(1, 131)])
+    rows: list[dict[str, Any]] = []
+    for n in range(1, 131):
+        rows.append(log_row(1, subscription_key=near, object_key=log_key(objects, n), ts=at(0), value=float(n), rank=n))
+        rows += [
+            log_row(1, subscription_key=words, ts=at(60 * n), term=word, count=1, rank=rank)
+            for rank, word in enumerate(("tea", "cake"), 1)
+        ]
+    add_answer_rows(hand_home, names.ANSWER_LOG, rows, part="change")
+    add_batch(hand_home, stream_time=at(60 * 130), changes={"knn": 130, "frequent_terms": 260})
+    listed = messages(hand_home, limit=3)
+    assert listed == expected_messages(hand_home, 3)
+    digests = [message for message in listed if message["kind"] == "digest"]
+    assert [(d["count"], len(d.get("objects") or d["reports"])) for d in digests] == [(127, 100), (127, 100)]
+    assert len(listed) == 8
+
+
+def test_a_kind_shows_the_rows_of_its_answers(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind of one's own needs no change of delivery: its contract shows its rows."""
+    own = replace(KNN, show_row=lambda row: {"place": row.rank, "miles": round((row.value or 0.0) / 1609.344, 1)})
+    monkeypatch.setitem(KINDS, "knn", own)
+    shown = {
+        message["id"]: message
+        for message in messages(busy_home, limit=2)
+        if message["subscription"].get("kind") == "knn"
+    }
+    rows = [row for m in shown.values() for row in m.get("objects", [m])]
+    assert rows and all("miles" in row and "place" in row and "distance_m" not in row for row in rows)
+
+
+class DownAfter(Memory):
+    """Accepts so many batches of three messages, and is down then."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.left = batches
+
+    def deliver(self, batch: MessageBatch) -> list[Refusal]:
+        """Accept a batch, or fail."""
+        self.left -= 1
+        if self.left < 0:
+            raise SinkDown("enough", permanent=True)
+        return super().deliver(batch)
+
+
+def deliver_to(home: Home, sink: Memory) -> str:
+    return str(deliver(home, SETTINGS, opener=lambda _: sink)["sinks"]["a"]["state"])
+
+
+def stop_in_batch(home: Home, batch_id: int, left: int) -> DownAfter:
+    """Deliver until some messages of a batch are left, in so many batches of three."""
+    counts = [sum(1 for _ in Outbox(home).messages(batch, Limit())) for batch in range(1, batch_id + 1)]
+    sink = DownAfter(sum(-(-count // 3) for count in counts) - left)
+    assert deliver_to(home, sink) == "down"
+    return sink
+
+
+@pytest.mark.parametrize("subscription_id", ["m1", "m2", "m3"])
+def test_a_batch_whose_subscription_is_erased_in_its_middle_begins_again(
+    busy_home: Home, tmp_path: Path, subscription_id: str
+) -> None:
+    home = copy_of(Path(busy_home.path), tmp_path / "home")
+    sink = stop_in_batch(home, 2, left=1)
+    erase(home, SETTINGS, (), [subscription_id])
+    expected = expected_messages(home)
+    later = Memory()
+    assert deliver_to(home, later) == "ok"
+    received = {body["id"] for body in (*sink.bodies, *later.bodies)}
+    assert {message["id"] for message in expected} <= received
+    assert later.bodies == expected[len(expected) - len(later.bodies) :]
+
+
+def test_a_batch_whose_old_changes_are_removed_in_its_middle_begins_again(busy_home: Home, tmp_path: Path) -> None:
+    home = copy_of(Path(busy_home.path), tmp_path / "home")
+    sink = stop_in_batch(home, 1, left=6)
+    before = expected_messages(home)
+    removed = old_changes.remove_old_changes(home, replace(SETTINGS, keep="answer_log=1d"))
+    assert removed["answer_log"] > 0
+    expected, later = expected_messages(home), Memory()
+    assert len(expected) < len(before)
+    assert deliver_to(home, later) == "ok"
+    assert later.bodies == expected[len(expected) - len(later.bodies) :]
+    assert {message["id"] for message in expected} <= {body["id"] for body in (*sink.bodies, *later.bodies)}
