@@ -43,7 +43,7 @@ def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rar
         piece_key=np.arange(len(boxes)),
         post_offsets=post_offsets,
         post_terms=post_terms,
-        deletions=len(boxes),
+        deletions=1.0,
     )
 
 

@@ -70,7 +70,8 @@ def samples(draw: st.DrawFn) -> WorkloadSample:
         boxes=[tuple(box) for box in boxes.tolist()],
         posts=[rng.choice(TERMS[:known], rng.integers(0, 4)).tolist() for _ in range(pieces)],
         keys=rng.integers(0, pieces + 1, pieces).tolist(),
-        deletions=draw(st.integers(0, 30)),
+        insertions=draw(st.sampled_from((0.0, 0.25, 1.0))),
+        deletions=draw(st.sampled_from((0.0, 0.5, 3.0))),
         object_scale=draw(st.sampled_from((1.0, 2.5))),
         subscription_scale=draw(st.sampled_from((1.0, 4.0))),
     )

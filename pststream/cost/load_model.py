@@ -49,12 +49,15 @@ class CostModel:
         return round(self.match / self.posting) if self.posting else 0
 
     def rates(self, sample: WorkloadSample) -> "LoadRates":
-        """Scale the constants so that counts of the sample give the load of the whole period."""
-        deletions = sample.deletions / sample.subscriptions if sample.subscriptions else 0.0
+        """Scale the constants so that counts of the sample give the load of the whole period.
+
+        This is the only place where insertions and deletions are weighed against objects.
+        """
+        requests = self.insert * sample.insertions + self.delete * sample.deletions
         return LoadRates(
             pair=self.check * sample.object_scale * sample.subscription_scale,
             object=self.object * sample.object_scale,
-            subscription=self.insert * sample.subscription_scale + self.delete * deletions,
+            subscription=requests * sample.subscription_scale,
             posting=self.posting * sample.object_scale * sample.subscription_scale,
         )
 
@@ -63,9 +66,9 @@ class CostModel:
 class LoadRates:
     """Seconds of the period for each sampled pair, object, subscription and posting read of a worker.
 
-    Departure from Definition 1: deletions are not counted by subscription. If the sample counts deletions, each
-    insertion includes its share of their cost. The samples of `pipeline/planning/draw_sample.py` do not count
-    deletions.
+    Departure from Definition 1, whose subscriptions are those inserted or deleted in the period: here they are all live
+    subscriptions, as these are what objects are checked against, so each has an equal share of the cost of the
+    insertions and deletions of the period.
     """
 
     pair: float

@@ -13,14 +13,16 @@ class WorkloadSample:
     lon, lat          float64[objects]    degrees
     term_offsets      int64[objects+1]    slice of `terms` of each object
     terms             int64[n]            distinct term ids of each object, ascending inside an object
-    boxes             float64[pieces, 4]  west, south, east, north of each box of each inserted subscription
+    boxes             float64[pieces, 4]  west, south, east, north of each box of each live subscription
     piece_key         int64[pieces]       equal for the (one or two) boxes of one subscription
     post_offsets      int64[pieces+1]     slice of `post_terms` of each piece
     post_terms        int64[n]            terms of the clause that the piece is posted under, ascending inside a piece
     reads             int32[n]            sampled postings that matching reads for each (object, term) of `terms`, plus
                                           `match_reads` for each posting whose box contains the object
     match_reads       int                 postings that can be read in the time that one match takes
-    deletions         int                 deletion requests of the period, assumed to be distributed as the insertions
+    insertions        float               insertion requests of the period for each live subscription; 1 if the
+                                          subscriptions are those that are inserted in the period, as in Definition 1
+    deletions         float               deletion requests of the period for each live subscription
     object_scale      float               objects of the period for each sampled object (>= 1)
     subscription_scale float              subscriptions for each sampled subscription (>= 1)
     """
@@ -35,7 +37,8 @@ class WorkloadSample:
     post_terms: np.ndarray
     reads: np.ndarray
     match_reads: int = 0
-    deletions: int = 0
+    insertions: float = 1.0
+    deletions: float = 0.0
     object_scale: float = 1.0
     subscription_scale: float = 1.0
 

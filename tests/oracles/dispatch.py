@@ -87,8 +87,7 @@ def loads(
         objects.append(len(set().union(*(unit_objects[unit] for unit in mine))))
         keys.append(len(set().union(*(unit_keys[unit] for unit in mine))))
         o, q = objects[-1] * sample.object_scale, keys[-1] * sample.subscription_scale
-        everyone = len(set(sample.piece_key.tolist()))
-        d = keys[-1] / everyone * sample.deletions if everyone else 0.0
         r = read[worker] * sample.object_scale * sample.subscription_scale
-        load.append(costs[0] * o * q + costs[1] * o + costs[2] * q + costs[3] * d + costs[4] * r)
+        load.append(costs[0] * o * q + costs[1] * o + costs[4] * r)
+        load[-1] += q * (costs[2] * sample.insertions + costs[3] * sample.deletions)
     return [len(s) for s in unit_objects], [len(s) for s in unit_keys], objects, keys, load

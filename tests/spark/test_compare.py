@@ -5,6 +5,15 @@ from pathlib import Path
 import pytest
 
 from pststream import names
+from pststream.benchmarks.support.homes import BenchHome
+from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.pipeline.adjusting.proposal_file import same_plan
+from pststream.pipeline.comparing.planner_trial import Trial
+from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.pipeline.planning.plan import plan
+from pststream.progress import no_progress
+from pststream.settings import Settings
+from pststream.state.plans import load_plan
 from tests import worlds
 from tests.commands import ingest_world, new_home
 
@@ -51,3 +60,19 @@ def test_a_planner_that_is_added_plans_and_is_compared(tmp_path: Path, monkeypat
     assert home.run("plan")["planner"] == "stripes"
     document = home.run("plans", "compare", "--planners", "stripes,grid")
     assert {figures["planner"] for figures in document["plans"]} == {"stripes", "grid"}
+
+
+@pytest.mark.parametrize("planner", ["hybrid", "kd_tree"])
+def test_the_plan_that_is_measured_is_the_one_that_plan_makes(tmp_path: Path, planner: str) -> None:
+    bench = BenchHome(str(tmp_path / "home"), 3, no_progress)
+    style = SubscriptionStyle("q3")
+    bench.add_subscriptions(4_000, style)
+    bench.add_objects(4_000)
+    bench.add_subscriptions(400, style, delete=400)
+    settings = Settings(planner=planner, workers=5, max_ahead_seconds=0, cache_dir=str(tmp_path / "cache"))
+    trial = Trial(bench.home, settings, planner, 4_000, tmp_path / "trial")
+    figures = plan(bench.home, settings)
+    assert same_plan(trial.plan, load_plan(bench.home, figures["plan_version"]))
+    assert trial.plan_row["worker_loads"] == figures["worker_loads"]
+    sample, _ = draw_sample(bench.home, settings)
+    assert (sample.insertions, sample.deletions) == pytest.approx((400 / 4_400, 400 / 4_400))

@@ -34,16 +34,10 @@ def _recent_sample(
     """Return a sample of the objects of the last batches and of the live subscriptions, and the cost model for it.
 
     The subscriptions are posted under the same clauses as in the index.
-
-    Departure from Definition 1, where subscriptions are those inserted in the period: here they are all live
-    subscriptions, so each one costs an equal share of the insertions and deletions of the period.
     """
     frequencies = load_term_frequencies(home, version)
     sample, _ = draw_sample(home, settings, after_key=measured.first_key, frequencies=frequencies, progress=progress)
-    live = max(sample.pieces * sample.subscription_scale, 1.0)
-    cost = CostModel.of(settings)
-    changes = (measured.insertions * cost.insert + measured.deletions * cost.delete) / live
-    return sample, replace(cost, insert=min(changes, cost.insert + cost.delete), delete=0.0)
+    return sample, CostModel.of(settings)
 
 
 def scale_to_measured(

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.domain.imbalance import imbalance_of
-from pststream.ledgers.ledger_rows import BatchRow
 from pststream.ledgers.log_end import read_batches
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -19,17 +17,14 @@ from pststream.state.plans import load_plan
 class MeasuredLoads:
     """Measured loads over the last batches of a plan.
 
-    cpu_seconds            float64[batches, workers]: of each worker in each batch
-    tuples                 int64[batches]: objects and requests
-    first_key              greatest object key before the last batches, those under other plans included
-    insertions, deletions  numbers of requests in the last batches, those under other plans included
+    cpu_seconds  float64[batches, workers]: of each worker in each batch
+    tuples       int64[batches]: objects and requests
+    first_key    greatest object key before the last batches, those under other plans included
     """
 
     cpu_seconds: np.ndarray
     tuples: np.ndarray
     first_key: int
-    insertions: int
-    deletions: int
 
     @property
     def batches(self) -> int:
@@ -88,15 +83,4 @@ def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
     np.add.at(cpu_seconds, (np.searchsorted(numbers, batch), worker), seconds)
     tuples = np.array([b["objects"] + b["requests"] for b in of_plan], np.int64)
     first_key = recent[0]["objects_after"] if recent else -1
-    return MeasuredLoads(cpu_seconds, tuples, first_key, *_count_requests(home, recent))
-
-
-def _count_requests(home: Home, batches: list[BatchRow]) -> tuple[int, int]:
-    """Return the numbers of insertions and deletions in consecutive batches."""
-    requests = sum(batch["requests"] for batch in batches)
-    if not requests:
-        return 0, 0
-    key = pds.field("request_key")
-    in_batches = (key > batches[0]["requests_after"]) & (key <= batches[-1]["requests_to"])
-    deletions = ledger_tables.count(home, names.REQUESTS, in_batches & (pds.field("op") == "delete"))
-    return requests - deletions, deletions
+    return MeasuredLoads(cpu_seconds, tuples, first_key)

@@ -42,9 +42,7 @@ class Trial:
         self.scratch = Home(str(folder))
         self.scratch.init()
         earlier, measured = _link_logs(home, self.scratch, objects)
-        share = _inserted(measured) / max(_inserted(earlier + measured), 1)
-        cost = {f"cost_{name}": share * getattr(settings, f"cost_{name}") for name in ("insert", "delete")}
-        self.settings = replace(settings, planner=planner, **cost)
+        self.settings = replace(settings, planner=planner)
         began = time.perf_counter()
         with self.scratch.locked():
             new_plan(self.scratch, self.settings)
@@ -147,10 +145,6 @@ def done_files(home: Home) -> list[dict[str, Any]]:
 def _sum(loads: pa.Table, name: str) -> int:
     """Return the sum of a column of the loads over workers."""
     return int(loads.column(name).to_numpy().sum())
-
-
-def _inserted(files: list[dict[str, Any]]) -> int:
-    return sum(file["accepted"] for file in files if file["kind"] == "requests")
 
 
 def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

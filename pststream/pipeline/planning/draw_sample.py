@@ -25,6 +25,7 @@ from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces, read_pieces
+from pststream.pipeline.planning.planned_period import find_period, requests_per_subscription
 from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.settings import Settings
@@ -69,11 +70,12 @@ def draw_sample(
     The subscriptions are those in the index of the plan in force, without those that ended before every object still
     to be matched, and the insertions that no batch has applied yet.
 
-    Departure from Definition 1: each subscription counts as an insertion of the period, and deletions do not count.
-    Load adjustment weighs requests against objects itself (`adjusting/decide_adjustment.py`).
+    The insertions and deletions are those that came with the objects (`planned_period.py`).
     """
-    object_rows, object_scale = _objects(home, settings, versions, after_key, progress)
+    object_rows, object_scale, period = _objects(home, settings, versions, after_key, progress)
     piece_rows, subscription_scale = _pieces(home, settings, progress)
+    sampled = pc.count_distinct(piece_rows.column("subscription_key")).as_py()
+    insertions, deletions = requests_per_subscription(home, settings, period, sampled * subscription_scale, progress)
     offsets, terms = csr(whole(object_rows.column("terms")))
     posted = whole(piece_rows.column("clauses"))
     if pc.any(pc.equal(pc.list_flatten(pc.list_flatten(posted)), names.EVERY_OBJECT)).as_py():
@@ -92,6 +94,8 @@ def draw_sample(
         post_offsets=post_offsets,
         post_terms=post_terms,
         match_reads=CostModel.of(settings).match_reads,
+        insertions=insertions,
+        deletions=deletions,
         object_scale=object_scale,
         subscription_scale=subscription_scale,
     )
@@ -100,8 +104,8 @@ def draw_sample(
 
 def _objects(
     home: Home, settings: Settings, versions: tuple[int | None, int | None], after_key: int, progress: Progress
-) -> tuple[pa.Table, float]:
-    """Return sampled objects, and the number of stored objects that each of them represents."""
+) -> tuple[pa.Table, float, KeyRange]:
+    """Return sampled objects, the number of stored objects that each of them represents, and their period."""
     after, to = versions
     files = list_data_files(home, names.OBJECTS, to)
     if after is not None:
@@ -120,7 +124,8 @@ def _objects(
     choose = partial(_choose_rows, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     counter = TaskCounter(progress, Counted("sampling objects", "object", rows_of_tasks(tasks)))
-    return _merge_rows(get_engine(settings).run_tasks(tasks, choose, counter), OBJECTS)
+    sampled = _merge_rows(get_engine(settings).run_tasks(tasks, choose, counter), OBJECTS)
+    return *sampled, find_period(files, recent, to)
 
 
 def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Table, float]:

@@ -39,7 +39,8 @@ def test_equals_a_calculation_by_hand() -> None:
         boxes=[(0, 0, 5, 5), (5, 5, 6, 6), (7, 7, 7, 7)],
         posts=[[1], [1], [2]],
         keys=[0, 0, 1],
-        deletions=4,
+        insertions=1.0,
+        deletions=4 / 200,
         object_scale=10.0,
         subscription_scale=100.0,
     )
