@@ -4,6 +4,7 @@ PLANNERS = {
     "hybrid": "pststream.partitioning.hybrid",
     "grid": "pststream.partitioning.grid",
     "kd_tree": "pststream.partitioning.kd_tree",
+    "plain_kd_tree": "pststream.partitioning.plain_kd_tree",
     "r_tree": "pststream.partitioning.r_tree",
     "frequency": "pststream.partitioning.frequency",
     "hypergraph": "pststream.partitioning.hypergraph",

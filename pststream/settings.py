@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pststream import names
 from pststream.errors import SettingError
+from pststream.planner_options import read_planner_options
 from pststream.setting_key import SettingKey, declare, declared_keys
 from pststream.sinks.read_settings import read_sinks, sink_keys
 from pststream.sinks.sink_settings import SinkSettings
@@ -78,6 +79,11 @@ class Settings:
     """Every key of `pststream.toml`."""
 
     planner: str = declare("kd_tree", "planner of new plans: " + ", ".join(names.PLANNERS), choices=names.PLANNERS)
+    planner_options: str = declare(
+        "",
+        "options of the planner, such as delta=0.3,objective=sum (docs/planners.md); empty: its defaults",
+        check=lambda text: read_planner_options(text),
+    )
     workers: int = declare(
         8, "logical partitions of the matching work; may exceed the number of cores", least=1, greatest=10_000
     )

@@ -144,6 +144,13 @@ def _add_flow(commands: Any) -> None:
     text = "make a new plan version from a sample of the stored data"
     plan = _add(commands, "plan", plan_command, text, "pststream plan --planner grid --workers 16")
     plan.add_argument("--planner", choices=names.PLANNERS, help="default: the setting")
+    plan.add_argument(
+        "--option",
+        action=_Joined,
+        dest="planner_options",
+        metavar="NAME=VALUE",
+        help="an option of the planner; may be given several times (default: the setting planner_options)",
+    )
     plan.add_argument("--workers", type=_positive, help="default: the setting")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
     plan.add_argument("--to-version", type=int, help="sample objects written up to this Delta version of objects")
@@ -172,6 +179,14 @@ def _add_flow(commands: Any) -> None:
         help="with --watch: serve the metrics of the home at /metrics, for Prometheus (HOST: default 127.0.0.1)",
     )
     run.add_argument("--no-deliver", action="store_true", help="leave delivery to `pststream deliver`")
+
+
+class _Joined(argparse.Action):
+    """Joins the values of an option that is given several times, with commas."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        given = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if given is None else f"{given},{values}")
 
 
 def _add_strict(command: Parser) -> None:

@@ -69,7 +69,7 @@ def _run(arguments: Any) -> CommandResult:
     home = Home(arguments.home or os.environ.get("PSTSTREAM_HOME") or "pststream-home")
     if not arguments.verbose:
         log_to_folder(home)
-    options = ("planner", "workers", "timezone", "sigma", "repartition_gain", "keep")
+    options = ("planner", "planner_options", "workers", "timezone", "sigma", "repartition_gain", "keep")
     changes = {name: getattr(arguments, name, None) for name in options}
     settings = load_settings(home.path, **changes) if arguments.needs_settings else Settings()
     log = _log(arguments)

@@ -55,7 +55,10 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     head = f"plan {document['plan_version']} (not saved)" if dry_run else f"plan {document['plan_version']}"
     size = f"{counted(document['workers'], 'worker')}, {counted(document['units'], 'unit')}"
     loads = f"predicted load {document['load_total']:.4g} s, greatest of a worker {document['load_max']:.4g} s"
-    return f"{head}: {document['planner']}, {size}; {loads}, {describe_imbalance(document['imbalance'])}"
+    text = f"{head}: {document['planner']}, {size}; {loads}, {describe_imbalance(document['imbalance'])}"
+    if document["imbalance"] <= document["sigma"]:
+        return text
+    return f"{text}\n  warning: the imbalance is over sigma, {document['sigma']:g}, the constraint of the plan"
 
 
 def describe_imbalance(imbalance: float) -> str:

@@ -7,9 +7,10 @@ import numpy as np
 
 from pststream.cost.load_model import CostModel
 from pststream.cost.region_counts import build_region_counts
+from pststream.domain.imbalance import imbalance_of
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning.planner_contract import Options, read_integer_options, read_real_options
+from pststream.partitioning.planner_contract import Options, read_choice, read_integer_options, read_real_options
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.split_by_similarity import split_by_similarity
 from pststream.partitioning.tree_nodes import (
@@ -28,6 +29,8 @@ DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 128}
 REAL_DEFAULTS = {"delta": (0.15, 0.0), "sigma": (1.1, 1.0)}
 """Default and least value of each."""
 
+OBJECTIVES = ("max", "sum")
+
 BALANCE_PRICE = 1.02
 """A balanced plan is chosen if its greatest load is at most this factor times the least greatest load of all plans."""
 
@@ -39,6 +42,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
              delta: similarity of objects and subscriptions from which a region is not reserved for text
              sigma: greatest load over least up to which loads are balanced, at least 1
              theta: number of leaf nodes at which balancing ends; more workers than that have a node each
+             objective: `max`, the least greatest load; `sum`, the least sum of loads with sigma as a constraint
 
     Source: PS2Stream section IV-B, Algorithm 1. Departures, besides those that the functions below name: balancing
     keeps the nodes whose most loaded worker is least loaded, not the last nodes. If the node with the largest load
@@ -49,17 +53,25 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     is stricter than the default of the setting `sigma`, above which the plan in force is adjusted. The plan whose most
     loaded worker is least loaded is chosen. If it violates sigma, another plan that does not is chosen instead, if its
     greatest load is at most BALANCE_PRICE times the least.
+
+    The objective `sum` is Algorithm 1 as written: only the nodes of phase one are balanced, a node is cut by text or by
+    space as a whole, whichever has the smaller sum, and balancing ends with the first plan within sigma. One departure
+    remains: if theta ends it, the plan with the least imbalance is chosen, not the last one.
     """
+    objective = read_choice("hybrid", options, "objective", OBJECTIVES)
     real = read_real_options("hybrid", options, REAL_DEFAULTS)
-    chosen = read_integer_options("hybrid", {k: v for k, v in options.items() if k not in REAL_DEFAULTS}, DEFAULTS)
-    all_options: dict[str, object] = {**chosen, **real}
+    others = {*REAL_DEFAULTS, "objective"}
+    chosen = read_integer_options("hybrid", {k: v for k, v in options.items() if k not in others}, DEFAULTS)
+    all_options: dict[str, object] = {**chosen, **real, "objective": objective}
     grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
-    workload = Workload(build_region_counts(sample, grid), sort_sample(sample, grid), cost.rates(sample))
+    counts, least_sum = build_region_counts(sample, grid), objective == "sum"
+    workload = Workload(counts, sort_sample(sample, grid), cost.rates(sample), least_sum)
     max_nodes = max(chosen["theta"], workers)
     starts = _start_nodes(workers, workload, real["delta"], max_nodes)
-    best = _choose(
+    candidates = (
         candidate for nodes in starts for candidate in _balance(nodes, workers, workload, real["sigma"], max_nodes)
     )
+    best = min(candidates, key=lambda candidate: candidate.imbalance) if least_sum else _choose(candidates)
     return build_plan(best.nodes, best.node_worker, grid, workload.sample.term_ids, workers, all_options)
 
 
@@ -83,16 +95,20 @@ def _choose(candidates: Iterable["_Candidate"]) -> "_Candidate":
 def _start_nodes(workers: int, workload: Workload, delta: float, max_nodes: int) -> Iterator[list[LeafNode]]:
     """Yield lists of nodes to balance.
 
-    The whole space is cut for as many nodes as workers and for twice as many; then come the nodes of phase one.
+    The whole space is cut for as many nodes as workers and for twice as many; then come the nodes of phase one. For the
+    least sum there are only these.
     """
+    regions = split_by_similarity(workload.sample, workload.counts, delta, max_nodes)
+    from_phase_one = [make_whole_node(region.rectangle, region.by_text, workload) for region in regions]
+    if workload.least_sum:
+        yield _cut_to_workers(from_phase_one, workers, workload)
+        return
     root = make_whole_node(Rectangle(0, 0, workload.counts.columns - 1, workload.counts.rows - 1), False, workload)
     yield partition_node(root, workers, workload)
     if 1 < workers <= max_nodes // 2 and root.load > 0.0:
         yield partition_node(root, 2 * workers, workload)
-    regions = split_by_similarity(workload.sample, workload.counts, delta, max_nodes)
     if len(regions) > 1 or regions[0].by_text:
-        nodes = [make_whole_node(region.rectangle, region.by_text, workload) for region in regions]
-        yield _cut_to_workers(nodes, workers, workload)
+        yield _cut_to_workers(from_phase_one, workers, workload)
 
 
 def _cut_to_workers(nodes: list[LeafNode], workers: int, workload: Workload) -> list[LeafNode]:
@@ -105,18 +121,20 @@ def _cut_to_workers(nodes: list[LeafNode], workers: int, workload: Workload) -> 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Nodes, the worker of each, the greatest load of a worker, and whether the loads are within sigma."""
+    """Nodes, the worker of each, the greatest load of a worker, the imbalance, and whether it is within sigma."""
 
     nodes: list[LeafNode]
     node_worker: np.ndarray
     load: float
+    imbalance: float
     balanced: bool
 
 
 def _candidate(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float) -> _Candidate:
     """Assign nodes to workers."""
     node_worker, loads = assign_to_workers(nodes, workers, workload.rates)
-    return _Candidate(nodes, node_worker, float(loads.max()), bool(loads.max() <= sigma * loads.min()))
+    balanced = bool(loads.max() <= sigma * loads.min())
+    return _Candidate(nodes, node_worker, float(loads.max()), imbalance_of(loads), balanced)
 
 
 def _balance(

@@ -38,6 +38,14 @@ def read_integer_options(planner: str, options: Options, defaults: Mapping[str, 
     return {name: int(str(options.get(name, value))) for name, value in defaults.items()}
 
 
+def read_choice(planner: str, options: Options, name: str, choices: tuple[str, ...]) -> str:
+    """Return the option `name`, one of `choices`; the first one if it is not given. Raises UsageError otherwise."""
+    value = options.get(name, choices[0])
+    if value not in choices:
+        raise UsageError(f"option {name} of planner {planner}: {value!r} is unknown", "one of: " + ", ".join(choices))
+    return str(value)
+
+
 def read_real_options(planner: str, options: Options, defaults: Mapping[str, tuple[float, float]]) -> dict[str, float]:
     """Return the options that are named in `defaults`, each a finite number.
 

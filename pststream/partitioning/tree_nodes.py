@@ -20,11 +20,15 @@ LEVEL_STEPS = 20_000
 
 @dataclass(frozen=True)
 class Workload:
-    """The region counts, the sorted rows and the load rates of one sample, by which nodes are cut."""
+    """The region counts, the sorted rows and the load rates of one sample, by which nodes are cut.
+
+    least_sum  whether a node is cut so that the sum of the loads is least, not the greatest load
+    """
 
     counts: RegionCounts
     sample: SortedSample
     rates: LoadRates
+    least_sum: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[
     Source: PS2Stream section IV-B, PartitionNode. Departures: in N_s the choice is repeated on each side of each cut,
     so one side may be partitioned by text and the other by space. The smaller greatest load is chosen, not the smaller
     sum: by the sum alone, partitions could be chosen that no assignment can balance. A node partitioned by text is cut
-    by text only.
+    by text only. With `least_sum` the node is cut as a whole, by text or by space, whichever has the smaller sum, as in
+    the paper.
     """
     if partitions == 1:
         return [node]
@@ -73,8 +78,14 @@ def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[
         region = RegionTerms(rectangle, workload.sample)
         return region.cut(workers, workload.rates, bound) if region.enough else []
 
-    # Any other node is cut by a tree whose leaves may be partitioned by text.
-    tree = grow_best_tree(node.rectangle, partitions, workload.counts, workload.rates, by_text)
+    if workload.least_sum:
+        tree = grow_best_tree(node.rectangle, partitions, workload.counts, workload.rates)
+        groups = by_text(node.rectangle, partitions, np.inf)
+        if len(groups) > 1 and sum(group.load for group in groups) < tree.loads.sum():
+            return _text_nodes(node.rectangle, groups)
+    else:
+        # Any other node is cut by a tree whose leaves may be partitioned by text.
+        tree = grow_best_tree(node.rectangle, partitions, workload.counts, workload.rates, by_text)
     leaves: list[LeafNode] = []
     for leaf in tree.leaves():
         if len(leaf.by_text) > 1:

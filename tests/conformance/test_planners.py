@@ -23,7 +23,7 @@ COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 SMALL: dict[str, object] = {"columns": 9, "rows": 7}
 
 TEXT = ("frequency", "hypergraph", "metric")
-SPACE = ("grid", "kd_tree", "r_tree")
+SPACE = ("grid", "kd_tree", "plain_kd_tree", "r_tree")
 
 every_planner = pytest.mark.parametrize("name", PLANNERS)
 space_planners = pytest.mark.parametrize("name", SPACE)

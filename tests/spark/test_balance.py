@@ -94,3 +94,22 @@ def test_a_plan_made_after_a_killed_adjustment_is_not_undone(tmp_path: Path) -> 
     home.run("plan", "--workers", "3")
     assert "not made by a migration" in home.run("balance", "undo", "--apply", code=2)["error"]
     assert_as_the_twin(home, world)
+
+
+def test_options_of_the_planner_are_stored_and_used_again(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 45)
+    home = home_for(tmp_path / "home", world, "hybrid")
+    home.ingest("objects", world.objects[:1])
+    home.ingest("requests", world.requests[:1])
+    given = ("--option", "objective=sum", "--option", "theta=8")
+    home.run("plan", *given)
+    made = home.run("plans", "show")["options"]
+    assert (made["objective"], made["theta"], made["planner_options"]) == ("sum", 8, "objective=sum,theta=8")
+    home.ingest("objects", world.objects[1:])
+    home.ingest("requests", world.requests[1:])
+    home.match()
+    assert home.run("balance", "global", "--apply")["moves"], "the later files are denser"
+    again = home.run("plans", "show")["options"]
+    assert (again["objective"], again["theta"], again["planner_options"]) == ("sum", 8, "objective=sum,theta=8")
+    refused = home.run("plan", "--planner", "grid", *given, code=2)
+    assert "grid has no option 'objective'" in refused["error"]

@@ -189,7 +189,7 @@ def _save(
     save_units(home, new, adjustment.plan, columns)
     ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))
     crash_point("balance.units_written")
-    options = json.loads(read_plan_row(home, version)["options"])
+    options = {**json.loads(read_plan_row(home, version)["options"]), **adjustment.plan.options}
     figures = {**loads.figures, "options": options, "seconds": 0.0}
     save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring)
     crash_point("balance.done")

@@ -4,6 +4,7 @@ The decision follows from the loads measured in the last batches and from a samp
 here: balance.py applies the decision or writes it to a proposal file.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from pststream.pipeline.adjusting.active_plans import combined_loads, plan_after
 from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads, needed_batches
 from pststream.pipeline.adjusting.proposal_file import Decision
 from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.planner_options import read_planner_options
 from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -101,7 +103,9 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     now = load_plan(home, version)
     boxes = counted(sample.pieces, "subscription box", "subscription boxes")
     progress(f"planning with {settings.planner}: {counted(sample.objects, 'recent object')}, {boxes}")
-    plan = make_plan(settings.planner, sample, now.workers, cost)
+    options = _planner_options(home, settings, version)
+    plan = make_plan(settings.planner, sample, now.workers, cost, read_planner_options(options))
+    plan = replace(plan, options={**plan.options, "planner_options": options})
     plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
     before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
@@ -110,6 +114,14 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
         return Decision(f"{text}; more than {settings.repartition_gain:.0%} is required", measured.imbalance)
     everything = Move(-1, -1, np.arange(plan.grid.cells))
     return Decision(text, measured.imbalance, Adjustment(plan, [everything], [settings.planner], before, after))
+
+
+def _planner_options(home: Home, settings: Settings, version: int) -> str:
+    """Return the options for a new plan: those of the setting, or those that the plan in force was made with."""
+    row = read_plan_row(home, version)
+    if settings.planner_options or row["planner"] != settings.planner:
+        return settings.planner_options
+    return str(json.loads(row["options"]).get("planner_options", ""))
 
 
 def _decide_undo(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:

@@ -42,7 +42,8 @@ class Trial:
         self.scratch = Home(str(folder))
         self.scratch.init()
         earlier, measured = _link_logs(home, self.scratch, objects)
-        self.settings = replace(settings, planner=planner)
+        options = settings.planner_options if planner == settings.planner else ""
+        self.settings = replace(settings, planner=planner, planner_options=options)
         began = time.perf_counter()
         with self.scratch.locked():
             new_plan(self.scratch, self.settings)

@@ -19,6 +19,7 @@ from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import PlanAndFrequencies, rebuild_index
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan_vocabulary import fill_words
+from pststream.planner_options import read_planner_options
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -42,7 +43,8 @@ def plan(
               to the second; None: no bound
 
     Returns {"plan_version", "plan_version_before", "planner", "workers", "units", "load_total", "load_max", "load_min",
-    "imbalance", "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints.
+    "imbalance", "sigma" (the imbalance allowed by Definition 2: the option of the planner, or the setting),
+    "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints.
     """
     home.check()
     with home.locked():
@@ -65,7 +67,8 @@ def new_plan(
     boxes = counted(sample.pieces, "subscription box", "subscription boxes")
     progress(f"sample: {counted(sample.objects, 'object')}, {boxes}, {counted(vocabulary.num_rows, 'term')}")
     cost = CostModel.of(settings)
-    new = make_plan(settings.planner, sample, settings.workers, cost)
+    given = read_planner_options(settings.planner_options)
+    new = make_plan(settings.planner, sample, settings.workers, cost, given)
     loads = compute_worker_loads(sample, new, cost)
     figures = {**loads.figures, "seconds": time.perf_counter() - began}
     before = current_version(home)
@@ -86,13 +89,15 @@ def new_plan(
             **{f"cost_{name}": value for name, value in asdict(cost).items()},
             "sample_objects": sample.objects,
             "sample_pieces": sample.pieces,
+            "planner_options": settings.planner_options,
         }
         save_plan(home, version, new, {**figures, "seconds": time.perf_counter() - began, "options": options})
         crash_point("plan.done")
         delete_older_indexes(home, version)
     return {
         "plan_version": version, "planner": new.planner, "workers": new.workers, "units": new.units, **figures,
-        "plan_version_before": before, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
+        "plan_version_before": before, "sigma": new.options.get("sigma", settings.sigma), "dry_run": dry_run,
+        "seconds": round(time.perf_counter() - began, 3),
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from pststream.cli.result_texts import (
     describe_imbalance,
     describe_ingest,
     describe_match,
+    describe_plan,
     describe_replay,
 )
 
@@ -68,6 +69,17 @@ def test_deliveries() -> None:
 def test_an_imbalance() -> None:
     assert describe_imbalance(1.234) == "imbalance 1.23"
     assert describe_imbalance(1e9) == "imbalance ∞: a worker has no load"
+
+
+def test_a_plan_that_breaks_sigma() -> None:
+    document = {
+        "plan_version": 2, "planner": "hybrid", "workers": 8, "units": 9, "load_total": 8.0, "load_max": 2.0,
+        "imbalance": 2.0, "sigma": 2.0,
+    }  # fmt: skip
+    within = "plan 2 (not saved): hybrid, 8 workers, 9 units; predicted load 8 s, greatest of a worker 2 s, imbalance 2"
+    assert describe_plan(document, True) == within
+    broken = describe_plan(document | {"sigma": 1.1}, False).splitlines()
+    assert broken[1] == "  warning: the imbalance is over sigma, 1.1, the constraint of the plan"
 
 
 def test_an_adjustment() -> None:

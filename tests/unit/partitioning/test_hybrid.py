@@ -6,6 +6,7 @@ import pytest
 from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.cost.region_counts import build_region_counts
 from pststream.domain.planner_sample import WorkloadSample
+from pststream.errors import UsageError
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.registry import make_plan
 from pststream.partitioning.tree_nodes import (
@@ -80,6 +81,29 @@ def test_any_options_make_a_plan(delta: float, workers: int) -> None:
     sample = paper_sample("q3", 4000, 4000, rare=0.0)
     options = {"columns": 32, "rows": 32, "delta": delta, "sigma": 1, "theta": 16}
     plan = make_plan("hybrid", sample, workers, COST, options)
-    assert plan.options == options
+    assert plan.options == options | {"objective": "max"}
     assert plan.units <= max(16, workers)
     assert plan.workers == workers
+
+
+@pytest.mark.parametrize("kind", ["q1", "q3"])
+def test_algorithm_1_as_written_is_within_sigma_and_not_above_a_kd_tree(kind: str) -> None:
+    """Up to the rows that nodes of one worker share, which the assignment counts twice."""
+    sample = paper_sample(kind, COUNT, COUNT)
+    paper = make_plan("hybrid", sample, 8, COST, {"objective": "sum", "sigma": 1.2})
+    plain = make_plan("plain_kd_tree", sample, 8, COST)
+    loads = compute_worker_loads(sample, paper, COST)
+    assert loads.imbalance <= 1.25
+    assert loads.total <= 1.02 * compute_worker_loads(sample, plain, COST).total
+
+
+def test_the_least_sum_divides_a_node_by_text_only_if_that_is_less_in_all() -> None:
+    """Two topics in one cell: by text, objects go to one worker each; by space the cell cannot be cut."""
+    points = [(0.5, 0.5)] * 2_000
+    boxes = [(0.4, 0.4, 0.6, 0.6)] * 2_000
+    terms = [[row % 2] for row in range(2_000)]
+    sample = make_sample(points, terms, boxes, terms)
+    plan = make_plan("hybrid", sample, 2, COST, {"objective": "sum", "columns": 4, "rows": 4})
+    assert sorted(plan.term_unit.tolist()) == [0, 1]
+    with pytest.raises(UsageError, match="max, sum"):
+        make_plan("hybrid", sample, 2, COST, {"objective": "least"})
