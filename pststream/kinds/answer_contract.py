@@ -59,6 +59,10 @@ class RankedAnswers:
     value_text    shows a value, or the difference of two, to people
     values        the values of objects, float32[n]; not a number: the object does not satisfy the words or the region
     parts         what the value of one object (the only row) is made of: texts and numbers by name
+    numbers       columns of `requests` (float64) that the values depend on; an insertion of the kind has them all
+    mark          one of the columns that it stores, which `range` lacks: data files of `requests` with bounds of it may
+                  have such insertions (state/table_types.has_bounds says which columns have bounds)
+    is_weighed    whether values depend on the term statistics, so that a new version changes all answers
     reach         the region that an object must lie in to enter a full answer whose last row has this value; None: any
     """
 
@@ -67,6 +71,9 @@ class RankedAnswers:
     value_text: Callable[[float], str] = field(repr=False)
     values: Callable[[Description, ObjectRows, WordWeights], np.ndarray] = field(repr=False)
     parts: Callable[[Description, ObjectRows, WordWeights], dict[str, Any]] = field(repr=False)
+    numbers: tuple[str, ...]
+    mark: str
+    is_weighed: bool
     reach: Callable[[Description, float], Region | None] = field(repr=False)
 
 

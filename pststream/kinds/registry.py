@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.errors import PstError
+from pststream.kinds.answer_contract import RankedAnswers
 from pststream.kinds.contract import QueryKind, RequestColumn
 from pststream.kinds.frequent_terms.kind import FREQUENT_TERMS
 from pststream.kinds.knn.kind import KNN
@@ -22,6 +23,11 @@ DEFAULT_KIND = RANGE.name
 def kinds_with_answers() -> list[QueryKind]:
     """Return the kinds with memory, whose subscriptions have answers and no matches."""
     return [kind for kind in KINDS.values() if kind.answers is not None]
+
+
+def ranked_answers() -> dict[str, RankedAnswers]:
+    """Return the answers of the k best objects by the name of their kind, in the order of the kinds."""
+    return {kind.name: kind.answers for kind in KINDS.values() if isinstance(kind.answers, RankedAnswers)}
 
 
 def stored_kind(name: str | None) -> QueryKind:

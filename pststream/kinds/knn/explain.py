@@ -7,6 +7,7 @@ import numpy as np
 
 from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
 from pststream.kinds.keywords import satisfy_keywords
+from pststream.kinds.stored_columns import LAT, LON
 from pststream.shapes.great_circle import haversine_of_arrays
 from pststream.shapes.region import Region, RegionError, RegionLimits
 from pststream.shapes.registry import read_region
@@ -32,4 +33,14 @@ def circle_of_last(asked: Description, metres: float) -> Region | None:
         return None
 
 
-NEAREST = RankedAnswers("distance_m", 1, lambda metres: f"{metres:,.1f} m", distances, no_parts, circle_of_last)
+NEAREST = RankedAnswers(
+    value_column="distance_m",
+    sign=1,
+    value_text=lambda metres: f"{metres:,.1f} m",
+    values=distances,
+    parts=no_parts,
+    numbers=(LON.name, LAT.name),
+    mark=LON.name,
+    is_weighed=False,
+    reach=circle_of_last,
+)

@@ -8,6 +8,7 @@ import numpy as np
 from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
 from pststream.kinds.answer_query import AnswerQuery
 from pststream.kinds.keywords import explain_missing_words, words_by_term, words_of_keywords
+from pststream.kinds.stored_columns import ALPHA, DISTANCE_SCALE, LAT, LON
 from pststream.shapes.great_circle import haversine_of_arrays
 
 
@@ -77,4 +78,14 @@ def no_reach(asked: Description, value: float) -> None:
     """Return None: a good text makes up for any distance."""
 
 
-BEST_SCORES = RankedAnswers("score", -1, lambda score: f"{score:.6f}", negative_scores, parts, no_reach)
+BEST_SCORES = RankedAnswers(
+    value_column="score",
+    sign=-1,
+    value_text=lambda score: f"{score:.6f}",
+    values=negative_scores,
+    parts=parts,
+    numbers=(LON.name, LAT.name, ALPHA.name, DISTANCE_SCALE.name),
+    mark=ALPHA.name,
+    is_weighed=True,
+    reach=no_reach,
+)

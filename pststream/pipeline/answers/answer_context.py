@@ -20,9 +20,10 @@ from pststream.ledgers.log_end import read_batches
 from pststream.ledgers.term_statistics import statistics_in_force
 from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot
-from pststream.pipeline.answers.standing_queries import LAYOUT, StandingQueries
+from pststream.pipeline.answers.standing_queries import StandingQueries, layout
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.index.superseded_pieces import may_have_answers
 from pststream.questions.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -149,7 +150,7 @@ def states_of_home(home: Home) -> str:
 
 @lru_cache(maxsize=4)
 def _query_cache(folder: str, max_bytes: int) -> ArrayCache:
-    return ArrayCache(folder, max_bytes, LAYOUT)
+    return ArrayCache(folder, max_bytes, layout())
 
 
 @lru_cache(maxsize=2)
@@ -167,7 +168,7 @@ def make_answer_context(
     """
     withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
     before = withdrawn_objects(home, up_to=batch["objects_after"])
-    has_scored = any("alpha" in file.low for file in _request_files(home, batch["requests_to"]))
+    has_scored = any(may_have_answers(file, True) for file in _request_files(home, batch["requests_to"]))
     version, before_version = (statistics_in_force(home, at) for at in (batch["requests_to"], previous.requests_to))
     return AnswerContext(
         home.path,

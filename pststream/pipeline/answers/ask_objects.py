@@ -1,14 +1,16 @@
 """Answer many standing queries at once from the segments of stored objects.
 
-The values are those of questions: metres, or scores below 0, in float32, and the same rule for ties.
+The values are those of the kinds, as of their questions, in float32, with the same rule for ties.
 """
 
 import numpy as np
 
 from pststream import names
 from pststream.answers.contract import BatchEnd, Values
+from pststream.kinds.registry import ranked_answers
+from pststream.pipeline.answers.ranked_kind import RankedQuestions
+from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS
 from pststream.pipeline.answers.standing_queries import Queries, take_queries
-from pststream.stored_objects.best_objects import PointQuestions, find_nearest_objects, find_scored_objects
 from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import Clauses
 
@@ -18,21 +20,19 @@ def ask_objects(snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, en
 
     kept  int32[n]  number of values for each query
     """
-    is_scored, parts = queries.are_scored, []
-    for find, rows in (
-        (find_nearest_objects, np.flatnonzero(~is_scored)),
-        (find_scored_objects, np.flatnonzero(is_scored)),
-    ):
+    parts = []
+    for place, name in enumerate(ranked_answers()):
+        rows = np.flatnonzero(queries.kind == place)
         chosen = take_queries(queries, rows)
-        best = find(snapshot, _questions(chosen, kept[rows], end))
+        best = RANKED_KINDS[name].find_best(snapshot, _questions(chosen, kept[rows], end))
         parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
     return Values(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _questions(queries: Queries, kept: np.ndarray, end: BatchEnd) -> PointQuestions:
+def _questions(queries: Queries, kept: np.ndarray, end: BatchEnd) -> RankedQuestions:
     up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(kept), 1))
     after = windows_start(queries, end)
-    return PointQuestions(queries.points, kept.astype(np.int64), _clauses(queries), after, up_to, queries.scales)
+    return RankedQuestions(queries.numbers, kept.astype(np.int64), _clauses(queries), after, up_to)
 
 
 def _clauses(queries: Queries) -> Clauses:

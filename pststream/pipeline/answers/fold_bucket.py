@@ -20,15 +20,14 @@ from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, open_bucket
 from pststream.answers.contract import NO_TIME, BatchEnd, Folded, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers
-from pststream.kernels.questions.place_codes import distances_m
-from pststream.kinds.knn.kind import KNN
-from pststream.kinds.topk.kind import TOPK
+from pststream.kinds.registry import ranked_answers
 from pststream.ledgers.answer_counts import AnswerCounts
 from pststream.ledgers.log_end import read_batches
 from pststream.pipeline.answers.answer_context import AnswerContext, Position, read_starts
 from pststream.pipeline.answers.ask_objects import ask_objects, windows_start
 from pststream.pipeline.answers.bucket_snapshots import build_state
 from pststream.pipeline.answers.log_rows import read_state, write_folded
+from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, SCORED_KIND_NAME
 from pststream.pipeline.answers.scored_candidates import drop_scored_index, find_scored_candidates
 from pststream.pipeline.answers.standing_queries import StandingQueries, bucket_of
 from pststream.pipeline.answers.window_boundaries import with_logged_boundaries, write_boundaries
@@ -93,13 +92,13 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
     with bring_up(context, bucket, queries) as state:
         inserted, deleted = _requests(queries, bucket, context, state, position)
         end = context.batch_end(position, _windows(state, inserted))
-        values = [_values(queries, candidates)]
-        report.counts.candidates[KNN.name] = len(values[0].subscription)
+        values = [no_values(), *_indexed_values(queries, candidates, report.counts.candidates)]
         if context.reevaluate:
             drop_scored_index(context.index_folder(bucket))  # it may show the place and words of an erased subscription
         if not (context.reevaluate or context.reweighed):
-            values += find_scored_candidates(context, bucket, state, queries)
-            report.counts.candidates[TOPK.name] = sum(len(part.subscription) for part in values[1:])
+            scored = list(find_scored_candidates(context, bucket, state, queries))
+            report.counts.candidates[SCORED_KIND_NAME] = sum(len(part.subscription) for part in scored)
+            values += scored
         folded = fold(state, inserted, deleted, _join(values), end, _reevaluated(context, state, queries))
         report.counts.evaluations = _count_by_kind(queries, folded.asked.subscription)
         folded = fold_answers(state, folded, _evaluate(context, position, queries, folded, end))
@@ -121,8 +120,8 @@ def _count_by_kind(queries: StandingQueries, subscription: np.ndarray) -> Counte
     """Count rows by the kind of their subscriptions; subscription int64[n]: keys, equal ones side by side."""
     first = np.flatnonzero(np.diff(subscription, prepend=-1))
     rows = np.diff(first, append=len(subscription))
-    are_scored = queries.are_scored(subscription[first])
-    return Counter({KNN.name: int(rows[~are_scored].sum()), TOPK.name: int(rows[are_scored].sum())})
+    counts = np.bincount(queries.kinds(subscription[first]) + 1, rows, len(ranked_answers()) + 1).astype(np.int64)
+    return Counter(dict(zip(ranked_answers(), counts[1:].tolist(), strict=True)))
 
 
 def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.RecordBatch], int]:
@@ -208,19 +207,27 @@ def _windows(state: BucketState, inserted: Subscriptions) -> np.ndarray:
     return lengths[lengths > 0]
 
 
-def _values(queries: StandingQueries, candidates: list[pa.RecordBatch]) -> Values:
-    """Return the distances of candidates, as questions compute them."""
+def _indexed_values(
+    queries: StandingQueries, candidates: list[pa.RecordBatch], counts: Counter[str]
+) -> Iterator[Values]:
+    """Yield the values of candidates of each kind that the worker index finds, and count them by kind."""
     if not candidates:
-        return no_values()
+        return
     rows = pa.concat_batches(candidates)
     subscription, object_key, ts, lon, lat = (rows.column(place).to_numpy() for place in range(5))
     keys, place = np.unique(subscription, return_inverse=True)
     is_known, chosen = queries.select(keys)
-    points = np.full((len(keys), 2), np.nan)
-    points[is_known] = chosen.points
-    metres = distances_m(points[place], np.column_stack([lon, lat])).astype(np.float32)
-    values = Values(subscription, object_key, ts, metres)
-    return values if is_known.all() else Values(*(column[is_known[place]] for column in values))
+    number = np.cumsum(is_known) - 1
+    for kind, name in enumerate(ranked_answers()):
+        indexed = RANKED_KINDS[name].indexed
+        if indexed is None:
+            continue
+        is_own = is_known.copy()
+        is_own[is_known] = chosen.kind == kind
+        own = np.flatnonzero(is_own[place])
+        value = indexed.values(chosen.numbers[number[place[own]]], lon[own], lat[own])
+        counts[name] = len(own)
+        yield Values(subscription[own], object_key[own], ts[own], value)
 
 
 def _evaluate(

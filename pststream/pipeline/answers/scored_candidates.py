@@ -28,7 +28,7 @@ from pststream.stored_objects.term_weights import TermWeights
 def find_scored_candidates(
     context: AnswerContext, bucket: int, state: BucketState, queries: StandingQueries
 ) -> Iterator[Values]:
-    """Yield the objects of the batch that may enter answers of `topk` subscriptions, with their values.
+    """Yield the objects of the batch that may enter answers of scored subscriptions, with their values.
 
     state  of the bucket after the batch before, locked by the caller
     """
@@ -93,8 +93,7 @@ def _compare(index: ScoredIndex, keys: np.ndarray, thresholds: np.ndarray) -> tu
 
 def _subscriptions(queries: Queries, thresholds: np.ndarray, weights: TermWeights) -> ScoredSubscriptions:
     """Return queries, whose clauses have one word each, as subscriptions of the index."""
-    lon, lat = queries.points.T
-    alpha, scale = queries.scales.T
+    lon, lat, alpha, scale = queries.numbers[:, :4].T
     words = weights.of_terms(queries.terms)
     return ScoredSubscriptions(
         queries.key, lon, lat, alpha, scale, thresholds, queries.clause_offsets, queries.terms, words

@@ -11,25 +11,24 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.buffer_policy import spread_kept
 from pststream.answers.contract import NO_TIME, Subscriptions
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.domain.integer_hash import hash_integers
-from pststream.kinds.knn.kind import KNN
-from pststream.kinds.topk.kind import TOPK
+from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.arrow_columns import lists
 from pststream.storage.parquet_files import open_parquet
 
-LAYOUT = "queries-2"
-"""Name and version of the arrays in the node's cache."""
-
 COLUMNS = (
-    *("request_key", "op", "subscription_key", "effective_at", "expires_at", "kind", "lon", "lat", "k"),
-    *("window_us", "window_objects", "alpha", "distance_scale_m", "clauses"),
+    *("request_key", "op", "subscription_key", "effective_at", "expires_at", "kind", "k", "window_us"),
+    *("window_objects", "clauses"),
 )
-"""Columns of `requests` that are read; `kind` and those after it are null in files of older homes."""
+"""Columns of `requests` that are read, with the numbers of the kinds; `kind` and those after it are null in files of
+older homes.
+"""
 
 BUCKET_SALT = 28
 
@@ -40,34 +39,34 @@ class Queries(NamedTuple):
     """Insertions, by ascending key. All arrays but those of lists have n elements.
 
     key             int64             request key
-    points          float64[n,2]      longitude and latitude
+    kind            int8              place of the kind in `ranked_answers`
+    numbers         float64[n,most]   the numbers of the kind, then not a number
     k               int64
     window_micros   int64             length of a time window; 0: none
     window_objects  int64             length of a count window; 0: none
     created_at      int64             microseconds
     expires_at      int64             microseconds, names.NEVER_US: never
-    scales          float64[n,2]      of `topk`: alpha and the scale of distances in metres; of `knn`: not a number
     clause_offsets  int64[n+1]        slice of the clauses of each query, in `literal_offsets`
     literal_offsets int64[clauses+1]  slice of the terms of each clause, in `terms`
     terms           int64[]           term ids
     """
 
     key: np.ndarray
-    points: np.ndarray
+    kind: np.ndarray
+    numbers: np.ndarray
     k: np.ndarray
     window_micros: np.ndarray
     window_objects: np.ndarray
     created_at: np.ndarray
     expires_at: np.ndarray
-    scales: np.ndarray
     clause_offsets: np.ndarray
     literal_offsets: np.ndarray
     terms: np.ndarray
 
     @property
     def are_scored(self) -> np.ndarray:
-        """Which of them are of the kind `topk`: bool[n]."""
-        return ~np.isnan(self.scales[:, 0])
+        """Which of them are of a kind whose values depend on the term statistics: bool[n]."""
+        return weighed_kinds()[self.kind]
 
 
 class Deletions(NamedTuple):
@@ -121,14 +120,18 @@ class StandingQueries:
         is_known[place] = True
         return is_known, take_queries(_concatenate(chosen), np.argsort(place))
 
-    def are_scored(self, keys: np.ndarray) -> np.ndarray:
-        """Return which of these keys (int64[n]) are subscriptions of the kind `topk` that the log has: bool[n]."""
-        are_scored = np.zeros(len(keys), bool)
+    def kinds(self, keys: np.ndarray) -> np.ndarray:
+        """Return the kind of each key (int64[n]), a place in `ranked_answers`: int8[n]; -1: the log lacks the key."""
+        kinds = np.full(len(keys), -1, np.int8)
         for queries, _ in self._arrays():
             if len(queries.key):
                 row = np.minimum(np.searchsorted(queries.key, keys), len(queries.key) - 1)
-                are_scored |= (queries.key[row] == keys) & ~np.isnan(queries.scales[row, 0])
-        return are_scored
+                kinds = np.where(queries.key[row] == keys, queries.kind[row], kinds)
+        return kinds
+
+    def are_scored(self, keys: np.ndarray) -> np.ndarray:
+        """Return which keys (int64[n]) are of subscriptions whose values depend on the term statistics: bool[n]."""
+        return np.append(weighed_kinds(), False)[self.kinds(keys)]
 
     def _arrays(self) -> Iterator[tuple[Queries, Deletions]]:
         for paths in self._groups:
@@ -138,6 +141,16 @@ class StandingQueries:
                 Queries(*(arrays[name] for name in Queries._fields)),
                 Deletions(*(arrays[f"deleted_{name}"] for name in Deletions._fields)),
             )
+
+
+def layout() -> str:
+    """Return the name and version of the arrays in the node's cache; kinds are numbered in the order of their names."""
+    return "-".join(("queries-3", *ranked_answers()))
+
+
+def weighed_kinds() -> np.ndarray:
+    """Return of which kinds of `ranked_answers` the values depend on the term statistics: bool[kinds]."""
+    return np.array([answers.is_weighed for answers in ranked_answers().values()], np.bool_)
 
 
 def bucket_of(keys: np.ndarray, buckets: int) -> np.ndarray:
@@ -172,25 +185,26 @@ def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray) -> np.n
 
 def _build(paths: Paths) -> dict[str, np.ndarray]:
     rows = pa.concat_tables([_read(path) for path in paths]).sort_by("request_key").combine_chunks()
-    kind, op = rows.column("kind").to_numpy(), rows.column("op").to_numpy()
+    kind, op = _kinds_of(rows), rows.column("op").to_numpy()
     deleted = rows.filter(pa.array(op == "delete"))
     deletions = {
         "deleted_request": _integers(deleted, "request_key"),
         "deleted_key": _integers(deleted, "subscription_key"),
         "deleted_at": _integers(deleted, "effective_at"),
     }
-    inserted = rows.filter(pa.array(np.isin(kind, (KNN.name, TOPK.name)) & (op == "insert")))
+    is_insertion = (kind >= 0) & (op == "insert")
+    inserted, kind = rows.filter(pa.array(is_insertion)), kind[is_insertion]
     clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], COLUMN_TYPES["clauses"])])
     literals = clauses.flatten()
     queries = Queries(
         key=_integers(inserted, "request_key"),
-        points=np.column_stack([_floats(inserted, "lon"), _floats(inserted, "lat")]),
+        kind=kind,
+        numbers=_numbers(inserted, kind),
         k=_integers(inserted, "k"),
         window_micros=_integers(inserted, "window_us", 0),
         window_objects=_integers(inserted, "window_objects", 0),
         created_at=_integers(inserted, "effective_at"),
         expires_at=_integers(inserted, "expires_at", names.NEVER_US),
-        scales=np.column_stack([_floats(inserted, "alpha"), _floats(inserted, "distance_scale_m")]),
         clause_offsets=_offsets(clauses),
         literal_offsets=_offsets(literals),
         terms=literals.flatten().to_numpy(zero_copy_only=False).astype(np.int64),
@@ -198,9 +212,24 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
     return {**queries._asdict(), **deletions}
 
 
+def _kinds_of(rows: pa.Table) -> np.ndarray:
+    """Return the kind of each request: int8[n], a place in `ranked_answers`; -1: another kind."""
+    place = pc.index_in(rows.column("kind"), pa.array(list(ranked_answers()), pa.string()))
+    return place.fill_null(-1).to_numpy().astype(np.int8)
+
+
+def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
+    ranked = list(ranked_answers().values())
+    numbers = np.full((len(kind), max(len(answers.numbers) for answers in ranked)), np.nan)
+    for place, answers in enumerate(ranked):
+        own = kind == place
+        for column, name in enumerate(answers.numbers):
+            numbers[own, column] = _floats(rows, name)[own]
+    return numbers
+
+
 COLUMN_TYPES = {
     "kind": pa.string(),
-    **dict.fromkeys(("lon", "lat", "alpha", "distance_scale_m"), pa.float64()),
     **dict.fromkeys(("k", "window_us", "window_objects"), pa.int64()),
     "clauses": pa.list_(pa.list_(pa.int64())),
 }
@@ -208,15 +237,17 @@ COLUMN_TYPES = {
 
 
 def _read(path: str) -> pa.Table:
+    numbers = {name: pa.float64() for answers in ranked_answers().values() for name in answers.numbers}
+    columns, types = [*COLUMNS, *numbers], COLUMN_TYPES | numbers
     with open_parquet(path) as file:
         stored = set(file.schema_arrow.names)
-        table = file.read([name for name in COLUMNS if name in stored])
-    missing = [name for name in COLUMNS if name not in stored]
-    for name in missing:
-        table = table.append_column(name, pa.nulls(table.num_rows, COLUMN_TYPES[name]))
-    for name, type_ in COLUMN_TYPES.items():
+        table = file.read([name for name in columns if name in stored])
+    for name in columns:
+        if name not in stored:
+            table = table.append_column(name, pa.nulls(table.num_rows, types[name]))
+    for name, type_ in types.items():
         table = table.set_column(table.schema.get_field_index(name), name, table.column(name).cast(type_))
-    return table.select(list(COLUMNS))
+    return table.select(columns)
 
 
 def _integers(rows: pa.Table, name: str, null: int = 0) -> np.ndarray:

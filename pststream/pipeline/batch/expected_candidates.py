@@ -89,7 +89,8 @@ def _count_in_task(
 def _words_of(queries: Queries, frequency: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
     """Return the words that bring candidates to subscriptions: int64[] each, a word once for each subscription.
 
-    Those of `topk` are all words, those of `knn` the words of the clause that is the rarest in the sample of the plan.
+    Those of scored ones are all words, those of others the words of the clause that is the rarest in the sample of the
+    plan.
     """
     scored, near = (np.flatnonzero(chosen) for chosen in (queries.are_scored, ~queries.are_scored))
     words = [take_queries(queries, scored).terms]

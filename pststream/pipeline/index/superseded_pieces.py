@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.state.data_files import list_data_files
+from pststream.state.data_files import DataFile, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 
@@ -25,9 +26,18 @@ PART_ROWS = 8_000_000
 
 
 def has_standing_queries(home: Home, requests_to: int = names.NEVER_US) -> bool:
-    """Whether the request log up to a key has subscriptions around a point, which only kinds with memory have."""
+    """Whether the request log up to a key may have subscriptions whose answers are the k best objects."""
     requests = KeyRange("request_key", -1, requests_to)
-    return any("lon" in file.low for file in requests.files(list_data_files(home, names.REQUESTS)))
+    return any(may_have_answers(file) for file in requests.files(list_data_files(home, names.REQUESTS)))
+
+
+def may_have_answers(file: DataFile, is_weighed: bool = False) -> bool:
+    """Whether a data file of `requests` may have insertions of a kind of k best objects.
+
+    is_weighed  ask only about kinds whose values depend on the term statistics
+    """
+    kinds = (answers for answers in ranked_answers().values() if answers.is_weighed or not is_weighed)
+    return any(answers.mark in file.low for answers in kinds)
 
 
 def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[SentRows]:

@@ -13,8 +13,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.answers.remaining_rows import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
-from pststream.kinds.answer_contract import RankedAnswers
-from pststream.kinds.registry import kinds_with_answers
+from pststream.kinds.registry import ranked_answers
 from pststream.reports.reading.table_reader import ANY_VALUE, TableReader
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -151,12 +150,10 @@ class StandingAnswers:
 def _value_columns(kind: pa.ChunkedArray, value: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     """Return the values of rows as the columns that show them, null in rows of kinds without the column."""
     columns = {name: pa.nulls(len(value), pa.float64()) for name in ("distance_m", "score")}
-    for one in kinds_with_answers():
-        if isinstance(one.answers, RankedAnswers) and one.answers.value_column:
-            shown = value if one.answers.sign > 0 else pc.negate(value)
-            columns[one.answers.value_column] = pc.if_else(
-                pc.equal(kind, one.name), shown, columns[one.answers.value_column]
-            )
+    for name, answers in ranked_answers().items():
+        if answers.value_column:
+            shown = value if answers.sign > 0 else pc.negate(value)
+            columns[answers.value_column] = pc.if_else(pc.equal(kind, name), shown, columns[answers.value_column])
     return columns
 
 

@@ -8,9 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.kinds.frequent_terms.kind import NAME as FREQUENT_TERMS
-from pststream.kinds.knn.kind import KNN
-from pststream.kinds.topk.kind import TOPK
+from pststream.kinds.registry import kinds_with_answers
 from pststream.pipeline.answers.standing_queries import bucket_of
 from pststream.state.slices import KeyRange, Slice, read_slices
 
@@ -53,7 +51,7 @@ def read_limits(requests: Sequence[Slice], up_to: int, bucket: int, buckets: int
         is_deletion = pc.equal(rows.column("op"), "delete")
         gone = rows.filter(is_deletion)
         deleted.append(np.stack([_integers(gone, "subscription_key"), _integers(gone, "effective_at")]))
-        kinds = pa.array([KNN.name, TOPK.name, FREQUENT_TERMS])
+        kinds = pa.array([kind.name for kind in kinds_with_answers()])
         new = rows.filter(pc.and_not(pc.is_in(rows.column("kind"), kinds), is_deletion))
         names_ = (("request_key", 0), ("k", 0), ("step_us", 0), ("effective_at", 0), ("expires_at", names.NEVER_US))
         inserted.append(np.stack([_integers(new, name, null) for name, null in names_]))

@@ -18,7 +18,7 @@ from pststream import names
 from pststream.answers.contract import Thresholds, Values
 from pststream.answers.read_bucket import read_buffers
 from pststream.answers.remaining_rows import OLD_CHANGES
-from pststream.kinds.frequent_terms.kind import NAME as FREQUENT_TERMS
+from pststream.kinds.registry import ranked_answers
 from pststream.ledgers.ledger_rows import BatchRow
 from pststream.ledgers.log_end import read_batches
 from pststream.pipeline.answers.answer_context import AnswerContext
@@ -165,7 +165,7 @@ def _count_batches_off(home: Home, check: AnswerCheck, logged: np.ndarray) -> in
     for batch in read_batches(home, check.complete_from - 1, check.batch_id):
         if batch["changes"] is not None:
             kinds = dict(batch["changes"])
-            expected = sum(count for kind, count in kinds.items() if check.has_reports or kind != FREQUENT_TERMS)
+            expected = sum(count for kind, count in kinds.items() if check.has_reports or kind in ranked_answers())
             counted += int(expected != logged[batch["batch_id"]])
     return counted
 

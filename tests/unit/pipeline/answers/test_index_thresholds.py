@@ -21,13 +21,13 @@ def queries_at(points: np.ndarray, window_micros: int = 0) -> Queries:
     numbers, zeros = np.arange(count), np.zeros(count, np.int64)
     return Queries(
         key=numbers,
-        points=points,
+        kind=zeros.astype(np.int8),
+        numbers=points,
         k=zeros + 1,
         window_micros=zeros + window_micros,
         window_objects=zeros,
         created_at=numbers * 10,
         expires_at=numbers + 1000,
-        scales=np.full((count, 2), np.nan),
         clause_offsets=np.arange(count + 1),
         literal_offsets=np.arange(count + 1),
         terms=numbers + 7,

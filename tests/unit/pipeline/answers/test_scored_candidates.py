@@ -11,7 +11,7 @@ import pytest
 
 from pststream.array_cache.array_cache import ArrayCache
 from pststream.pipeline.answers.scored_candidates import bring_up_index, drop_scored_index
-from pststream.pipeline.answers.standing_queries import LAYOUT, StandingQueries
+from pststream.pipeline.answers.standing_queries import StandingQueries, layout
 from pststream.scored_index.scored_index import ScoredIndex
 from pststream.stored_objects.term_weights import EQUAL_WEIGHTS
 from tests.unit.scored_index.worlds import as_subscriptions, candidates, random_world
@@ -41,7 +41,7 @@ def queries(tmp_path: Path, world: tuple) -> StandingQueries:
         if name in ("effective_at", "expires_at"):
             table = table.set_column(place, name, table.column(name).cast(times))
     pq.write_table(table, tmp_path / "requests.parquet")
-    cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, LAYOUT)
+    cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
     return StandingQueries([(str(tmp_path / "requests.parquet"),)], cache)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pststream.array_cache.array_cache import ArrayCache
 from pststream.names import NEVER_US
-from pststream.pipeline.answers.standing_queries import LAYOUT, StandingQueries, bucket_of, entries_kept
+from pststream.pipeline.answers.standing_queries import StandingQueries, bucket_of, entries_kept, layout
 
 SCHEMA = pa.schema(
     {
@@ -45,7 +45,7 @@ def queries(tmp_path: Path) -> StandingQueries:
         # A file of an older home has none of the columns of subscriptions with memory.
         old = ["request_key", "subscription_key", "op", "effective_at", "expires_at", "clauses"]
         pq.write_table(table.select(old) if number == 2 else table, paths[-1])
-    cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, LAYOUT)
+    cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
     return StandingQueries([(paths[0],), (paths[1], paths[2])], cache)
 
 
@@ -71,7 +71,7 @@ def test_queries_by_key_with_their_clauses(queries: StandingQueries) -> None:
     for wanted in ([1, 2, 4, 5], [4, 5], [2], [1, 5], []):
         is_known, chosen = queries.select(np.array(wanted, np.int64))
         assert is_known.all()
-        assert chosen.key.tolist() == wanted and chosen.points[:, 0].tolist() == [key / 10 for key in wanted]
+        assert chosen.key.tolist() == wanted and chosen.numbers[:, 0].tolist() == [key / 10 for key in wanted]
         clauses = [
             [
                 chosen.terms[chosen.literal_offsets[clause] : chosen.literal_offsets[clause + 1]].tolist()
@@ -91,7 +91,7 @@ def test_which_are_scored_and_how(queries: StandingQueries) -> None:
     keys = np.array([5, 4, 0, 3, 8, 4, 9], np.int64)
     assert queries.are_scored(keys).tolist() == [False, True, False, False, False, True, False]
     chosen = queries.select(np.array([2, 4, 5]))[1]
-    assert chosen.are_scored.tolist() == [False, True, False] and chosen.scales[1].tolist() == [0.5, 70.0]
+    assert chosen.are_scored.tolist() == [False, True, False] and chosen.numbers[1, 2:].tolist() == [0.5, 70.0]
 
 
 def test_entries_kept_are_k_without_a_window_and_staggered_with_one() -> None:
