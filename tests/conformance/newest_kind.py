@@ -13,7 +13,16 @@ import pyarrow as pa
 from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
 from pststream.kinds.answer_query import CONDITIONS, AnswerQuery, make_no_pieces, window_field
-from pststream.kinds.contract import FieldError, MessagePart, QueryKind, RequestColumn, RequestLimits
+from pststream.kinds.contract import (
+    FailedCondition,
+    FieldError,
+    MessagePart,
+    QueryKind,
+    RequestColumn,
+    RequestLimits,
+    StoredObject,
+    Validity,
+)
 from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field, satisfy_keywords, words_of_keywords
 from pststream.kinds.question_fields import EVERYTHING, parse_k_field, parse_point_field, parse_window_field
 from pststream.kinds.stored_columns import LAT, LON, WINDOW_OBJECTS, WINDOW_US, K
@@ -47,10 +56,22 @@ def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     return fields | {"point": {"lon": row["lon"], "lat": row["lat"]}, "window": window_field(row)}
 
 
-def read_query(row: Mapping[str, Any]) -> AnswerQuery:
-    """The query of a stored row; its region is the square."""
+class SquareQuery(AnswerQuery):
+    """A stored query; its region is the square."""
+
+    def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
+        """The square, then words and time."""
+        assert self.region is not None
+        west, south, east, north = self.region.boxes[0]
+        if not (west <= stored.lon <= east and south <= stored.lat <= north):
+            return FailedCondition("square", "the object lies outside the square")
+        return super().first_failure(stored, validity)
+
+
+def read_query(row: Mapping[str, Any]) -> SquareQuery:
+    """The query of a stored row."""
     box = boxes_of(np.array([[row["lon"], row["lat"], row["square_width"]]]))[0]
-    return AnswerQuery(describe(row), tuple(map(tuple, row["clauses"])), Region((tuple(box.tolist()),)))
+    return SquareQuery(describe(row), tuple(map(tuple, row["clauses"])), Region((tuple(box.tolist()),)))
 
 
 def boxes_of(numbers: np.ndarray) -> np.ndarray:
@@ -78,7 +99,7 @@ NEWEST = QueryKind(
     columns=(*KEYWORD_COLUMNS, LON, LAT, WIDTH, K, WINDOW_US, WINDOW_OBJECTS),
     piece_columns=(),
     brief_columns=("keywords", "square_width"),
-    conditions=CONDITIONS,
+    conditions=("square", *CONDITIONS),
     parse_request=parse_request,
     make_pieces=make_no_pieces,
     read_query=read_query,

@@ -101,7 +101,7 @@ def test_the_pipeline_carries_a_new_kind_with_memory(tmp_path: Path, monkeypatch
     status = run("status")
     assert status["totals"]["changes"]["newest"] > 4 and status["totals"]["candidates"]["newest"] > 0
     answer = expected(OBJECTS, 2, None)
-    conditions = {"o3": "keywords", "o2": "keywords", "o0": "rank"}
+    conditions = {"o3": "keywords", "o2": "square", "o0": "rank"}
     for row in OBJECTS:
         explained = run("explain", row["object_id"], "newest")
         assert explained["problem"] is None
@@ -110,7 +110,7 @@ def test_the_pipeline_carries_a_new_kind_with_memory(tmp_path: Path, monkeypatch
         assert conditions.get(row["object_id"]) in (None, explained["condition"])
         if in_answer:
             assert explained["pairs"][0]["answer"]["rank"] == answer.index(row["object_id"]) + 1
-    assert run("explain", "o0", "newest")["pairs"][0]["answer"]["rank"] == 5
+    assert run("explain", "o0", "newest")["pairs"][0]["answer"]["rank"] == len(expected(OBJECTS, 9, None))
     assert "square of 2 degrees" in run_here("explain", "o7", "newest", "--home", path).out
     run("report", "--out", tmp_path / "report.html")
     assert "square of 2 degrees" in (tmp_path / "report.html").read_text()
