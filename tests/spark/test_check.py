@@ -14,6 +14,7 @@ from tests.commands import KILLED, Home, run_here
 from tests.damage import add_pieces, delete_rows
 from tests.kill_and_rerun import home_for, table_of, written
 from tests.unbalanced_homes import write_uneven_loads
+from tests.worlds import write_rows
 
 pytestmark = [pytest.mark.spark]
 
@@ -219,6 +220,20 @@ def test_a_deletion_that_the_index_lacks(home: Home) -> None:
     assert [row for row in rows(home, "worker_index") if row["worker"] == names.EVERY_WORKER]
     delete_rows(Tables(home.path), "worker_index", f"worker = {names.EVERY_WORKER}")
     assert off(home) == {"lost_deletions"}
+
+
+def test_an_earlier_deletion_after_a_plan_that_knew_a_later_one(home: Home, tmp_path: Path) -> None:
+    """The rows of the index end at the later deletion, and the index has the earlier one too."""
+    head = {"subscription_id": "twice", "created_at": "2026-03-01T00:00:00Z", "keywords": "coffee"}
+    asked = [{**head, "op": "insert", "bbox": [0, 0, 9, 9], "expires_at": "2026-04-01T00:00:00Z"}]
+    asked.append({"op": "delete", "subscription_id": "twice", "at": "2026-03-20T00:00:00Z"})
+    home.ingest("requests", [write_rows(tmp_path / "requests-1.jsonl", asked)])
+    home.match()
+    home.run("plan", "--planner", "grid")
+    deletion = [{"op": "delete", "subscription_id": "twice", "at": "2026-03-10T00:00:00Z"}]
+    home.ingest("requests", [write_rows(tmp_path / "requests-2.jsonl", deletion)])
+    home.match()
+    assert off(home) == set()
 
 
 def test_matches_that_are_broken(home: Home) -> None:

@@ -246,7 +246,7 @@ def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str
         "orphans": np.concatenate(
             [stored_key[~np.isin(stored_key, key)], stored_deleted_key[~np.isin(stored_deleted_key, deleted_key)]]
         ),
-        "altered": stored_key[np.isin(stored_key, key) & ~_equals_request(stored, requested, place, end_at)],
+        "altered": stored_key[np.isin(stored_key, key) & ~_equals_request(stored, requested, deleted, place)],
         "lost_deletions": stored_key[outlives][lacks_deletion[place[outlives]]],
     }
     return {figure: (len(keys), keys[:EXAMPLES].tolist()) for figure, keys in faults.items()}
@@ -269,10 +269,12 @@ def _first_deletions(keys: np.ndarray, deletions: "DataFrame") -> np.ndarray:
     return np.where(known[place] == keys, ends[place], names.NEVER_US)
 
 
-def _equals_request(stored: "DataFrame", requested: "DataFrame", place: np.ndarray, end_at: np.ndarray) -> np.ndarray:
+def _equals_request(stored: "DataFrame", requested: "DataFrame", deleted: "DataFrame", place: np.ndarray) -> np.ndarray:
     """Return whether each index row has the values of its request, and all rows of a piece are posted under one clause.
 
-    place: position of the requested piece of each index row, -1 where there is none; end_at: of each requested piece
+    The end may be that of any deletion: an earlier one may have come after the row was written.
+
+    place: position of the requested piece of each index row, -1 where there is none
     """
     has_request = place >= 0
     index_rows, pieces, place = stored[has_request], requested.iloc[place[has_request]], place[has_request]
@@ -280,7 +282,10 @@ def _equals_request(stored: "DataFrame", requested: "DataFrame", place: np.ndarr
     for name in ("east", "north", "created_at", "terms"):
         equal &= index_rows[name].to_numpy() == pieces[name].to_numpy()
     end = index_rows["end_at"].to_numpy()
-    equal &= (end == pieces["end_at"].to_numpy()) | (end == end_at[place])
+    ends = [*END.names]
+    deletions = deleted[ends].drop_duplicates()
+    is_deletion = index_rows[ends].merge(deletions, how="left", indicator=True)["_merge"] == "both"
+    equal &= (end == pieces["end_at"].to_numpy()) | is_deletion.to_numpy()
     posted, first = index_rows["posted"].to_numpy(), np.zeros(len(requested), np.int64)
     first[place] = posted
     equals = np.zeros(len(stored), bool)
