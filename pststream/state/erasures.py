@@ -124,6 +124,11 @@ def next_erasure_id(home: Home) -> int:
     return ledger_tables.greatest(home, names.ERASURES, "erasure_id") + 1
 
 
+def count_removals(home: Home) -> int:
+    """Return how many commits have removed rows of objects or requests."""
+    return sum(ledger_tables.last_transaction(home, name, APPLICATION) + 1 for name in (names.OBJECTS, names.REQUESTS))
+
+
 def commit_removal(
     home: Home,
     name: str,

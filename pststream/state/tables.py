@@ -288,6 +288,7 @@ _TABLES = (
             Column("started_at", TIME, "when it started"),
             Column("finished_at", TIME, "when it was done", True),
             Column("stream_time", TIME, "greatest ts of the objects up to objects_to; null: none", True, 11),
+            Column("removals", pa.int64(), "commits that removed rows of objects or requests before it", True, 11),
             Column("candidates", COUNTS, "by kind: pairs of an object and a subscription with memory", True, 11),
             Column("changes", COUNTS, "by kind: rows that entered or left answers", True, 11),
             Column("evaluations", COUNTS, "by kind: answers or reports computed from stored objects", True, 11),

@@ -4,6 +4,7 @@ Worlds are random; late objects, late subscriptions, deletions, expiry, insertio
 them. The twin judges every batch of a run, so cuts, plans and changes in between need no run of their own.
 """
 
+import datetime as dt
 import json
 import random
 import shutil
@@ -24,7 +25,9 @@ from pststream.pipeline.answers import answer_context
 from pststream.reports.reading import standing_answers
 from pststream.reports.reading.standing_answers import StandingAnswers
 from pststream.reports.reading.table_reader import TableReader
+from pststream.state import erasures
 from pststream.state.home import Home as State
+from pststream.utc_times import utc_now
 from tests import worlds
 from tests.commands import Home, run_here
 from tests.kill_and_rerun import killed_then_run
@@ -229,7 +232,10 @@ def test_answers_on_spark(tmp_path: Path) -> None:
     StandingTwin(home).assert_answers_after_each_batch()
 
 
-def test_erased_objects_and_subscriptions_leave_answers_with_the_next_batch(tmp_path: Path) -> None:
+def test_erased_objects_and_subscriptions_leave_answers_with_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the clock is set back before the erasure."""
     world = write_standing_world(tmp_path / "files", 10, 2, objects=80, subscriptions=30)
     home = standing_home(tmp_path / "home", world)
     home.ingest("requests", world.requests)
@@ -237,6 +243,7 @@ def test_erased_objects_and_subscriptions_leave_answers_with_the_next_batch(tmp_
     home.match()
     answers = exported(home, "answers")
     object_id, subscription_id = answers[0]["object_id"], answers[-1]["subscription_id"]
+    monkeypatch.setattr(erasures, "utc_now", lambda: utc_now() - dt.timedelta(days=1))
     home.run("erase", "--object-id", object_id, "--subscription-id", subscription_id)
     home.ingest("objects", world.objects[1:])
     home.match()

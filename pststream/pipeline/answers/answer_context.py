@@ -26,8 +26,8 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.index.superseded_pieces import may_have_answers
 from pststream.questions.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.stored_objects.object_cache import ObjectFile, group_files
@@ -221,11 +221,7 @@ def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
 def _erased_since(home: Home, batch_id: int) -> bool:
     """Whether objects or requests were erased since a batch began."""
     batch = next(iter(read_batches(home, batch_id - 1, batch_id)), None)
-    if batch is None:
-        return False
-    tables = [names.OBJECTS, names.REQUESTS]
-    erased = ledger_tables.read(home, names.ERASURES, ["erased_at"], [("table_name", "in", tables)])
-    return any(at >= batch["started_at"] for at in erased.column(0).to_pylist())
+    return batch is not None and count_removals(home) > (batch["removals"] or 0)
 
 
 def read_previous(home: Home, settings: Settings, batch: Mapping[str, Any], last: BatchRow | None) -> Position:

@@ -46,6 +46,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
+from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.lineage_tables import lineage_table
@@ -164,6 +165,7 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
         "requests_to": pending.requests_to,
         "objects_version": ledger_tables.version(home, names.OBJECTS),
         "requests_version": ledger_tables.version(home, names.REQUESTS),
+        "removals": count_removals(home),
         "started_at": utc_now(),
     }
     ledger_tables.append(home, names.BATCHES, [batch])
