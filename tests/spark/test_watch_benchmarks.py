@@ -35,6 +35,7 @@ def test_hostile_files_get_their_verdicts_and_cost_no_row(monkeypatch: pytest.Mo
 
 def test_each_part_of_a_long_run_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(soak.SIZES, "small", (300, 5))
+    monkeypatch.setitem(soak.STANDING, "small", 30)
     monkeypatch.setattr(soak, "PARTS", 5)
     figures = run_benchmark("soak", "small", 1, Settings(engine="spark", spark_master="local[2]"), lambda _: None)[
         "figures"
@@ -42,6 +43,9 @@ def test_each_part_of_a_long_run_is_measured(monkeypatch: pytest.MonkeyPatch) ->
     assert figures["batch_seconds_middle"] > 0 and figures["upkeep_seconds_last"] > 0
     assert figures["unnamed_files_last"] == 0 < figures["index_files_last"]
     assert min(figures[f"{kind}_mb_last"] for kind in ("driver", "jvm", "workers", "log")) > 0
+    assert figures["answer_bytes_per_object_last"] > 1
+    assert figures["answer_changes_mb_last"] > figures["answer_changes_mb_middle"]
+    assert 0 < figures["answer_state_mb_last"] < figures["answer_bytes_per_object_last"] * 2 * soak.OBJECTS / 1e6
 
 
 def test_a_home_with_a_past_is_measured_beside_a_young_one(monkeypatch: pytest.MonkeyPatch) -> None:

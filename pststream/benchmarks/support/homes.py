@@ -1,7 +1,7 @@
 """Fill a benchmark's home with synthetic objects and requests, written straight into its tables as ingest would."""
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,24 +75,33 @@ class BenchHome:
 
     def add_drawn_subscriptions(self, drawn: SyntheticSubscriptions, delete: int = 0) -> None:
         """Append a file of insertions, followed by deletions of the oldest live ones."""
-        seq, count = Ledger(self.home).next_file_seq, len(drawn.boxes)
-        numbers = log_key(seq, 0) + np.arange(1, count + 1)
+        count = len(drawn.boxes)
         lists = {
             side: pa.ListArray.from_arrays(
                 pa.array(np.arange(count + 1, dtype=np.int32)), pa.array(drawn.boxes[:, place])
             )
             for place, side in enumerate(("west", "south", "east", "north"))
         }
-        at = pa.scalar(self.clock, pa.timestamp("us", tz="UTC"))
+        self.add_insertions(count, {"clauses": clause_lists(drawn), **lists}, delete)
+
+    def add_insertions(
+        self, count: int, columns: Mapping[str, pa.Array], delete: int = 0, since: dt.datetime | None = None
+    ) -> None:
+        """Append a file of insertions, followed by deletions of the oldest live ones.
+
+        columns  of `requests` that describe the query
+        since    start of validity; None: now
+        """
+        seq = Ledger(self.home).next_file_seq
+        numbers = log_key(seq, 0) + np.arange(1, count + 1)
         rows = {
             "request_key": pa.array(numbers),
             "op": pa.repeat("insert", count),
             "subscription_id": pa.array(numbers).cast(pa.string()),
             "subscription_key": pa.array(numbers),
-            "effective_at": pa.repeat(at, count),
+            "effective_at": pa.repeat(_time(since or self.clock), count),
             "keywords": pa.repeat("", count),
-            "clauses": clause_lists(drawn),
-            **lists,
+            **columns,
             "ingest_id": pa.array(np.full(count, seq)),
         }
         table = _complete(pa.table(rows), names.REQUESTS)
@@ -104,12 +113,12 @@ class BenchHome:
                 "op": pa.repeat("delete", len(gone)),
                 "subscription_id": pa.array(gone).cast(pa.string()),
                 "subscription_key": pa.array(gone),
-                "effective_at": pa.repeat(at, len(gone)),
+                "effective_at": pa.repeat(_time(self.clock), len(gone)),
                 "ingest_id": pa.array(np.full(len(gone), seq)),
             }
             table = pa.concat_tables([table, _complete(pa.table(deletions), names.REQUESTS)])
         self._append(names.REQUESTS, table)
-        self._file("requests", seq, count + len(gone), self.clock, self.clock)
+        self._file("requests", seq, count + len(gone), since or self.clock, self.clock)
 
     def _object_rows(self, drawn: SyntheticObjects, seq: int, offset: int) -> pa.Table:
         count = len(drawn.lon)
@@ -144,6 +153,10 @@ class BenchHome:
             "min_ts": first, "max_ts": last, "started_at": first,
         }  # fmt: skip
         ledger_tables.append(self.home, names.FILES, [row])
+
+
+def _time(at: dt.datetime) -> pa.Scalar:
+    return pa.scalar(at, pa.timestamp("us", tz="UTC"))
 
 
 def _complete(rows: pa.Table, name: str) -> pa.Table:
