@@ -117,11 +117,15 @@ def _reevaluated(context: AnswerContext, state: BucketState, queries: StandingQu
 
 
 def _count_by_kind(queries: StandingQueries, subscription: np.ndarray) -> Counter[str]:
-    """Count rows by the kind of their subscriptions; subscription int64[n]: keys, equal ones side by side."""
+    """Count rows by the kind of their subscriptions; subscription int64[n]: keys, equal ones side by side.
+
+    Rows of erased subscriptions, whose kind is no longer known, count as those of the first kind.
+    """
     first = np.flatnonzero(np.diff(subscription, prepend=-1))
     rows = np.diff(first, append=len(subscription))
-    counts = np.bincount(queries.kinds(subscription[first]) + 1, rows, len(ranked_answers()) + 1).astype(np.int64)
-    return Counter(dict(zip(ranked_answers(), counts[1:].tolist(), strict=True)))
+    kinds = np.maximum(queries.kinds(subscription[first]), 0)
+    counts = np.bincount(kinds, rows, len(ranked_answers())).astype(np.int64)
+    return Counter(dict(zip(ranked_answers(), counts.tolist(), strict=True)))
 
 
 def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.RecordBatch], int]:
@@ -217,17 +221,17 @@ def _indexed_values(
     subscription, object_key, ts, lon, lat = (rows.column(place).to_numpy() for place in range(5))
     keys, place = np.unique(subscription, return_inverse=True)
     is_known, chosen = queries.select(keys)
-    number = np.cumsum(is_known) - 1
-    for kind, name in enumerate(ranked_answers()):
-        indexed = RANKED_KINDS[name].indexed
+    query = place if is_known.all() else np.where(is_known, np.cumsum(is_known) - 1, -1)[place]
+    for kind, (name, answers) in enumerate(ranked_answers().items()):
+        indexed, is_own = RANKED_KINDS[name].indexed, np.append(chosen.kind == kind, False)
         if indexed is None:
             continue
-        is_own = is_known.copy()
-        is_own[is_known] = chosen.kind == kind
-        own = np.flatnonzero(is_own[place])
-        value = indexed.values(chosen.numbers[number[place[own]]], lon[own], lat[own])
-        counts[name] = len(own)
-        yield Values(subscription[own], object_key[own], ts[own], value)
+        # Most homes have one such kind: its rows are not copied.
+        own = slice(None) if is_known.all() and is_own[:-1].all() else np.flatnonzero(is_own[query])
+        numbers = np.ascontiguousarray(chosen.numbers[:, : len(answers.numbers)])[query[own]]
+        values = Values(subscription[own], object_key[own], ts[own], indexed.values(numbers, lon[own], lat[own]))
+        counts[name] = len(values.subscription)
+        yield values
 
 
 def _evaluate(

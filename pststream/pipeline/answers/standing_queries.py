@@ -222,7 +222,7 @@ def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
     ranked = list(ranked_answers().values())
     numbers = np.full((len(kind), max(len(answers.numbers) for answers in ranked)), np.nan)
     for place, answers in enumerate(ranked):
-        own = kind == place
+        own = np.flatnonzero(kind == place)
         for column, name in enumerate(answers.numbers):
             numbers[own, column] = _floats(rows, name)[own]
     return numbers

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pststream.format_values import counted
 from pststream.kinds.answer_contract import ObjectRows, RankedAnswers
 from pststream.kinds.answer_query import CREATED_AT, END, RANK, WINDOW, show_window
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription, Validity
@@ -180,6 +181,9 @@ def _find_problem(
             return "the answer lacks the object, though it is among the best that count"
         if failure is None and place is None and (state.last is None or value < state.last - _margin(value)):
             return "the answer lacks the object, though it is better than the last one"
+        number, rows = len(state.ranking.key), len(state.rows)
+        if failure is None and place is not None and rows < min(number, state.asked["k"]):
+            return f"the answer has {counted(rows, 'row')}, though {counted(number, 'object')} may be in it"
         return None
     if failure is not None or rank > state.asked["k"]:
         return f"the answer has the object at rank {rank}, though it does not belong to it"

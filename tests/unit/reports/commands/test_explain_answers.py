@@ -83,6 +83,7 @@ def test_the_rank_in_the_answer_and_by_how_much_another_missed_it(hand_home: Hom
 
 PROBLEMS: dict[str, tuple[list[Row], str, str]] = {
     "lacks": (ANSWER[:1], "o2", "lacks the object, though it is among the best"),
+    "lacks another": (ANSWER[:1], "o3", "has 1 row, though 3 objects may be in it"),
     "a worse one": ([entered(1, 1), entered(3, 2)], "o3", "at rank 2, though 2 objects come before it"),
     "value": ([entered(1, 1, value=9.0), ANSWER[1]], "o1", "which are not its time and its value"),
     "time": ([entered(1, 1, ts=at(9)), ANSWER[1]], "o1", "which are not its time and its value"),
