@@ -19,7 +19,7 @@ _FILES = (
 )  # fmt: skip
 _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
-    "retractions", "seconds_by_step", "started_at", "finished_at", "stream_time", *COLUMNS,
+    "retractions", "seconds_by_step", "started_at", "finished_at", "stream_time", "removals", *COLUMNS,
 )  # fmt: skip
 
 

@@ -26,8 +26,7 @@ from pststream.state.log_entries import commit_entry, metadata_action
 from pststream.state.tables import TABLES
 from pststream.utc_times import utc_now
 
-APPLICATION = "erase"
-"""The application of the transaction ids of removals, in the tables' Delta logs."""
+APPLICATION = names.REMOVALS
 
 ERASE, KEEP = "erase", "keep"
 

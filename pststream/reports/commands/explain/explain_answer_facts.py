@@ -20,7 +20,7 @@ def answer_facts(answer: dict[str, Any] | None) -> Facts:
 def _ranked_facts(answer: dict[str, Any]) -> Facts:
     rows = f"{answer['rows']} of at most {counted(answer['k'], 'object')}"
     facts = [("Answer", f"{rows}, after batch {answer['batch_id']}, as of stream time {answer['as_of']}")]
-    if not answer["all_objects_compared"]:
+    if answer["all_objects_compared"] is False:
         facts.append(("Rank", "unknown: too many objects would have to be compared"))
     if "score" in answer:
         place = f"{answer['distance_part']:.6f} for the distance of {answer['distance_m']:,.1f} m"

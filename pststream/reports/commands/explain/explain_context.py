@@ -47,10 +47,9 @@ class ExplainContext:
     def erased_since(self, batch_id: int) -> bool:
         """Return whether objects or requests were erased since a batch began."""
         batches = self.ledgers.batches
-        (started,) = batches.filter(pds.field("batch_id") == batch_id).column("started_at").to_pylist()
-        tables = pds.field("table_name").isin([names.OBJECTS, names.REQUESTS])
-        times: Sequence[Any] = self.reader.read(names.ERASURES, ["erased_at"], tables).column(0).to_pylist()
-        return any(at >= started for at in times)
+        (before,) = batches.filter(pds.field("batch_id") == batch_id).column("removals").to_pylist()
+        last = (self.reader.table(name).transaction_version(names.REMOVALS) for name in (names.OBJECTS, names.REQUESTS))
+        return sum(0 if number is None else int(number) + 1 for number in last) > (before or 0)
 
     def waiting(self, stored: StoredObject, subscription: StoredSubscription) -> list[str]:
         """Name which of the object and the subscription no finished batch has processed yet."""

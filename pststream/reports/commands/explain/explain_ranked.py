@@ -4,6 +4,7 @@ The rule of the kind is evaluated over all stored objects, without the kernels, 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from pststream.reports.commands.explain.explain_matches import PENDING
 from pststream.reports.commands.explain.explain_route import find_stored_fault
 from pststream.reports.reading.answer_view import Row, StoredAnswer, answer_order, asked_answer, read_stored_answers
 from pststream.reports.reading.object_ranking import CLOSE, AnswerEnd, ObjectRanking, Place, rank_objects
+from pststream.reports.reading.table_reader import TableReader
 from pststream.reports.reading.word_weights import StoredWordWeights, word_weights
 from pststream.utc_times import from_micros, iso, to_micros
 
@@ -33,18 +35,33 @@ IN_ANSWER, NOT_IN_ANSWER = "in answer", "not in answer"
 
 @dataclass(frozen=True)
 class AnswerState:
-    """An answer after the last batch, as it is stored, and the ranking of the objects by the rule.
+    """An answer after the last batch, as it is stored.
 
     rows   the best first, as in `answer_log`
     """
 
-    answers: RankedAnswers
-    asked: dict[str, Any]
+    subscription: StoredSubscription
+    reader: TableReader
     end: AnswerEnd
     weights: StoredWordWeights
     stored: StoredAnswer
     rows: list[Row]
-    ranking: ObjectRanking
+
+    @property
+    def answers(self) -> RankedAnswers:
+        """The rule of the kind."""
+        return cast(RankedAnswers, self.subscription.kind.answers)
+
+    @cached_property
+    def asked(self) -> dict[str, Any]:
+        """The fields of the request."""
+        return self.subscription.query.describe()
+
+    @cached_property
+    def ranking(self) -> ObjectRanking:
+        """The ranking of the objects by the rule: not needed for subscriptions that have ended."""
+        window, start = parse_window_field(self.asked, counts_objects=True), to_micros(self.subscription.created_at)
+        return rank_objects(self.reader, self.answers, self.asked, start, window, self.end, self.weights)
 
     def rank_of(self, key: int) -> int | None:
         """Return the rank of an object in the stored answer."""
@@ -94,16 +111,11 @@ class RankedExplainer:
 
     def _state(self, subscription: StoredSubscription, end: AnswerEnd) -> AnswerState:
         if subscription.key not in self._states:
-            reader, asked = self._context.reader, subscription.query.describe()
-            answers = cast(RankedAnswers, subscription.kind.answers)
-            weights = word_weights(reader, end.requests_to)
-            (stored,) = read_stored_answers(
-                reader, [asked_answer(subscription)], end.batch_id, from_micros(end.stream_time)
-            )
+            reader, asked, time = self._context.reader, asked_answer(subscription), from_micros(end.stream_time)
+            (stored,) = read_stored_answers(reader, [asked], end.batch_id, time)
             rows = sorted(stored.present, key=answer_order)
-            window = parse_window_field(asked, counts_objects=True)
-            ranking = rank_objects(reader, answers, asked, to_micros(subscription.created_at), window, end, weights)
-            self._states[subscription.key] = AnswerState(answers, asked, end, weights, stored, rows, ranking)
+            weights = word_weights(reader, end.requests_to)
+            self._states[subscription.key] = AnswerState(subscription, reader, end, weights, stored, rows)
         return self._states[subscription.key]
 
     def _explain_state(self, pair: Pair, state: AnswerState) -> Pair:
@@ -116,7 +128,7 @@ class RankedExplainer:
             or _find_time_failure(state, stored, applied)
         )
         place = _place(state, stored, value) if failure is None else None
-        answer = _document(state, stored, rank, value, place)
+        answer = _document(state, stored, rank, value, place, failure is not None)
         pair = {**pair, "answer": answer, "state": NOT_IN_ANSWER if rank is None else IN_ANSWER}
         problem = _find_problem(state, rank, value, failure, place, stored) if state.stored.complete else None
         if problem and context.erased_since(state.end.batch_id):
@@ -148,7 +160,8 @@ def _find_time_failure(state: AnswerState, stored: StoredObject, validity: Valid
         ended = {"deletion": "was deleted as of", "expiry": "expired at"}[validity.ended_by]
         gone = f"and stream time is {iso(now)}, so it has no answer any more"
         return FailedCondition(END, f"the subscription {ended} {iso(validity.end_at)}, {gone}")
-    after, window = state.ranking.after, state.asked.get("window")
+    window = state.asked.get("window")
+    after = None if window is None else state.ranking.after
     if window is None or after is None or (ts, stored.key) > after:
         return None
     if isinstance(window, str):
@@ -239,7 +252,7 @@ def _describe_miss(state: AnswerState, value: float, place: Place | None) -> str
 
 
 def _document(
-    state: AnswerState, stored: StoredObject, rank: int | None, value: float, place: Place | None
+    state: AnswerState, stored: StoredObject, rank: int | None, value: float, place: Place | None, failed: bool
 ) -> dict[str, Any]:
     """Return what the answer has of an object, as JSON values."""
     changes = [row for row in state.stored.changes if row["object_key"] == stored.key]
@@ -253,7 +266,7 @@ def _document(
         "rank": rank if rank is not None else place.before + 1 if place else None,
         "entered_in_batch": last_change["batch_id"] if last_change and entered else None,
         "left_in_batch": last_change["batch_id"] if last_change and not entered else None,
-        "all_objects_compared": state.ranking.complete,
+        "all_objects_compared": None if failed else place is not None,
     }
     if np.isnan(value):
         return document

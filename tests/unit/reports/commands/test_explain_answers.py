@@ -13,7 +13,7 @@ from pststream.reports.commands.explain.explain import explain
 from pststream.reports.commands.explain.explain_text import render_explain
 from pststream.reports.pages import airflow_views
 from pststream.reports.reading import object_ranking
-from pststream.state import ledger_tables
+from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 from tests.oracles.questions import float32
 from tests.oracles.twin import distance_m
@@ -97,11 +97,7 @@ def test_answers_that_contradict_the_rule(hand_home: Home, case: tuple[list[Row]
     document, text = explained(make_home(hand_home, NEAREST, rows), object_id)
     assert problem in (document["problem"] or "") and "THE TABLES DISAGREE" in text
     # After an erasure the next batch computes the answer again.
-    fields = {"cause": "erase", "table_name": names.OBJECTS, "transaction_id": 1, "rows_removed": 1}
-    fields |= {"matched_objects": 1, "batch_ids": [], "pairs": [], "retractions": [], "requested_by": "tests"}
-    ledger_tables.append(
-        hand_home, names.ERASURES, [{"erasure_id": 1, "erased_at": at(200), "files_until": at(300), **fields}]
-    )
+    commit_files(hand_home, names.OBJECTS, [], application=names.REMOVALS, transaction=0)
     document, _ = explained(hand_home, object_id)
     assert (document["state"], document["problem"]) == ("pending", None)
 
