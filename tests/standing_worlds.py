@@ -54,8 +54,8 @@ def _write(folder: Path, kind: str, rows: worlds.Rows, files: int) -> list[Path]
 
 
 def requests_of_all_kinds(rnd: random.Random, count: int) -> worlds.Rows:
-    """Draw requests; about one in ten is of a subscription with memory."""
-    lives, kinds = [worlds.request_log(rnd, count * 9 // 10)], (nearest, nearest, scored, scored, reported)
+    """Draw requests; about one in five is of a subscription with memory."""
+    lives, kinds = [worlds.request_log(rnd, count * 4 // 5)], (nearest, scored, reported)
     while sum(map(len, lives)) < count:
         lives.append(_life(rnd, f"n{len(lives)}", kinds))
     return _interleave(rnd, lives)
@@ -125,7 +125,7 @@ def reported(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
         "op": "insert",
         "subscription_id": subscription_id,
         "kind": "frequent_terms",
-        **worlds.some_region(rnd),
+        **rnd.choice((worlds.some_region(rnd), {"bbox": [-180.0, -90.0, 180.0, 90.0]})),
         "k": rnd.choice((1, 2, 5, 100)),
         "window": window,
         "step": every,

@@ -84,4 +84,4 @@ def test_withdrawals_that_are_killed_are_done_once(tmp_path: Path, monkeypatch: 
     assert is_right(summary), summary
     assert chaos.injected["withdrawal_killed"] == len(WITHDRAW_STEPS)
     assert summary["matches"] and summary["answers"] > 100 and any(batch["retractions"] for batch in batches)
-    assert summary["standing_answers"] > 20 and summary["standing_reports"] > 20
+    assert summary["standing_answers"] > 10 and summary["standing_reports"] > 10, summary

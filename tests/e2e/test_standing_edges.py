@@ -134,7 +134,10 @@ def assert_as_the_twins(home: Home, world: WrittenWorld) -> None:
         ("metric", 1, 7, "requests first"),
     ],
 )
-def test_edge_cases(tmp_path: Path, planner: str, workers: int, cuts: int, order: str) -> None:
+def test_edge_cases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planner: str, workers: int, cuts: int, order: str
+) -> None:
+    monkeypatch.setenv("PSTSTREAM_ANSWER_BUCKETS", "2")
     world = write_edges(tmp_path / "files", cuts)
     home = standing_home(tmp_path / "home", world, planner=planner, workers=workers)
     objects, requests = ([("objects", path) for path in world.objects], [("requests", path) for path in world.requests])
