@@ -69,10 +69,30 @@ def ticks_of_intervals(times: Intervals, step: int, window: int) -> Intervals:
 def split_pairs(
     ranges: TickRanges, step: np.ndarray, window: np.ndarray, rows: np.ndarray, times: Intervals
 ) -> Iterator[Pairs]:
-    """Yield the ticks of ranges whose windows may have objects, by subscription, some at a time: see PAIRS and ROWS.
+    """Yield the ticks of ranges whose windows may have objects, some at a time: see PAIRS and ROWS.
 
     step, window, rows   int64[n] of each subscription; `rows`: the most that a report has
     """
+    held, held_pairs, held_rows = list[Pairs](), 0, 0
+    for pairs in _split_by_step(ranges, step, window, rows, times):
+        most = int(rows[pairs.owner].sum())
+        if held and (held_pairs + len(pairs.owner) > PAIRS or held_rows + most > ROWS):
+            yield _join(held)
+            held, held_pairs, held_rows = [], 0, 0
+        held.append(pairs)
+        held_pairs, held_rows = held_pairs + len(pairs.owner), held_rows + most
+    if held:
+        yield _join(held)
+
+
+def _join(parts: list[Pairs]) -> Pairs:
+    return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _split_by_step(
+    ranges: TickRanges, step: np.ndarray, window: np.ndarray, rows: np.ndarray, times: Intervals
+) -> Iterator[Pairs]:
+    """Yield what `split_pairs` does, the subscriptions of each step and window apart."""
     for step_, window_ in np.unique(np.column_stack([step, window]), axis=0).tolist():
         owners = np.flatnonzero((step == step_) & (window == window_) & (ranges.last >= ranges.first))
         ticks = ticks_of_intervals(times, step_, window_)

@@ -34,3 +34,12 @@ def test_each_pair_is_in_one_part_of_bounded_size(seed: int, monkeypatch: pytest
     assert all(len(part.owner) <= 16 for part in parts)
     assert all(rows[part.owner].sum() <= 100 or len(part.owner) == 1 for part in parts)
     assert len(parts) < len(found) / 2
+
+
+def test_subscriptions_of_many_steps_are_in_one_part() -> None:
+    count = 200
+    first, step = np.ones(count, np.int64), np.arange(1, count + 1)
+    parts = list(
+        split_pairs(TickRanges(first, first), step, step, np.full(count, 10), Intervals(first[:1], first[:1] * count))
+    )
+    assert [part.owner.tolist() for part in parts] == [list(range(count))]
