@@ -71,9 +71,9 @@ def add_changes(
         if number % 3 != 2:
             for side in sides:
                 drawn = rnd.sample(things, min(rnd.randint(0, 6), len(things)))
-                value = rnd.uniform(-1, 0) if number % 3 else rnd.uniform(0, 1e5)
+                value = rnd.uniform(-1, -0.1) if number % 3 else rnd.uniform(0, 1e5)
                 rows += [
-                    log_row(**side, object_key=one["object_key"], ts=one["ts"], rank=rank, value=value + rank)
+                    log_row(**side, object_key=one["object_key"], ts=one["ts"], rank=rank, value=value + rank / 100)
                     for rank, one in enumerate(drawn, 1)
                 ]
             continue

@@ -28,7 +28,7 @@ ENTERED, LEFT, REPORT = "entered", "left", "report"
 
 @dataclass(frozen=True)
 class ChangeBatch:
-    """What messages tell of the batch that made the changes.
+    """What messages show of the batch that made the changes.
 
     objects_after, objects_to, requests_after, requests_to   the part of both logs that it covered
     as_of            stream time after it, ISO 8601; None: there was none

@@ -365,7 +365,7 @@ _TABLES = (
             Column("message_id", pa.string(), "id of the message"),
             Column("batch_id", pa.int64(), "batch of the message"),
             Column("subscription_id", pa.string(), "subscription of the message"),
-            Column("kind", pa.string(), "matched, retracted or digest"),
+            Column("kind", pa.string(), "matched, retracted, entered, left, report or digest"),
             Column("status", pa.string(), "dead, or delivered (by a replay)"),
             Column("reason", pa.string(), "why it was refused", True),
             Column("message", pa.string(), "the message as it is sent, JSON; null once it is delivered", True),

@@ -51,13 +51,13 @@ class MessageRows:
     def known_subscriptions(self, keys: np.ndarray) -> np.ndarray:
         """Return which subscriptions (int64[n], ascending, distinct) have not been erased: bool[n]."""
         wanted = _among("request_key", keys)
-        found = self._reader.read(names.REQUESTS, ["request_key"], wanted).column(0).to_numpy()
-        return np.isin(keys, found)
+        known = self._reader.read(names.REQUESTS, ["request_key"], wanted).column(0).to_numpy()
+        return np.isin(keys, known)
 
     def _look_up(
         self, name: str, key: str, columns: Sequence[str], keys: np.ndarray, max_bytes: int | None, some_erased: bool
     ) -> tuple[np.ndarray, pa.Table]:
-        """Read the rows of these keys; return the keys found, ascending, and the rows in their order."""
+        """Read the rows of these keys; return the keys of the rows, ascending, and the rows in their order."""
         keys = np.unique(keys)
         parts: list[pa.RecordBatch] = []
         for rows in self._reader.batches(name, (key, *columns), _among(key, keys), rows=8_192):
@@ -67,13 +67,13 @@ class MessageRows:
         schema = self._reader.dataset(name).schema
         ordered_rows = pa.Table.from_batches(parts, pa.schema([schema.field(one) for one in (key, *columns)]))
         ordered_rows = ordered_rows.sort_by(key)
-        found = ordered_rows.column(key).to_numpy()
-        if not some_erased and not np.array_equal(found, keys):
+        stored = ordered_rows.column(key).to_numpy()
+        if not some_erased and not np.array_equal(stored, keys):
             raise PstError(
                 f"`matches` or `answer_log` refers to a key that `{name}` does not contain exactly once",
                 "the tables are not from the same moment: restore them from one backup",
             )
-        return found, ordered_rows
+        return stored, ordered_rows
 
 
 def _among(column: str, keys: np.ndarray) -> pds.Expression:

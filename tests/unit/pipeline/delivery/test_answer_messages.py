@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from pststream import names
@@ -20,6 +21,8 @@ from pststream.settings import Settings
 from pststream.sinks.contract import MessageBatch, Refusal, SinkDown
 from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.home import Home
+from tests.command_process import ROOT
+from tests.docs.fences import blocks
 from tests.matched_homes import STANDING, add_matched_batch, add_standing, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
 from tests.sinks import Memory
@@ -154,6 +157,23 @@ def test_large_digests_list_a_hundred(hand_home: Home) -> None:
     digests = [message for message in listed if message["kind"] == "digest"]
     assert [(d["count"], len(d.get("objects") or d["reports"])) for d in digests] == [(127, 100), (127, 100)]
     assert len(listed) == 8
+
+
+def test_messages_and_examples_have_the_schema_of_the_page(busy_home: Home) -> None:
+    """docs/delivery.md has the schema as JSON, and an example of an `entered` and of a `report`."""
+    texts = [block.text for block in blocks(ROOT / "docs" / "delivery.md") if block.words[:1] == ("json",)]
+    schema, *others = sorted((json.loads(text) for text in texts), key=lambda one: "$schema" not in one)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validate = jsonschema.Draft202012Validator(schema).validate
+    examples = [one | {name: "0" * 32 for name in ("id", "row") if name in one} for one in others]
+    examples = [one for one in examples if one["kind"] != "matched"]
+    assert [one["kind"] for one in examples] == ["entered", "report"]
+    listed = [m for limit in (0, 2) for m in messages(busy_home, limit) if "k" in m["subscription"]]
+    assert {one["kind"] for one in listed} == {"entered", "left", "report", "digest"}
+    for message in (*listed, *examples):
+        validate(message)
+        with pytest.raises(jsonschema.ValidationError):
+            validate(message | {"other": 1})
 
 
 def test_a_kind_shows_the_rows_of_its_answers(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
