@@ -41,6 +41,15 @@ def kernel(function: Callable[..., Any]) -> Any:
     return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
 
 
+def leaf(function: Callable[..., Any]) -> Any:
+    """Compile as `kernel` does, but without counting references to arrays: for the inside of a hot loop.
+
+    Each counted reference is an atomic addition, which waits for all reads before it. Neither the function nor those
+    that it calls make or return an array, which numba refuses; a view of a row, for its own use, is none.
+    """
+    return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile `function` into each caller: for a part of a hot loop that takes many arrays."""
     return numba.njit(inline="always", error_model="numpy")(function)

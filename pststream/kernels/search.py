@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import leaf
 
 
-@kernel
+@leaf
 def gallop(values, low, high, wanted):
     """Return the first position in [low, high) whose value is at least `wanted`, else `high`; fast if near `low`."""
     step = 1
@@ -17,7 +17,7 @@ def gallop(values, low, high, wanted):
     return find(values, low, min(probe, high), wanted)
 
 
-@kernel
+@leaf
 def find(values, low, high, wanted):
     """Return the first position in [low, high) whose value is at least `wanted`, else `high`; without branches."""
     size = high - low

@@ -42,7 +42,8 @@ def make_answer_rows(snapshot: ObjectSnapshot, best: BestObjects, points: np.nda
 
 def ranks(question: np.ndarray) -> np.ndarray:
     """Return the place of each row among those of its question, from 1: int64[n]; `question` int64[n] ascending."""
-    return np.arange(len(question)) - np.searchsorted(question, question) + 1
+    starts = np.flatnonzero(np.diff(question, prepend=-1))
+    return np.arange(1, len(question) + 1) - np.repeat(starts, np.diff(starts, append=len(question)))
 
 
 def _distances(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -114,8 +114,7 @@ class ObjectSegment(NamedTuple):
 def build_object_segment(rows: pa.Table) -> ObjectSegment:
     """Build the segment of rows of `objects` (columns COLUMNS); raises ValueError for 2^31 terms or more."""
     lon, lat = (_numbers(rows, name, np.float64) for name in ("lon", "lat"))
-    codes = place_codes(lon, lat)
-    order = np.argsort(codes, kind="stable")
+    codes, order = _order_codes(place_codes(lon, lat))
     times, keys = (_numbers(rows, name, np.int64)[order] for name in ("ts", "object_key"))
     term_offsets, ids = _lists(rows.column("terms"))
     if len(ids) > MAX_TERMS:
@@ -138,7 +137,6 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     bounds = [times.min(initial=0), times.max(initial=0), keys.min(initial=0), keys.max(initial=0)]
     if len(times):
         bounds = [times.min(), times.max(), keys.min(), keys.max()]
-    codes = codes[order]
     segment = ObjectSegment(
         codes=codes,
         places=np.column_stack([lon[order], lat[order]]),
@@ -161,6 +159,15 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     for array in segment:
         array.setflags(write=False)
     return segment
+
+
+def _order_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return codes (uint32[n]) in ascending order, and the rows that have them, equal codes in their order: int64[n].
+
+    A sort of numbers that end with their row is several times faster than a stable `argsort`.
+    """
+    packed = np.sort(codes.astype(np.uint64) << np.uint64(32) | np.arange(len(codes), dtype=np.uint64))
+    return (packed >> np.uint64(32)).astype(np.uint32), (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
 def _in_tiers(distinct: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,10 +6,10 @@ another. Values are float32, computed in one way everywhere, so that equal dista
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import leaf
 
 
-@kernel
+@leaf
 def is_worse(value: np.float32, ts: int, key: int, other_value: np.float32, other_ts: int, other_key: int) -> bool:
     """Return whether a row comes after another: greater value, then older, then earlier in the log."""
     if value != other_value:
@@ -19,7 +19,7 @@ def is_worse(value: np.float32, ts: int, key: int, other_value: np.float32, othe
     return key < other_key
 
 
-@kernel
+@leaf
 def offer_row(
     values: np.ndarray,
     rows: np.ndarray,
@@ -68,12 +68,12 @@ def offer_row(
     return size
 
 
-@kernel
+@leaf
 def _comes_after(values: np.ndarray, rows: np.ndarray, one: int, other: int) -> bool:
     return is_worse(values[one], rows[one, 0], rows[one, 1], values[other], rows[other, 0], rows[other, 1])
 
 
-@kernel
+@leaf
 def _copy_entry(values: np.ndarray, rows: np.ndarray, source: int, target: int) -> None:
     values[target] = values[source]
     for column in range(3):

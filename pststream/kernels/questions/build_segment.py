@@ -10,7 +10,7 @@ from pststream.kernels.search import find
 _EMPTY = np.int32(-1)
 
 AHEAD = 16
-"""Ids between one that is numbered and one whose slot is fetched."""
+"""Ids, or lists, between one that is read and one that is fetched."""
 
 
 @kernel
@@ -66,6 +66,9 @@ def gather_rows(order: np.ndarray, offsets: np.ndarray, values: np.ndarray) -> t
     moved = np.empty(len(values), np.int32)
     at = 0
     for row in range(len(order)):
+        if row + 2 * AHEAD < len(order):
+            prefetch(offsets, order[row + 2 * AHEAD])
+            prefetch(values, offsets[order[row + AHEAD]])
         moved_offsets[row] = at
         for place in range(offsets[order[row]], offsets[order[row] + 1]):
             moved[at] = values[place]

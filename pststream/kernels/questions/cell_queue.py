@@ -6,7 +6,7 @@ cells   int64[n, 5]  number of the list, first place of the cell in it, place af
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 
 COLUMNS = 5
 
@@ -21,7 +21,7 @@ def with_room_for_cells(bounds: np.ndarray, cells: np.ndarray, size: int) -> tup
     return longer, wider
 
 
-@kernel
+@leaf
 def push_cell(
     bounds: np.ndarray,
     cells: np.ndarray,
@@ -46,7 +46,7 @@ def push_cell(
     return size + 1
 
 
-@kernel
+@leaf
 def pop_cell(bounds: np.ndarray, cells: np.ndarray, size: int) -> int:
     """Remove the root, which the caller has read; return the new size."""
     size -= 1
@@ -65,7 +65,7 @@ def pop_cell(bounds: np.ndarray, cells: np.ndarray, size: int) -> int:
     return size
 
 
-@kernel
+@leaf
 def _copy_cell(bounds: np.ndarray, cells: np.ndarray, source: int, target: int) -> None:
     bounds[target] = bounds[source]
     for column in range(COLUMNS):

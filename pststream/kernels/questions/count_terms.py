@@ -9,7 +9,7 @@ Terms of too few objects are left out where rows are counted one by one (kernels
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.shapes.contains_point import contains_point
 from pststream.kernels.questions.listed_counts import (
@@ -160,13 +160,20 @@ def _count_rows(objects, regions, part, after, up_to, some_keys, kept, rows, cou
             rows[number] = row
             number += (ts >= after[0]) & (ts <= up_to[0]) & ((ts < part[LEFT_FROM]) | (ts >= part[LEFT_TO]))
         number = _keep_rows(objects, regions, part[PIECE], rows[:number], part[2] == 1, after, up_to, some_keys)
-        for at in range(number):
-            for own in range(objects.offsets[rows[at]], objects.offsets[rows[at] + 1]):
-                # Without branches, the processor waits for several counts at a time.
-                term = min(number_at(objects.row_terms, own), kept)
-                touched[size] = term
-                size += counts[term, 0] == 0
-                counts[term, 0] += 1
+        size = _add_terms(objects, rows[:number], kept, counts, touched, size)
+    return size
+
+
+@leaf
+def _add_terms(objects, rows, kept, counts, touched, size):
+    """Add the terms of rows to `counts`; list those that were 0 in `touched`; return how many it has."""
+    for row in rows:
+        for own in range(objects.offsets[row], objects.offsets[row + 1]):
+            # Without branches, the processor waits for several counts at a time.
+            term = min(number_at(objects.row_terms, own), kept)
+            touched[size] = term
+            size += counts[term, 0] == 0
+            counts[term, 0] += 1
     return size
 
 

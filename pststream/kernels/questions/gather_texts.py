@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import leaf
 from pststream.kernels.intrinsics import prefetch
 
 AHEAD = 16
 """Texts between one that is read and one that is fetched."""
 
 
-@kernel
+@leaf
 def measure_texts(offsets: np.ndarray, rows: np.ndarray, places: np.ndarray, lengths: np.ndarray) -> None:
     """Write the bytes of each text to lengths[place]: int64[].
 
@@ -22,7 +22,7 @@ def measure_texts(offsets: np.ndarray, rows: np.ndarray, places: np.ndarray, len
         lengths[places[at]] = offsets[rows[at] + 1] - offsets[rows[at]]
 
 
-@kernel
+@leaf
 def copy_texts(
     offsets: np.ndarray, texts: np.ndarray, rows: np.ndarray, places: np.ndarray, starts: np.ndarray, copied: np.ndarray
 ) -> None:

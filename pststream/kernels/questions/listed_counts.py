@@ -6,7 +6,7 @@ which a cell has lists, the one whose slices cover the most of the window.
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.questions.frequent_terms import DIVISION_SHIFT, DIVISIONS, SLICES
 from pststream.kernels.questions.packed_numbers import gallop_number, number_at
 from pststream.kernels.questions.place_codes import LEVELS
@@ -87,7 +87,7 @@ def choose_lists(objects, lists, regions, parts, number, after_ts, up_to_ts):
     return left[:kept], chosen[:size]
 
 
-@kernel
+@leaf
 def add_lists(lists, chosen, counts, touched):
     """Add the chosen lists to `counts`; list their terms in `touched` (kernels/questions/count_terms.py).
 
@@ -141,7 +141,7 @@ def count_unlisted(objects, lists, questions, terms, regions, after, up_to):
     return numbers
 
 
-@kernel
+@leaf
 def _mark_missing(lists, chosen, term, missing):
     """Mark the chosen slices of a cell whose lists do not have a term, of the last division; return whether any."""
     begin, end, wide = _numbers_of_lists(lists, chosen)
@@ -158,7 +158,7 @@ def _mark_missing(lists, chosen, term, missing):
     return some
 
 
-@kernel
+@leaf
 def _numbers_of_lists(lists, chosen):
     """Return the number of the first list that is chosen of a cell, that after the last, and the slices of each."""
     first = lists.cell_lists[chosen[0]]
@@ -166,7 +166,7 @@ def _numbers_of_lists(lists, chosen):
     return first + chosen[1] // wide, first + chosen[2] // wide, wide
 
 
-@kernel
+@leaf
 def _slices_inside(slice_times, after_ts, up_to_ts):
     """Return the first slice whose objects all have after_ts < ts <= up_to_ts, and the one after the last."""
     first, stop = 0, len(slice_times) - 1
@@ -177,7 +177,7 @@ def _slices_inside(slice_times, after_ts, up_to_ts):
     return first, stop
 
 
-@kernel
+@leaf
 def _lists_of_cell(lists, cell, rows, first, stop):
     """Choose the division whose lists cover the most of the slices [first, stop) of a cell.
 

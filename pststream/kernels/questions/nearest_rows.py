@@ -8,17 +8,18 @@ import math
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
 from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
-from pststream.kernels.questions.place_codes import LEVELS, haversine, least_haversine
+from pststream.kernels.questions.place_codes import LEVELS, haversine
 from pststream.kernels.questions.question_arrays import (
     find_place,
     has_any,
     in_window,
     satisfies_others,
 )
+from pststream.kernels.questions.score_bounds import DEGREE, least_cosine, least_haversine_of_cell
 from pststream.kernels.questions.walk_lists import choose_partner, read_rows
 
 SCANNED = 16
@@ -37,13 +38,13 @@ LEAST_MARGIN = 1e-15
 """Absolute margin of haversines: about 0.4 m at the point itself."""
 
 
-@kernel
+@leaf
 def metres_of(a: float) -> np.float32:
     """Return the distance of a haversine as it is compared: metres, rounded to float32."""
     return np.float32(2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(a))))
 
 
-@kernel
+@leaf
 def haversine_limit(metres: np.float32) -> float:
     """Return a haversine above which no distance is as small as this."""
     angle = min(float(metres) / (2.0 * EARTH_RADIUS_M), math.pi / 2.0)
@@ -90,7 +91,8 @@ def _visit_cells(
     objects, point, clauses, question, driving, after, up_to, starts, sizes, values, best, bounds, cells, size
 ):
     """Visit the cells of the queue, least bound first; return the arrays of the queue, which may be longer then."""
-    lon, lat, start, capacity = point[0], point[1], starts[question], starts[question + 1] - starts[question]
+    lon, lat, cosine = point[0], point[1], least_cosine(point[1] * DEGREE)
+    start, capacity = starts[question], starts[question + 1] - starts[question]
     limit = haversine_limit(values[start]) if sizes[question] == capacity else math.inf
     partner = choose_partner(
         objects.posting_offsets, clauses.literal_offsets, clauses.literals,
@@ -98,10 +100,10 @@ def _visit_cells(
     )  # fmt: skip
     rows, read = np.empty(SCANNED_LATER, np.int32), 0
     while size and bounds[0] <= limit:
-        number, low, high, cell, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 3], cells[0, 4]
-        size = pop_cell(bounds, cells, size)
+        number, low, high, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 4]
         scanned = SCANNED_LATER if partner >= 0 and driving >= 0 and read > MANY else SCANNED
         if high - low <= scanned or level == LEVELS:
+            size = pop_cell(bounds, cells, size)
             read += high - low
             rows, count = read_rows(objects, driving >= 0, low, high, partner, rows)
             _offer_rows(
@@ -109,24 +111,33 @@ def _visit_cells(
                 start, capacity, sizes, values, best, limit,
             )  # fmt: skip
             limit = haversine_limit(values[start]) if sizes[question] == capacity else math.inf
-            continue
-        bounds, cells = with_room_for_cells(bounds, cells, size)
-        shift = 2 * (LEVELS - level - 1)
-        begin = low
-        for child in range(4):
-            below = cell << 2 | child
-            end = high
-            if child < 3:
-                end = find_place(objects, begin, high, (below + 1) << shift, driving >= 0)
-            if end > begin:
-                bound = least_haversine(lon, lat, below, level + 1)
-                if bound <= limit:
-                    size = push_cell(bounds, cells, size, bound, number, begin, end, below, level + 1)
-            begin = end
+        else:
+            bounds, cells = with_room_for_cells(bounds, cells, size)
+            size = _divide_cell(objects, lon, lat, cosine, driving >= 0, limit, bounds, cells, size)
     return bounds, cells
 
 
-@kernel
+@leaf
+def _divide_cell(objects, lon, lat, cosine, listed, limit, bounds, cells, size):
+    """Replace the first cell of the queue by those of its four parts that are within the limit; return its size."""
+    number, low, high, cell, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 3], cells[0, 4] + 1
+    size = pop_cell(bounds, cells, size)
+    shift = 2 * (LEVELS - level)
+    begin = low
+    for child in range(4):
+        below = cell << 2 | child
+        end = high
+        if child < 3:
+            end = find_place(objects, begin, high, (below + 1) << shift, listed)
+        if end > begin:
+            bound = least_haversine_of_cell(lon, lat, cosine, below, level)
+            if bound <= limit:
+                size = push_cell(bounds, cells, size, bound, number, begin, end, below, level)
+        begin = end
+    return size
+
+
+@leaf
 def _offer_rows(
     objects, lon, lat, clauses, question, driving, number, rows, after, up_to,
     start, capacity, sizes, values, best, limit,

@@ -11,15 +11,22 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 
 
 def pack_numbers(numbers: np.ndarray, below: int) -> np.ndarray:
     """Return numbers from 0 up to `below` in bytes: uint8[n + 1, width]; `numbers` int32[n]."""
-    width = 3 if below <= 1 << 24 else 4
-    packed = np.zeros((len(numbers) + 1, width), np.uint8)
-    packed[:-1] = numbers.astype("<u4", copy=False).view(np.uint8).reshape(-1, 4)[:, :width]
+    packed = np.zeros((len(numbers) + 1, 3 if below <= 1 << 24 else 4), np.uint8)
+    _write_bytes(numbers, packed)
     return packed
+
+
+@leaf
+def _write_bytes(numbers, packed):
+    for place in range(len(numbers)):
+        number = numbers[place]
+        for byte in range(packed.shape[1]):
+            packed[place, byte] = (number >> (8 * byte)) & 0xFF
 
 
 def unpack_numbers(packed: np.ndarray) -> np.ndarray:
@@ -63,7 +70,7 @@ else:
     number_at = kernel(plain_number_at)
 
 
-@kernel
+@leaf
 def find_number(packed, low, high, wanted):
     """Return the first place in [low, high) of ascending numbers with one that is at least `wanted`, else `high`."""
     size = high - low
@@ -74,7 +81,7 @@ def find_number(packed, low, high, wanted):
     return low + (size == 1 and number_at(packed, low) < wanted)
 
 
-@kernel
+@leaf
 def gallop_number(packed, low, high, wanted):
     """Return what `find_number` returns; fast if it is near `low`."""
     step, probe = 1, low

@@ -1,4 +1,4 @@
-"""Number the places of a world of 65,536 columns and rows in Morton order, and bound the distance to its cells.
+"""Number the places of a world of 65,536 columns and rows in Morton order, and measure distances between them.
 
 Columns and rows never decrease with longitude and latitude, so a box covers exactly the columns and rows between those
 of its corners, whatever the rounding. A cell of level l has the 2 l leading bits of its places' codes in common.
@@ -59,30 +59,6 @@ def _gather(value: int) -> int:
     value = (value | (value >> 4)) & 0x00FF00FF00FF00FF
     value = (value | (value >> 8)) & 0x0000FFFF0000FFFF
     return (value | (value >> 16)) & 0xFFFFFFFF
-
-
-@kernel
-def least_haversine(lon: float, lat: float, cell: int, level: int) -> float:
-    """Return the haversine of the least great-circle angle between a point and a cell: sin^2 of half the angle.
-
-    It is a lower bound up to rounding; callers leave a margin. For one difference of longitude, the angle to a place of
-    latitude y grows with the distance of y from the latitude where the meridian is nearest, so the least is there or at
-    one of the ends.
-    """
-    shift = LEVELS - level
-    west = (column_of_code(cell) << shift) * (360.0 / 65536.0) - 180.0
-    south = (row_of_code(cell) << shift) * (180.0 / 65536.0) - 90.0
-    east, north = west + 360.0 / (1 << level), south + 180.0 / (1 << level)
-    y, low, high = math.radians(lat), math.radians(south), math.radians(north)
-    if west <= lon <= east:
-        return math.sin(max(low - y, y - high, 0.0) / 2.0) ** 2
-    away = math.radians(min((west - lon) % 360.0, (lon - east) % 360.0))
-    wide = math.sin(away / 2.0) ** 2 * math.cos(y)
-    nearest = min(max(math.atan2(math.sin(y), math.cos(y) * math.cos(away)), low), high)
-    least = 1.0
-    for other in (low, high, nearest):
-        least = min(least, math.sin((other - y) / 2.0) ** 2 + wide * math.cos(other))
-    return least
 
 
 @kernel

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.questions.packed_numbers import find_number, number_at
 from pststream.kernels.questions.place_codes import LEVELS
 
@@ -59,13 +59,13 @@ class ClauseArrays(NamedTuple):
     literals: np.ndarray
 
 
-@kernel
+@leaf
 def in_window(ts: int, key: int, after_ts: int, after_key: int, up_to_ts: int, up_to_key: int) -> bool:
     """Return whether an object counts for a question with these bounds."""
     return ts <= up_to_ts and key <= up_to_key and (ts > after_ts or (ts == after_ts and key > after_key))
 
 
-@kernel
+@leaf
 def has_any(offsets: np.ndarray, row_terms: np.ndarray, row: int, literals: np.ndarray, start: int, stop: int) -> bool:
     """Return whether an object has one of the terms literals[start:stop]."""
     for place in range(offsets[row], offsets[row + 1]):
@@ -76,7 +76,7 @@ def has_any(offsets: np.ndarray, row_terms: np.ndarray, row: int, literals: np.n
     return False
 
 
-@kernel
+@leaf
 def satisfies_others(
     offsets: np.ndarray,
     row_terms: np.ndarray,
@@ -105,7 +105,7 @@ def choose_clauses(objects, clauses, asked):
     return chosen
 
 
-@kernel
+@leaf
 def choose_clause(objects, clauses, question):
     """Return the clause of a question with the fewest postings, -1 to read all rows, -2 if a clause has none.
 
@@ -121,7 +121,7 @@ def choose_clause(objects, clauses, question):
     return best
 
 
-@kernel
+@leaf
 def count_postings(objects, clauses, clause):
     """Return the number of postings of all terms of a clause."""
     postings = 0
@@ -132,7 +132,7 @@ def count_postings(objects, clauses, clause):
     return postings
 
 
-@kernel
+@leaf
 def first_row_of(codes: np.ndarray, cell_rows: np.ndarray, code: int) -> int:
     """Return the first row whose code is at least `code`, which is at most 4^LEVELS."""
     shift = 2 * LEVELS
@@ -152,7 +152,7 @@ def first_row_of(codes: np.ndarray, cell_rows: np.ndarray, code: int) -> int:
     return low + (size == 1 and codes[low] < code)
 
 
-@kernel
+@leaf
 def find_place(objects, low, high, code, listed):
     """Return the first place in [low, high) whose code is at least `code`: of the rows, or of the listed postings."""
     row = first_row_of(objects.codes, objects.cell_rows, code)

@@ -6,7 +6,7 @@ order and so an implicit quadtree: parts of it that lie outside the box of a pie
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.index_cells import interleave
 from pststream.kernels.matching.shapes.contains_point import contains_point
@@ -91,7 +91,7 @@ def split_list(objects, listed, low, high, box, spans):
     return spans, count
 
 
-@kernel
+@leaf
 def _covering_cells(objects, listed, low, high, first_column, last_column, first_row, last_row, stack):
     """Put the parts of a list in the cells that cover a box, up to four of one size, on the stack; return their number.
 
@@ -266,28 +266,30 @@ def read_spans(objects, regions, clauses, spans, question, piece, driving, numbe
                 longer = np.empty(2 * (count + size), np.int32)
                 longer[:count] = chosen[:count]
                 chosen = longer
+            begin = count
             count = _choose_rows(
                 objects, regions, clauses, rows[:size], spans[span, 2] == 1, question, piece, driving, number,
                 after, up_to, chosen, count,
             )  # fmt: skip
+            if regions.tests[piece]:
+                count = _keep_contained(objects, regions, piece, chosen, begin, count)
     return chosen, count
 
 
-@kernel
+@leaf
 def _choose_rows(
     objects, regions, clauses, rows, inside, question, piece, driving, number, after, up_to, chosen, count
 ):
-    """Append the rows that answer the question to `chosen`; return their number."""
+    """Append the rows that answer the question, but for the exact test, to `chosen`; return their number."""
     first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
     head = clauses.literal_offsets[driving] if driving >= 0 else 0
-    box, test = regions.boxes[piece], regions.tests[piece]
-    test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
+    box = regions.boxes[piece]
     after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
+    for row in rows[:AHEAD]:
+        _fetch_row(objects, row)
     for at in range(len(rows)):
         if at + AHEAD < len(rows):
-            prefetch(objects.times, rows[at + AHEAD])
-            prefetch(objects.keys, rows[at + AHEAD])
-            prefetch(objects.places, rows[at + AHEAD])
+            _fetch_row(objects, rows[at + AHEAD])
         row = rows[at]
         if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
             continue
@@ -301,8 +303,27 @@ def _choose_rows(
             objects.offsets, objects.row_terms, row, clauses.literal_offsets, clauses.literals, first, stop, driving
         ):
             continue
-        if test and not contains_point(test, regions.numbers, test_start, test_stop, lon, lat):
-            continue
         chosen[count] = row
         count += 1
     return count
+
+
+@kernel
+def _keep_contained(objects, regions, piece, chosen, begin, end):
+    """Keep those of the rows chosen[begin:end] that pass the exact test of a piece; return the new end."""
+    start, stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
+    count = begin
+    for row in chosen[begin:end]:
+        lon, lat = objects.places[row, 0], objects.places[row, 1]
+        if contains_point(regions.tests[piece], regions.numbers, start, stop, lon, lat):
+            chosen[count] = row
+            count += 1
+    return count
+
+
+@leaf
+def _fetch_row(objects, row):
+    """Begin to read what is looked at of a row."""
+    prefetch(objects.times, row)
+    prefetch(objects.keys, row)
+    prefetch(objects.places, row)

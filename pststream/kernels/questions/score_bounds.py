@@ -36,8 +36,7 @@ def _least_haversine_of(angle: float) -> float:
 
 @kernel
 def least_haversine_of_cell(lon: float, lat: float, cosine: float, cell: int, level: int) -> float:
-    """Return a lower bound of the haversine of the angle between a point in degrees and a cell; it is rougher than
-    `place_codes.least_haversine`, and several times faster.
+    """Return a lower bound of the haversine of the least angle between a point in degrees and a cell.
 
     cosine  least_cosine of the latitude
     """

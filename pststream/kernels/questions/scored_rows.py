@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
@@ -85,13 +85,13 @@ def find_scored(
         )  # fmt: skip
 
 
-@kernel
+@leaf
 def _limit_of(values, filled):
     """Return the bound above which nothing enters the heap: values and bounds are scores below 0."""
     return float(values[0]) + MARGIN if filled == len(values) else math.inf
 
 
-@kernel
+@leaf
 def _order_words(posting_offsets, literals, weights, first, stop, terms, words):
     """Write the words of a question that the segment has to `terms`, by their number of objects, and their squared
     weights to words[:, 0]; return how many there are.
@@ -151,46 +151,73 @@ def _visit_cells(
 ):  # fmt: skip
     """Visit the cells of the queue, greatest bound first; return the arrays of the queue and the size of the heap."""
     bounds, cells = queue
-    lon, lat, cosine = point[0], point[1], least_cosine(point[1] * DEGREE)
+    cosine = least_cosine(point[1] * DEGREE)
     limit = _limit_of(values, filled)
     while size and bounds[0] <= limit:
-        number, low, high, cell, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 3], cells[0, 4]
-        near = -bounds[0] - bounds_of_texts[number]
-        size = pop_cell(bounds, cells, size)
-        word, lists = number >> 1, objects.postings if number & 1 else texts.short_rows
+        number, low, high, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 4]
         if high - low <= SCANNED or level == LEVELS:
-            floor = np.float32(words[word, 3] if number & 1 else -1.0)
-            for begin in range(low, high, SCANNED):
-                count = _look_at_places(
-                    texts.looks, lengths, lists, begin, min(begin + SCANNED, high), alpha, square, words, word,
-                    bits[: len(terms)], near, floor, limit, rows, looks, scores,
-                )  # fmt: skip
-                count = _keep_near(lon, lat, cosine, alpha, scale, limit, count, rows, looks, scores)
-                filled = _offer_rows(
-                    objects, lengths, rows[:count], looks, scores, lon, lat, alpha, scale, square, terms, words, word,
-                    after, up_to, values, best, filled,
-                )  # fmt: skip
-                limit = _limit_of(values, filled)
-            continue
-        bounds, cells = with_room_for_cells(bounds, cells, size)
-        shift = 2 * (LEVELS - level - 1)
-        begin = low
-        for child in range(4):
-            below = cell << 2 | child
-            end = high
-            if child < 3:
-                row = first_row_of(objects.codes, objects.cell_rows, (below + 1) << shift)
-                end = find_number(lists, begin, high, row)
-            if end > begin:
-                a = least_haversine_of_cell(lon, lat, cosine, below, level + 1)
-                bound = -(greatest_place_score(a, alpha, scale) + bounds_of_texts[number])
-                if bound <= limit:
-                    size = push_cell(bounds, cells, size, bound, number, begin, end, below, level + 1)
-            begin = end
+            near = -bounds[0] - bounds_of_texts[number]
+            size = pop_cell(bounds, cells, size)
+            filled = _read_places(
+                objects, texts, lengths, number, low, high, point, cosine, alpha, scale, square, terms, words, bits,
+                near, after, up_to, values, best, filled, rows, looks, scores,
+            )  # fmt: skip
+            limit = _limit_of(values, filled)
+        else:
+            bounds, cells = with_room_for_cells(bounds, cells, size)
+            size = _divide_cell(
+                objects, texts, point, cosine, alpha, scale, bounds_of_texts, limit, bounds, cells, size
+            )
     return (bounds, cells), filled
 
 
-@kernel
+@leaf
+def _divide_cell(objects, texts, point, cosine, alpha, scale, bounds_of_texts, limit, bounds, cells, size):
+    """Replace the first cell of the queue by those of its four parts that may be good enough; return its size."""
+    number, low, high, cell, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 3], cells[0, 4] + 1
+    size = pop_cell(bounds, cells, size)
+    lists = objects.postings if number & 1 else texts.short_rows
+    shift = 2 * (LEVELS - level)
+    begin = low
+    for child in range(4):
+        below = cell << 2 | child
+        end = high
+        if child < 3:
+            row = first_row_of(objects.codes, objects.cell_rows, (below + 1) << shift)
+            end = find_number(lists, begin, high, row)
+        if end > begin:
+            a = least_haversine_of_cell(point[0], point[1], cosine, below, level)
+            bound = -(greatest_place_score(a, alpha, scale) + bounds_of_texts[number])
+            if bound <= limit:
+                size = push_cell(bounds, cells, size, bound, number, begin, end, below, level)
+        begin = end
+    return size
+
+
+@leaf
+def _read_places(
+    objects, texts, lengths, number, low, high, point, cosine, alpha, scale, square, terms, words, bits, near, after,
+    up_to, values, best, filled, rows, looks, scores,
+):  # fmt: skip
+    """Offer the rows of the part [low, high) of a list to the heap; return its size."""
+    lon, lat, word = point[0], point[1], number >> 1
+    lists = objects.postings if number & 1 else texts.short_rows
+    floor = np.float32(words[word, 3] if number & 1 else -1.0)
+    for begin in range(low, high, SCANNED):
+        limit = _limit_of(values, filled)
+        count = _look_at_places(
+            texts.looks, lengths, lists, begin, min(begin + SCANNED, high), alpha, square, words, word,
+            bits[: len(terms)], near, floor, limit, rows, looks, scores,
+        )  # fmt: skip
+        count = _keep_near(lon, lat, cosine, alpha, scale, limit, count, rows, looks, scores)
+        filled = _offer_rows(
+            objects, lengths, rows[:count], looks, scores, lon, lat, alpha, scale, square, terms, words, word,
+            after, up_to, values, best, filled,
+        )  # fmt: skip
+    return filled
+
+
+@leaf
 def _look_at_places(
     texts, lengths, lists, low, high, alpha, square, words, word, bits, near, floor, limit, rows, looks, scores
 ):
@@ -226,7 +253,7 @@ def _look_at_places(
     return count
 
 
-@kernel
+@leaf
 def _keep_near(lon, lat, cosine_of_lat, alpha, scale, limit, count, rows, looks, scores):
     """Keep those of the rows whose places and texts together may be good enough; return their number.
 
@@ -243,7 +270,7 @@ def _keep_near(lon, lat, cosine_of_lat, alpha, scale, limit, count, rows, looks,
     return kept
 
 
-@kernel
+@leaf
 def _offer_rows(
     objects, lengths, rows, looks, scores, lon, lat, alpha, scale, square, terms, words, word, after, up_to, values,
     best, filled,
@@ -277,7 +304,7 @@ def _offer_rows(
     return filled
 
 
-@kernel
+@leaf
 def _shared_weight(objects, row, terms, words, word):
     """Return the sum of the squared weights of the words that an object of the list of a word has, below 0 if it has
     a rarer one.

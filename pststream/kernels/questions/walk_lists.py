@@ -5,7 +5,7 @@ Two lists of similar length are walked at once, both in order. If the second is 
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.questions.packed_numbers import find_number, number_at
 
 WALKED = 64
@@ -15,7 +15,7 @@ LONGER = 8
 """A second list that is this many times longer, or more, is not walked."""
 
 
-@kernel
+@leaf
 def choose_partner(posting_offsets, literal_offsets, literals, first, stop, driving):
     """Return the term of the clause of [first, stop) with one term, not the driving one, with the fewest postings.
 
@@ -60,7 +60,7 @@ def read_rows(objects, listed, low, high, partner, rows):
     return rows, high - low
 
 
-@kernel
+@leaf
 def _walk_both(postings, low, high, begin, end, rows):
     """Write the rows that are in both parts to `rows`; return their number."""
     count = 0

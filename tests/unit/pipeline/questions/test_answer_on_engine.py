@@ -12,6 +12,10 @@ import pytest
 
 from pststream.pipeline.questions import answer_on_engine
 from pststream.questions import answer_blocks
+from pststream.questions.ask import stream_answers
+from pststream.questions.read_questions import read_question_files
+from pststream.settings import load_settings
+from pststream.state import home as state_home
 from pststream.stored_objects import object_cache
 from pststream.utc_times import from_micros, iso
 from tests.commands import Home, new_home
@@ -94,15 +98,21 @@ def test_segments_are_split_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert split([5, 5, 1, 9], 1) == [(0,), (1, 2), (3,)]
 
 
-def test_versions_have_the_same_answers_while_files_are_rewritten(
-    home: Home, questions: Path, expected: pa.Table, tmp_path: Path
+def test_the_answers_stay_the_same_while_files_are_rewritten(
+    home: Home, questions: Path, expected: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`maintain` rewrites the files of objects, and new plans are made, between two files with the same questions."""
+    """`maintain` rewrites the files of objects, and new plans are made, while questions are being answered."""
+    monkeypatch.setattr(answer_blocks, "BLOCK_QUESTIONS", 3)
+    settings = load_settings(str(home.path))
+    read = read_question_files([str(questions)], settings)
+    tables = stream_answers(state_home.Home(str(home.path)), settings, read).tables
+    first = next(tables)
     files = {path.name for path in (home.path / "tables" / "objects").glob("*.parquet")}
     home.run("plan")
     home.run("maintain")
     assert {path.name for path in (home.path / "tables" / "objects").glob("*.parquet")} > files
     home.run("plan", "--planner", "grid")
     home.run("balance", "local")
+    assert pa.concat_tables([first, *tables]) == expected
     assert landed(home, questions, tmp_path)[0] == expected
     assert home.run("check")["success"]
