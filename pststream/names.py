@@ -9,6 +9,10 @@ PLANNERS = {
     "frequency": "pststream.partitioning.frequency",
     "hypergraph": "pststream.partitioning.hypergraph",
     "metric": "pststream.partitioning.metric",
+    "a_grid": "pststream.partitioning.a_grid",
+    "uniform": "pststream.partitioning.uniform",
+    "keyword_hash": "pststream.partitioning.keyword_hash",
+    "quadtree": "pststream.partitioning.quadtree",
 }
 """The module of each planner, by the planner's name. To add a planner, write its module and add a line here.
 

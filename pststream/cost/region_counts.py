@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.cost.area_sums import Cells, build_area_sums, sum_area
 from pststream.cost.load_model import LoadRates
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.samples.live_terms import mark_live_objects
 from pststream.samples.raster_ranges import compute_cell_ranges
-
-Cells = int | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class RegionCounts:
 
     def objects(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Count the live objects in each rectangle: int64."""
-        return _sum(self.live, x0, y0, x1, y1)
+        return sum_area(self.live, x0, y0, x1, y1)
 
     def subscriptions(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Count the boxes that overlap each rectangle: int64."""
@@ -67,11 +66,11 @@ class RegionCounts:
 
         These are the pairs (object, subscription) that no further cut in space can avoid.
         """
-        return _sum(self.covered, x0, y0, x1, y1)
+        return sum_area(self.covered, x0, y0, x1, y1)
 
     def reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Count the postings that the objects in each rectangle read: int64."""
-        return _sum(self.read, x0, y0, x1, y1)
+        return sum_area(self.read, x0, y0, x1, y1)
 
     def load(self, rates: LoadRates, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Compute the load of a worker that serves each rectangle alone (Definition 1): seconds, float64."""
@@ -88,22 +87,15 @@ def build_region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCou
     read = np.bincount(cells, reads_of, grid.cells).astype(np.int64).reshape(grid.rows, grid.columns)
     ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0]).astype(np.int64)
     sides = ((0, 1), (2, 1), (0, 3), (2, 3))
-    corners = np.stack([_table(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
+    corners = np.stack([build_area_sums(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
     x, y = np.arange(grid.columns)[None, :], np.arange(grid.rows)[:, None]
-    return RegionCounts(_table(objects), corners, _table(objects * _overlapping(corners, x, y, x, y)), _table(read))
+    covered = objects * _overlapping(corners, x, y, x, y)
+    return RegionCounts(build_area_sums(objects), corners, build_area_sums(covered), build_area_sums(read))
 
 
 def _count(grid: DispatchGrid, cells: np.ndarray) -> np.ndarray:
     """Count the occurrences of each raster cell: int64[rows, columns]."""
     return np.bincount(cells, minlength=grid.cells).reshape(grid.rows, grid.columns)
-
-
-def _table(counts: np.ndarray) -> np.ndarray:
-    """Sum counts up to a summed-area table: int64[rows+1, columns+1]."""
-    table = np.zeros((counts.shape[0] + 1, counts.shape[1] + 1), dtype=np.int64)
-    np.cumsum(counts, axis=0, out=table[1:, 1:])
-    np.cumsum(table[1:, 1:], axis=1, out=table[1:, 1:])
-    return table
 
 
 def _overlapping(corners: np.ndarray, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
@@ -112,9 +104,3 @@ def _overlapping(corners: np.ndarray, x0: Cells, y0: Cells, x1: Cells, y1: Cells
     right, upper = np.add(x1, 1), np.add(y1, 1)
     counts = south_west[upper, right] - south_east[upper, x0] - north_west[y0, right] + north_east[y0, x0]
     return np.where((right > x0) & (upper > y0), counts, 0)
-
-
-def _sum(table: np.ndarray, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-    """Sum the counts of a table in each rectangle."""
-    right, upper = np.maximum(np.add(x1, 1), x0), np.maximum(np.add(y1, 1), y0)
-    return np.asarray(table[upper, right] - table[y0, right] - table[upper, x0] + table[y0, x0])

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pststream.cost.area_sums import Cells
 from pststream.cost.load_model import LoadRates
-from pststream.cost.region_counts import Cells, RegionCounts
+from pststream.cost.region_counts import RegionCounts
 
 COLUMNS_APART = 0
 ROWS_APART = 1

@@ -23,10 +23,13 @@ COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 SMALL: dict[str, object] = {"columns": 9, "rows": 7}
 
 TEXT = ("frequency", "hypergraph", "metric")
-SPACE = ("grid", "kd_tree", "plain_kd_tree", "r_tree")
+SPACE_BY_LOAD = ("grid", "kd_tree", "plain_kd_tree", "r_tree")
+"""They share any load evenly; `a_grid` does for powers of two, `quadtree` in its own measure of load."""
+SPACE = (*SPACE_BY_LOAD, "a_grid", "uniform", "quadtree")
 
 every_planner = pytest.mark.parametrize("name", PLANNERS)
 space_planners = pytest.mark.parametrize("name", SPACE)
+even_planners = pytest.mark.parametrize("name", SPACE_BY_LOAD)
 text_planners = pytest.mark.parametrize("name", TEXT)
 some_workers = st.sampled_from((1, 2, 3, 8, 70))
 
@@ -161,7 +164,7 @@ def test_without_data_the_area_is_shared_out(name: str) -> None:
     assert cells.min() >= 0.9 * cells.max()
 
 
-@space_planners
+@even_planners
 @pytest.mark.parametrize("workers", [2, 3, 5, 8, 13, 16])
 def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
     """20,000 objects and small boxes, spread evenly: nobody has more than 1.25 times as much as another."""
@@ -171,7 +174,7 @@ def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
     assert loads.objects.sum() == 20_000
 
 
-@space_planners
+@even_planners
 @pytest.mark.parametrize("workers", [3, 8, 13])
 def test_crowded_worlds_are_shared_evenly(name: str, workers: int) -> None:
     """Nine in ten around three towns, the largest with half of them: at most 1.5 times as much as another."""
@@ -190,6 +193,21 @@ def test_a_text_plan_is_one_leaf_and_its_units_share_unseen_terms(name: str) -> 
         plan = make_plan(name, NAMED[world], 8, COST)
         assert (plan.leaves, plan.units, plan.spread_unit.tolist()) == (1, 8, list(range(8)))
         assert plan.terms.tolist() == np.unique(NAMED[world].post_terms).tolist()
+
+
+def test_keyword_hash_lists_no_term() -> None:
+    plan = make_plan("keyword_hash", NAMED["all terms distinct"], 8, COST)
+    assert (plan.leaves, plan.units, plan.terms.tolist()) == (1, 8, [])
+    assert plan.spread_unit.tolist() == plan.unit_worker.tolist() == list(range(8))
+
+
+@pytest.mark.parametrize(("workers", "sides"), [(1, (1, 1)), (7, (7, 1)), (8, (4, 2)), (12, (4, 3)), (16, (4, 4))])
+def test_uniform_rectangles_are_equal(workers: int, sides: tuple[int, int]) -> None:
+    """Whatever the load: nearly all objects are at one point."""
+    plan = make_plan("uniform", NAMED["one point many times"], workers, COST, {"columns": 840, "rows": 840})
+    leaf = plan.cell_leaf.reshape(840, 840)
+    assert (len(set(leaf[0].tolist())), len(set(leaf[:, 0].tolist()))) == sides
+    assert np.bincount(plan.cell_leaf).tolist() == [840 * 840 // workers] * workers
 
 
 @text_planners

