@@ -9,15 +9,27 @@ PLANNERS = {
     "frequency": "pststream.partitioning.frequency",
     "hypergraph": "pststream.partitioning.hypergraph",
     "metric": "pststream.partitioning.metric",
-    "a_grid": "pststream.partitioning.a_grid",
-    "uniform": "pststream.partitioning.uniform",
-    "keyword_hash": "pststream.partitioning.keyword_hash",
-    "quadtree": "pststream.partitioning.quadtree",
+    "a_grid": "pststream.partitioning.tornado.a_grid",
+    "uniform": "pststream.partitioning.tornado.uniform",
+    "keyword_hash": "pststream.partitioning.tornado.keyword_hash",
+    "quadtree": "pststream.partitioning.sstd.quadtree",
 }
 """The module of each planner, by the planner's name. To add a planner, write its module and add a line here.
 
 `partitioning/registry.py` imports a module when its planner is first used, so this list loads nothing.
 """
+
+BALANCERS = {
+    "gr": "pststream.balancing.cell_moves",
+    "dp": "pststream.balancing.cell_moves",
+    "si": "pststream.balancing.cell_moves",
+    "ra": "pststream.balancing.cell_moves",
+    "shift": "pststream.balancing.shift",
+    "pm": "pststream.balancing.reallocate",
+    "fm": "pststream.balancing.reallocate",
+    "pm_fm": "pststream.balancing.reallocate",
+}
+"""The module of each method of `balance local`. To add one, write its module and add a line here."""
 
 QUESTION_KINDS = ("range", "knn", "topk", "frequent_terms")
 """Kinds of question for the form of a DAG; `kinds/question_registry.py` lists them."""

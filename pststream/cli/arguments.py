@@ -229,7 +229,7 @@ def _add_balance(commands: Any) -> None:
         help="retire: move what an older plan still serves; check, history: only read",
     )
     balance.add_argument(
-        "--method", choices=("gr", "dp", "si", "ra"), help="for `local`: algorithm that selects cells (default gr)"
+        "--method", choices=names.BALANCERS, help="for `local`: algorithm that selects what moves (default gr)"
     )
     balance.add_argument("--planner", choices=names.PLANNERS, help="for `global`; default: the setting")
     balance.add_argument(

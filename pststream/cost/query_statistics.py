@@ -63,9 +63,9 @@ class QueryStatistics:
         if not posted:
             return 0.0
         asked = np.bincount(_take(self.sample.piece_terms, rows.pieces), minlength=self.sample.terms)
-        held = np.zeros(self.sample.terms, bool)
-        held[_take(self.sample.object_terms, rows.objects)] = True
-        known = float(asked[held].sum()) / max(int(asked.sum()), 1)
+        present = np.zeros(self.sample.terms, bool)
+        present[_take(self.sample.object_terms, rows.objects)] = True
+        known = float(asked[present].sum()) / max(int(asked.sum()), 1)
         covered = float((self.word_share * known ** np.arange(len(self.word_share))).sum())
         return len(rows.pieces) / posted * len(rows.objects) * (covered + 1.0) / 2.0
 

@@ -230,7 +230,7 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
         ("check_tables", {"all": True}),
         ("maintain", {"home": "h"}),
         ("health", {"expect_watcher": True, "max_lag_seconds": 5, "max_imbalance": 1.5, "max_reject_share": 0}),
-        *[("adjust_load", {"method": method, "sigma": 1.5, "dry_run": True}) for method in ("gr", "dp", "si", "ra")],
+        *[("adjust_load", {"method": method, "sigma": 1.5, "dry_run": True}) for method in names.BALANCERS],
     ],
 )
 def test_a_good_value_is_accepted(dagbag: Any, dag: str, form: dict[str, Any]) -> None:

@@ -45,7 +45,7 @@ def splits(part: Part) -> list[tuple[Part, Part]]:
 
 
 def start(checks: dict[Cell, float], columns: int, rows: int, evaluators: int) -> list[Part]:
-    """Section 4.1, with the departures of `partitioning/a_grid.py` among equal costs."""
+    """Section 4.1, with the departures of `partitioning/tornado/a_grid.py` among equal costs."""
     parts: list[Part] = [(0, 0, columns - 1, rows - 1)]
     while len(parts) < evaluators:
         open_parts = [i for i, part in enumerate(parts) if len(cells_of(part)) > 1]
@@ -59,7 +59,7 @@ def start(checks: dict[Cell, float], columns: int, rows: int, evaluators: int) -
 
 
 def _rank(checks: dict[Cell, float], low: Part, high: Part) -> tuple[float, bool, int]:
-    """The cost of the dearer half; whether the shorter side was split; how far from its middle."""
+    """The cost of the costlier half; whether the shorter side was split; how far from its middle."""
     wide, tall = high[2] - low[0] + 1, high[3] - low[1] + 1
     vertical = low[2] < high[2]
     off = abs((low[2] - low[0]) - (high[2] - high[0])) + abs((low[3] - low[1]) - (high[3] - high[1]))

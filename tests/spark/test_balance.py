@@ -45,6 +45,43 @@ def test_adjusted_between_batches_and_undone(tmp_path: Path, planner: str, seed:
     assert_as_the_twin(home, world)
 
 
+@pytest.mark.parametrize(
+    ("planner", "method", "seed"), [("a_grid", "shift", 47), ("quadtree", "pm", 48), ("r_tree", "fm", 49)]
+)
+@pytest.mark.slow
+def test_proposed_applied_and_undone_by_the_methods_of_tornado_and_sstd(
+    tmp_path: Path, planner: str, method: str, seed: int
+) -> None:
+    world = written(tmp_path / "files", seed)
+    home = home_for(tmp_path / "home", world, planner)
+    proposal, moved = tmp_path / "move.npz", 0
+    for first in (0, 2, 4):
+        home.ingest("objects", world.objects[first : first + 2])
+        home.ingest("requests", world.requests[first : first + 2])
+        home.match()
+        shown = home.run("balance", "local", "--method", method, "--dry-run", "--proposal", proposal)
+        if not shown["moves"]:
+            continue
+        done = home.run("balance", "local", "--method", method, "--apply", "--proposal", proposal)
+        assert [done[name] for name in ("moves", "load_after")] == [shown[name] for name in ("moves", "load_after")]
+        assert max(done["load_after"]) < max(done["load_before"])
+        moved += done["moved_subscriptions"]
+        if first == 2:
+            home.run("balance", "undo", "--apply")
+    assert moved > 0
+    assert_as_the_twin(home, world)
+
+
+def test_shift_of_other_plans_is_refused(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 44)
+    home = home_for(tmp_path / "home", world, "frequency")
+    home.ingest("objects", world.objects)
+    home.ingest("requests", world.requests)
+    home.match("--max-objects", "300")
+    refused = home.run("balance", "local", "--method", "shift", code=2)
+    assert refused["kind"] == "UsageError" and "one rectangle" in refused["error"]
+
+
 def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 44)
     home = home_for(tmp_path / "home", world, "grid")
@@ -62,21 +99,23 @@ def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     assert quiet["plan_version_after"] == quiet["plan_version_before"] and "within" in quiet["reason"]
 
 
+@pytest.mark.parametrize(("planner", "method"), [("grid", "gr"), ("a_grid", "shift"), ("quadtree", "fm")])
 @pytest.mark.slow
-def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
+def test_killed_at_each_step_and_run_again(tmp_path: Path, planner: str, method: str) -> None:
     world = written(tmp_path / "files", 45)
-    home = home_for(tmp_path / "home", world, "grid")
+    home = home_for(tmp_path / "home", world, planner)
+    adjust = ("balance", "local", "--method", method)
     steps = ["indexed", "units_written", "done"]
     for things, asked in zip(world.objects, world.requests):
         home.ingest("objects", [things])
         home.ingest("requests", [asked])
         home.match()
-        if steps and home.run("balance", "local")["moves"]:
+        if steps and home.run(*adjust)["moves"]:
             before = home.run("status")["plan"]["version"]
-            killed = home.crash(f"balance.{steps[0]}", "balance", "local", "--apply")
+            killed = home.crash(f"balance.{steps[0]}", *adjust, "--apply")
             assert killed.code == KILLED, killed.err[-2000:]
             assert home.run("status")["plan"]["version"] == before + (steps[0] == "done")
-            home.run("balance", "local", "--apply")
+            home.run(*adjust, "--apply")
             steps = steps[1:]
     assert not steps
     assert_as_the_twin(home, world)

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from pststream import names
 from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
@@ -26,6 +27,18 @@ new plan version; the matches do not depend on it.
 `pststream balance undo --apply` reverts the last adjustment; `pststream balance history` lists all of them.
 """
 
+METHODS = {
+    "gr": "GR, greedy",
+    "dp": "DP, exact",
+    "si": "SI, largest first",
+    "ra": "RA, random",
+    "shift": "Split, merge and shift rectangles (Tornado)",
+    "pm": "PM, units of two workers (SSTD)",
+    "fm": "FM, units of all workers (SSTD)",
+    "pm_fm": "PM, then FM if needed (SSTD)",
+}
+"""What the form calls the methods of `names.BALANCERS`."""
+
 
 def why_balanced(measured: dict) -> str | None:
     """Return the reason why no load needs to move; None if `sigma` is violated."""
@@ -46,10 +59,10 @@ def build(options: DagOptions) -> DAG:
             "method": Param(
                 "gr",
                 type="string",
-                enum=["gr", "dp", "si", "ra"],
-                values_display={"gr": "GR, greedy", "dp": "DP, exact", "si": "SI, largest first", "ra": "RA, random"},
+                enum=list(names.BALANCERS),
+                values_display=METHODS,
                 title="Method",
-                description="The algorithm that selects the raster cells to move.",
+                description="The algorithm that selects the raster cells or units to move.",
                 section="Change",
             ),
             "sigma": Param(

@@ -7,10 +7,13 @@ here: balance.py applies the decision or writes it to a proposal file.
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from pststream.balancing.local_adjustment import Adjustment, adjust_locally
+from pststream.balancing.balancing_task import BalancingTask
+from pststream.balancing.local_adjustment import Adjustment
+from pststream.balancing.registry import adjust
 from pststream.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
@@ -75,13 +78,18 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     progress(f"{text}: looking for raster cells to move")
     sample, cost = _recent_sample(home, settings, version, measured, progress)
     plan, retiring = load_plan(home, version), retiring_plan(read_plan_row(home, version))
-    older = np.zeros(plan.workers)
+    older, scaled_older = np.zeros(plan.workers), np.zeros(plan.workers)
     if retiring:
         of_retiring, sample = split_sample(sample, retiring)
-        older = compute_worker_loads(of_retiring, load_plan(home, retiring.plan_version), cost).load
-    cost, rest = scale_to_measured(sample, plan, cost, older, measured.typical)
+        retiring_loads = partial(compute_worker_loads, of_retiring, load_plan(home, retiring.plan_version))
+        older = retiring_loads(cost).load
+    scaled, rest = scale_to_measured(sample, plan, cost, older, measured.typical)
+    if retiring:
+        scaled_older = retiring_loads(scaled).load
     target = 1 + (settings.sigma - 1) / 2
-    adjustment = adjust_locally(sample, plan, cost, method, target, version, rest)
+    adjustment = adjust(
+        BalancingTask(method, sample, plan, scaled, target, rest, scaled_older, CostModel.of(settings).insert, version)
+    )
     if not adjustment.moves:
         return Decision(f"{text}; no move lowers the greatest load of the sample", measured.imbalance)
     return Decision(text, measured.imbalance, adjustment)

@@ -38,6 +38,11 @@ _REASONS = {
     "dp": "selected by DP",
     "si": "selected by SI",
     "ra": "selected by RA",
+    "split_merge": "split and merge",
+    "shift": "shifted across a side",
+    "corner_shift": "shifted at a corner",
+    "pm": "reallocated by PM",
+    "fm": "reallocated by FM",
 }
 
 

@@ -9,8 +9,8 @@ from pststream.cost.cell_checks import count_cell_checks
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import DispatchGrid, PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning import a_grid
 from pststream.partitioning.registry import make_plan
+from pststream.partitioning.tornado import a_grid
 from tests.oracles import tornado
 from tests.plans import make_sample, samples
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.partitioning.karmarkar_karp import divide_evenly
+from pststream.partitioning.sstd.karmarkar_karp import divide_evenly
 from tests.oracles.sstd import differencing
 
 

@@ -10,9 +10,9 @@ from pststream.cost.load_model import CostModel
 from pststream.cost.query_statistics import QueryStatistics, collect_query_statistics
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning.karmarkar_karp import divide_evenly
 from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.partitioning.sstd.karmarkar_karp import divide_evenly
 from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 64}

@@ -1,5 +1,5 @@
-"""A-Grid planner: divide a fine grid into one rectangle for each worker by cutting the dearest one in two, again and
-again, where the dearer part becomes cheapest.
+"""A-Grid planner: divide a fine grid into one rectangle for each worker by cutting the costliest one in two, again and
+again, where the costlier part becomes cheapest.
 """
 
 import heapq
@@ -35,7 +35,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     options  columns, rows: of the fine grid at most; its cells are as wide and high as the mean subscription
 
     Source: Tornado, sections 4.1 and 5. Departures: the cells are as wide as the mean box and as high as it, at least
-    LEAST_SIDE of them a side; a partition of a single cell is set aside and the next dearest one is cut; among equal
+    LEAST_SIDE of them a side; a partition of a single cell is set aside and the next costliest one is cut; among equal
     costs the partition with most cells is cut, along its longer side, as near to the middle as possible. The constants
     of the cost model are not used.
     """
@@ -86,12 +86,12 @@ def cut_partitions(sums: np.ndarray, workers: int) -> list[Rectangle]:
 
 
 def _rank(sums: np.ndarray, number: int, partition: Rectangle) -> tuple[int, int, int]:
-    """Return the place of a partition in the queue: the dearest first, then the one with most cells, then by number."""
+    """Return the place of a partition in the queue: by cost, then by cells, the most first, then by number."""
     return -int(sum_area(sums, *partition)), -partition.cells, number
 
 
 def find_cheapest_cut(sums: np.ndarray, partition: Rectangle) -> tuple[Rectangle, Rectangle]:
-    """Return both parts of the row or column cut of a partition whose dearer part is cheapest.
+    """Return both parts of the row or column cut of a partition whose costlier part is cheapest.
 
     Among equals, the cut of the longer side that is nearest to its middle.
     """
@@ -99,11 +99,11 @@ def find_cheapest_cut(sums: np.ndarray, partition: Rectangle) -> tuple[Rectangle
     column, row = np.arange(x0, x1), np.arange(y0, y1)
     west, south = sum_area(sums, x0, y0, column, y1), sum_area(sums, x0, y0, x1, row)
     total = sum_area(sums, *partition)
-    dearer = np.concatenate([np.maximum(west, total - west), np.maximum(south, total - south)])
+    costlier = np.concatenate([np.maximum(west, total - west), np.maximum(south, total - south)])
     wide, high = x1 - x0 + 1, y1 - y0 + 1
     shorter = np.concatenate([np.full(len(column), wide < high), np.full(len(row), high <= wide)])
     off_middle = np.concatenate([np.abs(2 * (column - x0 + 1) - wide), np.abs(2 * (row - y0 + 1) - high)])
-    best = int(np.lexsort((off_middle, shorter, dearer))[0])
+    best = int(np.lexsort((off_middle, shorter, costlier))[0])
     if best < len(column):
         return Rectangle(x0, y0, x0 + best, y1), Rectangle(x0 + best + 1, y0, x1, y1)
     last = y0 + best - len(column)

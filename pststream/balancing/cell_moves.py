@@ -1,0 +1,9 @@
+"""PS2Stream's balancers GR, DP, SI and RA: move cells and terms from the most to the least loaded worker."""
+
+from pststream.balancing.balancing_task import BalancingTask
+from pststream.balancing.local_adjustment import Adjustment, adjust_locally
+
+
+def adjust(task: BalancingTask) -> Adjustment:
+    """Return the moves of `local_adjustment.adjust_locally`."""
+    return adjust_locally(task.sample, task.plan, task.cost, task.method, task.target, task.seed, task.fixed_load)

@@ -1,0 +1,93 @@
+"""SSTD's balancers PM, FM, and PM then FM: reallocate the units of two workers, or of all, by the differencing method.
+
+Source: SSTD, section 5.2.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pststream.balancing.balancing_task import BalancingTask
+from pststream.balancing.local_adjustment import LOWER, Adjustment
+from pststream.balancing.movable_loads import loads_after, measured_loads, movable_load, share_out
+from pststream.balancing.worker_mapping import map_by_hungarian
+from pststream.domain.imbalance import imbalance_of
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan_moves import Move
+from pststream.partitioning.sstd.karmarkar_karp import divide_evenly
+
+
+def adjust(task: BalancingTask) -> Adjustment:
+    """Reallocate units between workers; method: `pm`, `fm`, or `pm_fm`, which does FM if PM does not balance.
+
+    Departures: a unit of the plan takes the place of a leaf, so the units of a leaf by text move one by one. The load
+    of a unit is that of the calibrated model, not of Equation 2, scaled so that the units of a worker have its measured
+    seconds. A reallocation that would not lower the greatest load is not made. The imbalance that counts as balanced is
+    the home's setting, not 6. Load under a retiring plan stays where it is.
+    """
+    before = measured_loads(task)
+    seconds = share_out(movable_load(task, before), task.plan.unit_worker, before.unit_load)
+    plan, moves, reasons = task.plan, list[Move](), list[str]()
+    for method in task.method.split("_"):
+        load = np.bincount(plan.unit_worker, seconds, plan.workers) + task.retiring_load
+        if imbalance_of(load) <= task.target:
+            break
+        workers = np.array([load.argmax(), load.argmin()]) if method == "pm" else np.arange(plan.workers)
+        unit_worker = reallocate_units(plan.unit_worker, seconds, before.unit_subscriptions, workers)
+        after = np.bincount(unit_worker, seconds, plan.workers) + task.retiring_load
+        if after.max() >= load.max() * LOWER:
+            continue
+        made = list_moves(plan, unit_worker)
+        plan, moves, reasons = replace(plan, unit_worker=unit_worker), moves + made, reasons + [method] * len(made)
+    load = np.bincount(plan.unit_worker, seconds, plan.workers)
+    return Adjustment(plan, moves, reasons, before, loads_after(task, plan, load) if moves else before)
+
+
+def reallocate_units(
+    unit_worker: np.ndarray, loads: np.ndarray, subscriptions: np.ndarray, workers: np.ndarray
+) -> np.ndarray:
+    """Divide the units of some workers among them again, evenly, with the fewest subscriptions moved.
+
+    unit_worker           int32[units]
+    loads, subscriptions  float64[units]
+    workers               int64[m], distinct
+    Returns the new worker of each unit: int32[units].
+    """
+    place = np.full(int(max(unit_worker.max(), workers.max())) + 1, -1)
+    place[workers] = np.arange(len(workers))
+    units = np.flatnonzero(place[unit_worker] >= 0)
+    part = divide_evenly(loads[units], len(workers))
+    stays = np.zeros((len(workers), len(workers)))
+    np.add.at(stays, (place[unit_worker[units]], part), subscriptions[units])
+    moved = unit_worker.copy()
+    moved[units] = workers[map_by_hungarian(stays)][part]
+    return moved
+
+
+def list_moves(plan: PartitionPlan, unit_worker: np.ndarray) -> list[Move]:
+    """List what changes hands: for each pair of workers the cells of leaves served whole, and those of leaves by text.
+
+    The second kind names the terms that the units list; a unit of the terms that no unit lists has none.
+    """
+    leaf = _leaf_of_unit(plan)
+    whole = np.zeros(plan.units, bool)
+    whole[plan.leaf_unit[plan.leaf_unit >= 0]] = True
+    pairs = np.column_stack([plan.unit_worker, unit_worker, ~whole]).astype(np.int64)
+    changed = np.flatnonzero(plan.unit_worker != unit_worker)
+    moves = []
+    for origin, target, by_text in np.unique(pairs[changed], axis=0).tolist():
+        units = changed[(pairs[changed] == (origin, target, by_text)).all(axis=1)]
+        cells = np.flatnonzero(np.isin(plan.cell_leaf, leaf[units]))
+        terms = np.unique(plan.terms[np.isin(plan.term_unit, units)]) if by_text else None
+        moves.append(Move(origin, target, cells, terms))
+    return moves
+
+
+def _leaf_of_unit(plan: PartitionPlan) -> np.ndarray:
+    """Return the leaf that each unit serves: int64[units]."""
+    leaf = np.empty(plan.units, np.int64)
+    whole = np.flatnonzero(plan.leaf_unit >= 0)
+    leaf[plan.leaf_unit[whole]] = whole
+    leaf[plan.term_unit] = np.repeat(np.arange(plan.leaves), np.diff(plan.term_offsets))
+    leaf[plan.spread_unit] = np.repeat(np.arange(plan.leaves), np.diff(plan.spread_offsets))
+    return leaf

@@ -1,0 +1,1 @@
+"""Planners of SSTD, and the division of their leaves among workers."""

@@ -1,0 +1,1 @@
+"""Planners of Tornado: the A-Grid, and the two that it is compared with."""
