@@ -13,6 +13,7 @@ PLANNERS = {
     "uniform": "pststream.partitioning.tornado.uniform",
     "keyword_hash": "pststream.partitioning.tornado.keyword_hash",
     "quadtree": "pststream.partitioning.sstd.quadtree",
+    "auto": "pststream.partitioning.auto",
 }
 """The module of each planner, by the planner's name. To add a planner, write its module and add a line here.
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
+from pststream.domain.planner_choice import describe_choice
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
 
@@ -56,6 +57,8 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     size = f"{counted(document['workers'], 'worker')}, {counted(document['units'], 'unit')}"
     loads = f"predicted load {document['load_total']:.4g} s, greatest of a worker {document['load_max']:.4g} s"
     text = f"{head}: {document['planner']}, {size}; {loads}, {describe_imbalance(document['imbalance'])}"
+    if "choice" in document:
+        text += f"\n  {describe_choice(document['choice'])}"
     if document["imbalance"] <= document["sigma"]:
         return text
     return f"{text}\n  warning: the imbalance is over sigma, {document['sigma']:g}, the constraint of the plan"

@@ -44,7 +44,8 @@ def plan(
 
     Returns {"plan_version", "plan_version_before", "planner", "workers", "units", "load_total", "load_max", "load_min",
     "imbalance", "sigma" (the imbalance allowed by Definition 2: the option of the planner, or the setting),
-    "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints.
+    "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints; of the planner `auto` also
+    {"choice": {"planner", "greatest_loads": {planner: seconds}}}.
     """
     home.check()
     with home.locked():
@@ -94,9 +95,10 @@ def new_plan(
         save_plan(home, version, new, {**figures, "seconds": time.perf_counter() - began, "options": options})
         crash_point("plan.done")
         delete_older_indexes(home, version)
+    choice = {"choice": new.options["choice"]} if "choice" in new.options else {}
     return {
         "plan_version": version, "planner": new.planner, "workers": new.workers, "units": new.units, **figures,
-        "plan_version_before": before, "sigma": new.options.get("sigma", settings.sigma), "dry_run": dry_run,
+        **choice, "plan_version_before": before, "sigma": new.options.get("sigma", settings.sigma), "dry_run": dry_run,
         "seconds": round(time.perf_counter() - began, 3),
     }  # fmt: skip
 

@@ -10,6 +10,7 @@ from pststream import names
 from pststream.domain.imbalance import imbalance_text
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
+from pststream.domain.planner_choice import describe_choice
 from pststream.errors import UsageError
 from pststream.format_values import counted, duration
 from pststream.reports.commands.text_tables import table_lines
@@ -152,6 +153,7 @@ def render_plan(plan: dict[str, Any]) -> str:
         f"load {plan['load_total']:.4g} s in total, greatest {plan['load_max']:.4g}, least {plan['load_min']:.4g},"
         f" imbalance {imbalance_text(plan['imbalance'])} (Definition 1, on the sample)",
         *_render_retiring(plan),
+        *([describe_choice(plan["options"]["choice"])] if "choice" in plan["options"] else []),
         "",
         f"north {grid['north']:.6g}, west {grid['west']:.6g}",
         *(f"  {line}" for line in plan["map"]),

@@ -1,0 +1,46 @@
+"""Planner `auto`: judge every planner on objects that it has not seen, and take the plan of the best."""
+
+from dataclasses import replace
+
+from pststream import names
+from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.registry import make_plan
+from pststream.samples.object_halves import split_objects
+from pststream.space.plan_raster import COLUMNS, ROWS
+
+NAME = "auto"
+DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+
+
+def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
+    """Return the plan of the planner whose most loaded worker is least loaded, by the calibrated model.
+
+    Each planner plans for one half of the sampled objects and is judged on the other half, and the other way round; its
+    load is the mean of the two. The best one then plans for the whole sample. On the objects that it was made from, a
+    plan of many small decisions looks better than it is for those to come. The slowest worker decides how long a batch
+    takes, so its load counts and not the total. Among equals, the planner that is listed first.
+
+    options  columns, rows: of the raster of every plan; without them, each planner has its own
+
+    The options of the plan are those of the chosen one, and "choice": {"planner": its name, "greatest_loads": {planner:
+    seconds of its most loaded worker}}.
+
+    Source: none; the papers compare planners on workloads that are known in advance.
+    """
+    read_integer_options(NAME, options, DEFAULTS)
+    one, other = split_objects(sample)
+    loads = {}
+    for name in names.PLANNERS:
+        if name != NAME:
+            judged = [
+                compute_worker_loads(unseen, make_plan(name, seen, workers, cost, options), cost).max
+                for seen, unseen in ((one, other), (other, one))
+            ]
+            loads[name] = sum(judged) / 2
+    best = min(loads, key=lambda name: loads[name])
+    made = make_plan(best, sample, workers, cost, options)
+    choice = {"planner": best, "greatest_loads": loads}
+    return replace(made, planner=NAME, options={**made.options, "choice": choice})

@@ -1,0 +1,72 @@
+"""`auto` takes the plan of the planner that is best on objects it has not seen, and says so."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pststream import names
+from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.domain.planner_choice import describe_choice
+from pststream.errors import UsageError
+from pststream.partitioning.registry import make_plan
+from pststream.samples.object_halves import keep_objects, split_objects
+from tests.paper_samples import paper_sample
+from tests.plans import identical_plans, make_sample, unpack
+
+COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
+
+
+@pytest.mark.parametrize(("kind", "workers"), [("q1", 4), ("q2", 3), ("q3", 8)])
+def test_takes_the_planner_that_is_best_on_unseen_objects(kind: str, workers: int) -> None:
+    sample = paper_sample(kind, 2000, 1000)
+    plan = make_plan("auto", sample, workers, COST)
+    halves = split_objects(sample)
+    loads = dict.fromkeys((name for name in names.PLANNERS if name != "auto"), 0.0)
+    for name in loads:
+        for seen, unseen in (halves, halves[::-1]):
+            loads[name] += compute_worker_loads(unseen, make_plan(name, seen, workers, COST), COST).max / 2
+    choice = plan.options["choice"]
+    assert choice == {"planner": min(loads, key=lambda name: loads[name]), "greatest_loads": pytest.approx(loads)}
+    chosen = make_plan(choice["planner"], sample, workers, COST)
+    assert plan.planner == "auto" and plan.options == {**chosen.options, "choice": choice}
+    assert identical_plans(replace(plan, planner=chosen.planner, options=chosen.options), chosen)
+
+
+@pytest.mark.parametrize("kind", ["q1", "q2", "q3"])
+def test_is_near_the_best_on_later_objects(kind: str) -> None:
+    """At most 5% above the least greatest load of all planners, on 20,000 objects and 5,000 subscriptions of later."""
+    sample, later = paper_sample(kind, 20_000, 5_000), paper_sample(kind, 40_000, 5_000)
+    later = keep_objects(later, np.arange(40_000) >= 20_000)
+    loads = {name: compute_worker_loads(later, make_plan(name, sample, 8, COST), COST).max for name in names.PLANNERS}
+    assert loads["auto"] <= 1.05 * min(loads.values())
+
+
+def test_halves_have_every_object_once_and_stand_for_the_same_period() -> None:
+    sample = paper_sample("q1", 2000, 100)
+    halves = split_objects(sample)
+    points = np.concatenate([np.column_stack([half.lon, half.lat]) for half in halves])
+    assert sorted(points.tolist()) == sorted(np.column_stack([sample.lon, sample.lat]).tolist())
+    for half in halves:
+        assert 900 < half.objects < 1100
+        assert half.objects * half.object_scale == pytest.approx(2000)
+        first = np.flatnonzero((sample.lon == half.lon[0]) & (sample.lat == half.lat[0]))[0]
+        mine, all_terms = unpack(half.term_offsets, half.terms)[0], unpack(sample.term_offsets, sample.terms)[first]
+        assert mine == all_terms
+
+
+def test_the_first_of_equals_is_taken() -> None:
+    plan = make_plan("auto", make_sample([], [], [], []), 3, COST)
+    assert plan.options["choice"]["planner"] == next(iter(names.PLANNERS))
+
+
+def test_the_choice_is_described_with_the_least_first() -> None:
+    choice = {"planner": "grid", "greatest_loads": {"hybrid": 2.0, "a_grid": 0.5, "grid": 0.5}}
+    assert describe_choice(choice) == (
+        "auto chose grid: the least seconds of the slowest worker on unseen objects, of grid 0.5, a_grid 0.5, hybrid 2"
+    )
+
+
+def test_options_of_one_planner_are_refused() -> None:
+    with pytest.raises(UsageError, match="no option 'blocks'"):
+        make_plan("auto", make_sample([], [], [], []), 3, COST, {"blocks": 8})
