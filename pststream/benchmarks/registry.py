@@ -14,6 +14,7 @@ import numpy as np
 
 from pststream.benchmarks.scenarios.answers import frequent_terms, questions
 from pststream.benchmarks.scenarios.plans import (
+    adjust,
     balance,
     calibrate,
     drift,
@@ -51,6 +52,7 @@ class Benchmark:
 
 
 BENCHMARKS = {
+    "adjust": Benchmark("throughput after a sudden imbalance, by balancer, from the same start", adjust.run),
     "balance-cost": Benchmark("subscriptions that GR, DP, SI and RA move from the same cells", balance.run_cost),
     "balance-mapping": Benchmark("bytes moved by each mapping of a new plan's parts to workers", mapping.run),
     "balance-select": Benchmark("time to select the cells to move, by their number", balance.run_select),

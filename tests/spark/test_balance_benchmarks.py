@@ -1,10 +1,11 @@
 """The benchmarks of mapping, selection and migration run, at a size of their own, and their figures hang together."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from pststream.benchmarks.scenarios.plans import balance, mapping, migration
+from pststream.benchmarks.scenarios.plans import adjust, balance, mapping, migration
 from tests.counted_benchmark import run_counted
 
 
@@ -38,3 +39,22 @@ def test_a_migration_moves_about_what_was_asked_for(monkeypatch: pytest.MonkeyPa
     assert 10 <= figures["1_percent_moved"] <= 120
     assert figures["1_percent_moved_bytes"] > 0 and figures["1_percent_seconds"] > 0
     assert document["targets"]["next_batch_over_before"]["target"] == 1.2
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_balancers_are_compared_from_the_same_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same matches under all of them, or the benchmark fails."""
+    monkeypatch.setitem(adjust.SIZES, "small", (1_000, 4_000))
+    chosen = {
+        "objects_50m": replace(adjust.IMBALANCES["objects_50m"], methods=("fm", "gr")),
+        "scale_0.4": replace(adjust.IMBALANCES["scale_0.4"], methods=("shift",)),
+        "subscriptions_1x": replace(adjust.IMBALANCES["subscriptions_1x"], methods=("pm_fm",)),
+    }
+    monkeypatch.setattr(adjust, "IMBALANCES", chosen)
+    figures = run_counted("adjust")["figures"]
+    for name, case in chosen.items():
+        assert figures[f"{name}_none_moved_subscriptions"] == 0
+        for method in case.methods:
+            assert figures[f"{name}_{method}_throughput"] > 0 and figures[f"{name}_{method}_imbalance"] >= 1
+    assert figures["scale_0.4_shift_moved_subscriptions"] > 0 and figures["objects_50m_fm_moved_subscriptions"] > 0
