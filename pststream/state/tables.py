@@ -200,7 +200,8 @@ _TABLES = (
             Column(
                 "reason",
                 pa.string(),
-                "split, merge, the method that chose the cells (gr, dp, si, ra), the planner, retire or undo",
+                "split or merge (of a cell by text), the method that chose what moves (gr, dp, si, ra, pm, fm), the"
+                " operation of the method shift (split_merge, shift, corner_shift), the planner, retire or undo",
             ),
             Column("move", pa.int64(), "from 0"),
             Column("origin", pa.int64(), "worker that the move is from; -1: several", True),
