@@ -1,0 +1,41 @@
+"""Cells move while a watcher takes objects and subscriptions in: no match is missed or doubled (Tornado 4.5)."""
+
+from pathlib import Path
+
+import pytest
+
+from pststream.ledgers.log_end import read_files
+from pststream.state.home import Home as State
+from tests.commands import new_home
+from tests.kill_and_rerun import assert_as_the_twin, written
+from tests.oracles.twin import LogFile
+from tests.unbalanced_homes import RESTLESS
+from tests.watcher_process import Watching, landing_folder
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+FILES = 8
+
+
+@pytest.mark.parametrize(("planner", "method"), [("a_grid", "shift"), ("quadtree", "fm")])
+def test_nothing_is_missed_or_doubled(tmp_path: Path, planner: str, method: str) -> None:
+    """Files land without waiting for the adjustments, which take their turns between the batches of the watcher."""
+    world = written(tmp_path / "files", 71, FILES)
+    home = new_home(tmp_path / "home", planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **RESTLESS)
+    moved, log = 0, list[LogFile]()
+    with Watching(home, landing_folder(tmp_path / "landing")) as watching:
+        for number in range(FILES):
+            for kind, path in (("requests", world.requests[number]), ("objects", world.objects[number])):
+                watching.land(kind, path)
+                log.append(LogFile(kind, path))
+            if number == 0:
+                watching.until_idle(1)
+            else:
+                moved += len(home.run("balance", "local", "--method", method, "--apply")["moves"])
+        watching.until(lambda pulse: len(read_files(State(home.path))) == len(log))
+        watching.until_idle()
+        code, document, _ = watching.end()
+    assert (code, document["failures"]) == (0, 0)
+    assert moved > 0
+    assert home.run("check")["success"]
+    assert_as_the_twin(home, log, world.lateness_seconds)
