@@ -65,9 +65,12 @@ class AnswerMessages:
 
     def blocks(self, batch: ChangeBatch, limiter: MessageLimiter | None) -> Iterator[MessageBlock]:
         """Yield the messages of a batch."""
-        with tempfile.TemporaryDirectory(prefix="pststream-deliver-") as folder:
+        with (
+            tempfile.TemporaryDirectory(prefix="pststream-deliver-") as folder,
+            StoredWords(Path(folder) / "words") as words,
+        ):
             (changes_folder := Path(folder) / "changes").mkdir()
-            changes, words = SortedRows(9, changes_folder, RUN_ROWS), StoredWords(Path(folder) / "words")
+            changes = SortedRows(9, changes_folder, RUN_ROWS)
             for rows in self._read(batch.batch_id, LOG_COLUMNS):
                 changes.add(_to_numbers(rows, words))
             for numbers in changes.sorted_rows():

@@ -17,6 +17,8 @@ from pststream.utc_times import iso
 MAX_BYTES = 128 * 1024 * 1024
 """Bound on the objects, and on the subscriptions, of a window; a larger window is halved."""
 
+CACHED_OBJECTS = 4_096
+
 Part = TypeVar("Part")
 
 
@@ -64,9 +66,8 @@ class MessageRows:
             parts.append(rows)
             if max_bytes is not None and sum(part.nbytes for part in parts) > max_bytes:
                 raise TooLarge
-        schema = self._reader.dataset(name).schema
-        ordered_rows = pa.Table.from_batches(parts, pa.schema([schema.field(one) for one in (key, *columns)]))
-        ordered_rows = ordered_rows.sort_by(key)
+        empty = self._reader.dataset(name).schema.empty_table().select([key, *columns])
+        ordered_rows = (pa.Table.from_batches(parts) if parts else empty).sort_by(key)
         stored = ordered_rows.column(key).to_numpy()
         if not some_erased and not np.array_equal(stored, keys):
             raise PstError(
@@ -101,12 +102,14 @@ class _Rows:
 
 
 class ObjectRows(_Rows):
-    """Objects; messages come in the order of objects, or name few of them twice, so the last one is cached."""
+    """Objects; matches come in the order of objects, many changes of answers name the same ones, so some are cached."""
 
     def __getitem__(self, key: int) -> MessageObject:
         if key not in self._cached:
             row = self._row(key)
-            self._cached = {key: message_object(key, **row | {"ts": iso(row["ts"])})}
+            if len(self._cached) == CACHED_OBJECTS:
+                self._cached.clear()
+            self._cached[key] = message_object(key, **row | {"ts": iso(row["ts"])})
         return self._cached[key]
 
 

@@ -1,7 +1,7 @@
 """Keep the words of many rows in a file, and the place of each as a number that can be sorted with the row."""
 
 from pathlib import Path
-from typing import BinaryIO
+from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,19 @@ NO_WORD = -1
 
 
 class StoredWords:
-    """Words in a file, which is made with the first word; a word has no line end.
-
-    Words must all be added before the first is read.
-    """
+    """Words in a new file, which is open until the end of the `with` statement; a word has no line end."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = open(path, "xb+")  # noqa: SIM115
         self._size = 0
+
+    def __enter__(self) -> "StoredWords":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
 
     def add(self, words: pa.Array) -> np.ndarray:
         """Write the distinct ones of some words, strings or null; return the place of each row: int64[n]."""
@@ -26,21 +31,16 @@ class StoredWords:
         distinct = encoded.dictionary.cast(pa.large_binary())
         lengths = pc.binary_length(distinct).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         places = np.append(self._size + np.cumsum(lengths) - lengths, NO_WORD)
-        if len(distinct):
-            with open(self._path, "ab") as file:
-                file.write(b"\n".join(distinct.to_pylist()) + b"\n")
-            self._size += int(lengths.sum())
+        self._file.seek(self._size)
+        self._file.writelines(word + b"\n" for word in distinct.to_pylist())
+        self._size += int(lengths.sum())
         index: np.ndarray = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
         return places[index]
 
     def read(self, places: np.ndarray) -> list[str | None]:
         """Read the words at some places (int64[n]); None for NO_WORD."""
-        if not (places != NO_WORD).any():
-            return [None] * len(places)
-        with open(self._path, "rb") as file:
-            return [None if place == NO_WORD else _word_at(file, place) for place in places.tolist()]
+        return [None if place == NO_WORD else self._word_at(place) for place in places.tolist()]
 
-
-def _word_at(file: BinaryIO, place: int) -> str:
-    file.seek(place)
-    return file.readline()[:-1].decode()
+    def _word_at(self, place: int) -> str:
+        self._file.seek(place)
+        return self._file.readline()[:-1].decode()
