@@ -132,12 +132,21 @@ def _planners_tables(document: dict[str, Any]) -> str:
         parts.append(
             f"### {workload}: {figures[f'{workload}_matches_per_object']} matches per object\n\n{_table(rows)}\n"
             f"`hybrid` over the best other planner: {ratio}{f' (target: {target})' if target else ''}\n\n"
+            f"{_auto_line(figures, targets, f'{workload}_auto_over_best')}"
             f"Model and measurement, over the workers of all plans: correlation {model[0]}"
             f"{f' (target: {wanted})' if wanted else ''}, total {model[1]} of the measured one\n"
         )
     if document["name"] == "planners":
         parts.append(_compare_with_paper(figures))
     return "\n".join(parts)
+
+
+def _auto_line(figures: dict[str, Any], targets: dict[str, Any], name: str) -> str:
+    """Return a line on the planner `auto`; empty if it was not measured."""
+    if name not in figures:
+        return ""
+    target = _target(targets.get(name))
+    return f"`auto` over the best single planner: {figures[name]}{f' (target: {target})' if target else ''}\n\n"
 
 
 def _compare_with_paper(figures: dict[str, Any]) -> str:

@@ -139,12 +139,17 @@ def test_random_worlds_and_schedules(tmp_path_factory: pytest.TempPathFactory, s
     assert_as_the_twin(home, world)
 
 
+def replans_by(first: int) -> dict[int, tuple[str, int]]:
+    """Plan with seven planners of the list in turn, each for one worker more than the one before."""
+    return {n: (name, 3 + n) for n, name in enumerate(list(names.PLANNERS)[first : first + 7])}
+
+
 @pytest.mark.parametrize(
     ("seed", "schedule"),
     [
         (11, Schedule("grid", 5, objects_first=True, cuts=7, replans={3: ("kd_tree", 16)})),
         (12, Schedule("kd_tree", 16, objects_first=False, cuts=7, replans={3: ("grid", 1)})),
-        (16, Schedule("grid", 5, cuts=7, replans={n: (name, 3 + n) for n, name in enumerate(names.PLANNERS)})),
+        *[(16 + at, Schedule("grid", 5, cuts=7, replans=replans_by(at))) for at in range(0, len(names.PLANNERS), 7)],
     ],
 )
 @pytest.mark.slow
