@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pststream.domain.owners import owner_workers
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.bloom_filter import LiveTerms
@@ -29,6 +30,9 @@ def stored(index: DispatchIndex, sample: WorkloadSample) -> list[list[int]]:
 def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
     """Assert that exactly one worker stores the piece and is probed by the object for each shared term: its owner."""
     index = DispatchIndex(plan)
+    if plan.by_subscription:
+        check_owners(index, sample)
+        return
     goes_to = routed(index, sample, filter_of_terms(sample.post_terms.tolist()))
     stored_at = stored(index, sample)
     posts = [set(terms) for terms in unpack(sample.post_offsets, sample.post_terms)]
@@ -43,3 +47,20 @@ def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
                     owner = plan.unit_worker[unit]
                     meeting = [w for w in goes_to[i] if w in stored_at[piece] and w == owner]
                     assert len(meeting) == 1
+
+
+def check_owners(index: DispatchIndex, sample: WorkloadSample) -> None:
+    """Assert that each object goes to the one owner of each piece that shares a term with it, and nowhere else."""
+    owners = owner_workers(sample.piece_key, sample.recorded_units, index.plan)
+    posts = unpack(sample.post_offsets, sample.post_terms)
+    live = [set[int]() for _ in range(index.plan.workers)]
+    for owner, terms in zip(owners, posts):
+        live[owner].update(terms)
+    filters = [filter_of_terms(sorted(terms)) for terms in live]
+    place, worker = index.route_by_subscription(sample.lon, sample.lat, sample.term_offsets, sample.terms, filters)
+    assert place.dtype == worker.dtype == np.int32
+    assert (np.diff(place) >= 0).all()
+    for i, terms in enumerate(unpack(sample.term_offsets, sample.terms)):
+        assert worker[place == i].tolist() == [w for w, known in enumerate(live) if known & set(terms)]
+        units, _ = index.units_of_objects(np.zeros(1), np.zeros(1), np.array([0, len(terms)]), np.array(terms), 0)
+        assert set(index.plan.unit_worker[units].tolist()) <= {0}

@@ -14,8 +14,12 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.sample_counts import count_sample
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
-from pststream.partitioning.registry import make_plan
+from pststream.partitioning.by_subscription import describe_sample, estimate_ranges, place
+from pststream.partitioning.registry import load_placement, make_plan
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.quality.file_parts import FileRange, count_range
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
@@ -46,7 +50,20 @@ def run_planning_kernels() -> None:
     )  # fmt: skip
     cost = CostModel(1e-9, 1e-9, 1e-9, 1e-9, 1e-9)
     for planner in names.PLANNERS:
-        compute_worker_loads(sample, make_plan(planner, sample, 2, cost), cost)
+        plan = make_plan(planner, sample, 2, cost)
+        if plan.by_subscription:
+            _run_placement_kernels(sample, plan)
+        compute_worker_loads(sample, plan, cost)
+
+
+def _run_placement_kernels(sample: WorkloadSample, plan: PartitionPlan) -> None:
+    """Place the subscriptions of the sample as present ones, and again as new ones."""
+    counts, planner = count_sample(sample, plan.grid), load_placement(plan)
+    subscriptions, _ = describe_sample(sample, plan)
+    for present_to in (names.NEVER_US, -1):
+        place(planner, plan, counts, subscriptions, present_to, np.zeros(plan.units))
+    points, k = sample.boxes[:, :2], np.ones(sample.pieces, np.int64)
+    estimate_ranges(plan.grid, counts, points, k, sample.post_offsets, sample.post_terms)
 
 
 def run_batch_kernels() -> None:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.domain.imbalance import imbalance_of
+from pststream.domain.owners import owner_units
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.samples.live_terms import group_pieces_by_subscription, mark_live_terms
+from pststream.samples.live_terms import group_pieces_by_subscription, mark_live_objects, mark_live_terms
+from pststream.samples.posting_reads import keep_pieces
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.settings import Settings
 
@@ -143,10 +145,13 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
 
     An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
     its raster cell. A subscription counts once at each worker that stores a piece of it. An (object, term) reads its
-    postings at the one worker that owns it.
+    postings at the one worker that owns it. Under a plan that shares by subscription each worker has its own
+    subscriptions, live terms and postings.
 
     Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """
+    if plan.by_subscription:
+        return _loads_by_subscription(sample, plan, cost)
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
     # Count objects and reads by unit and worker.
     of_unit, of_worker, unit_reads = count_objects(
@@ -182,4 +187,26 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
         unit_objects=of_unit * sample.object_scale,
         unit_subscriptions=stored_unit * sample.subscription_scale,
         unit_load=rates.load(of_unit, stored_unit, unit_reads),
+    )
+
+
+def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
+    """Compute the loads under a plan that shares by subscription: those of each unit with its own subscriptions."""
+    units = owner_units(sample.piece_key, sample.recorded_units, plan)
+    objects, subscriptions, reads = np.zeros((3, plan.units))
+    for unit in range(plan.units):
+        of_unit = keep_pieces(sample, units == unit)
+        objects[unit] = np.count_nonzero(mark_live_objects(of_unit))
+        subscriptions[unit] = of_unit.subscriptions
+        reads[unit] = of_unit.reads.sum()
+    load = cost.rates(sample).load(objects, subscriptions, reads)
+    unit_of_worker = np.argsort(plan.unit_worker)
+    return WorkerLoads(
+        objects=objects[unit_of_worker] * sample.object_scale,
+        subscriptions=subscriptions[unit_of_worker] * sample.subscription_scale,
+        reads=reads[unit_of_worker] * sample.object_scale * sample.subscription_scale,
+        load=load[unit_of_worker],
+        unit_objects=objects * sample.object_scale,
+        unit_subscriptions=subscriptions * sample.subscription_scale,
+        unit_load=load,
     )

@@ -4,11 +4,17 @@ A plan says which worker serves which region and terms. It has a dispatch grid, 
 Each raster cell belongs to one leaf. A leaf is served whole by one unit, or partitioned by text: each of its terms is
 served by one unit (PS2Stream, section IV-B, Figure 3). Plans assign units to workers; loads are counted by unit, and
 migrations move units. The same arrays are the dispatch index (PS2Stream, section IV-C, grid-t, map H1).
+
+A plan may instead share its subscriptions one by one (DkM-SKS, section 3): it is one leaf with a unit for each worker,
+and each subscription belongs to one unit, which is recorded with its pieces in the index (`domain/owners.py`).
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
+
+BY_SUBSCRIPTION = -2
+"""`leaf_unit` of the one leaf of a plan that shares by subscription."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class PartitionPlan:
     """The arrays of a plan; all ids count from 0.
 
     cell_leaf       int32[cells]    leaf of each raster cell
-    leaf_unit       int32[leaves]   unit that serves the whole leaf, or -1: partitioned by text
+    leaf_unit       int32[leaves]   unit that serves the whole leaf; -1: partitioned by text; BY_SUBSCRIPTION
     term_offsets    int64[leaves+1] slice of `terms`/`term_unit` of each leaf (empty unless partitioned by text)
     terms           int64[n]        term ids, ascending inside a leaf
     term_unit       int32[n]        unit of each of these terms in that leaf
@@ -85,6 +91,11 @@ class PartitionPlan:
     def units(self) -> int:
         """Number of units."""
         return len(self.unit_worker)
+
+    @property
+    def by_subscription(self) -> bool:
+        """Whether each subscription belongs to one unit, wherever it is and whatever its terms are."""
+        return bool(len(self.leaf_unit) and self.leaf_unit[0] == BY_SUBSCRIPTION)
 
 
 def space_plan(
@@ -140,5 +151,26 @@ def text_plan(
         spread_offsets=np.array([0, workers], dtype=np.int64),
         spread_unit=units,
         unit_worker=units.copy(),
+        options=options or {},
+    )
+
+
+def subscription_plan(
+    planner: str, grid: DispatchGrid, workers: int, options: dict[str, object] | None = None
+) -> PartitionPlan:
+    """Make a plan that shares by subscription: one leaf, unit i belongs to worker i."""
+    none = np.zeros(2, dtype=np.int64)
+    return PartitionPlan(
+        planner=planner,
+        workers=workers,
+        grid=grid,
+        cell_leaf=np.zeros(grid.cells, dtype=np.int32),
+        leaf_unit=np.full(1, BY_SUBSCRIPTION, dtype=np.int32),
+        term_offsets=none,
+        terms=np.empty(0, dtype=np.int64),
+        term_unit=np.empty(0, dtype=np.int32),
+        spread_offsets=none.copy(),
+        spread_unit=np.empty(0, dtype=np.int32),
+        unit_worker=np.arange(workers, dtype=np.int32),
         options=options or {},
     )

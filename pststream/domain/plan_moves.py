@@ -136,6 +136,8 @@ def _first_leaf_served_alike(plan: PartitionPlan) -> np.ndarray:
 
 def _servers(plan: PartitionPlan, leaf: int) -> tuple[bytes, ...]:
     """Return a key of a leaf's terms and workers, which is equal for leaves that are served alike."""
+    if plan.by_subscription:
+        return (b"by subscription", plan.unit_worker.tobytes())
     if plan.leaf_unit[leaf] >= 0:
         return (plan.unit_worker[plan.leaf_unit[leaf]].tobytes(),)
     named, sharing = _workers(plan, leaf)

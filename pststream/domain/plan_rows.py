@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.plan import DispatchGrid, PartitionPlan
+from pststream.domain.plan import BY_SUBSCRIPTION, DispatchGrid, PartitionPlan
 
 _GRID = ("west", "south", "east", "north", "columns", "rows")
 
@@ -33,11 +33,12 @@ def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
     validate(plan)
     leaf_of_term = np.repeat(np.arange(plan.leaves), np.diff(plan.term_offsets))
     leaf_of_spread = np.repeat(np.arange(plan.leaves), np.diff(plan.spread_offsets))
-    whole = np.zeros(plan.units, dtype=bool)
-    whole[plan.leaf_unit[plan.leaf_unit >= 0]] = True
-    others = whole.copy()
+    whole = np.full(plan.units, plan.by_subscription)
+    others = np.zeros(plan.units, dtype=bool)
+    others[plan.leaf_unit[plan.leaf_unit >= 0]] = True
+    whole |= others
     others[plan.spread_unit] = True
-    leaf = np.empty(plan.units, dtype=np.int64)
+    leaf = np.zeros(plan.units, dtype=np.int64)
     leaf[plan.leaf_unit[plan.leaf_unit >= 0]] = np.flatnonzero(plan.leaf_unit >= 0)
     leaf[plan.term_unit] = leaf_of_term
     leaf[plan.spread_unit] = leaf_of_spread
@@ -92,10 +93,11 @@ def plan_from_rows(row: Mapping[str, object], units: pa.Table) -> PartitionPlan:
     leaf = units.column("leaf").to_numpy()
     leaves = int(leaf.max(initial=-1)) + 1
     whole = ~units.column("terms").is_valid().to_numpy()
+    others = units.column("takes_other_terms").to_numpy()
     leaf_unit = np.full(leaves, -1, dtype=np.int32)
-    leaf_unit[leaf[whole]] = np.flatnonzero(whole)
+    leaf_unit[leaf[whole]] = np.where(others[whole], np.flatnonzero(whole), BY_SUBSCRIPTION)
     term_offsets, terms, term_unit = _terms(units, leaf, leaves)
-    spread = np.flatnonzero(units.column("takes_other_terms").to_numpy() & ~whole)
+    spread = np.flatnonzero(others & ~whole)
     spread = spread[np.argsort(leaf[spread], kind="stable")]
     plan = PartitionPlan(
         planner=str(row["planner"]),
@@ -146,6 +148,8 @@ def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
 def validate(plan: PartitionPlan) -> None:
     """Raise ValueError with the broken rule unless every (raster cell, term) has exactly one unit, on one worker.
 
+    A plan that shares by subscription instead has one leaf, no terms, and one unit for each worker.
+
     Each raster cell has a leaf. Each leaf is served whole by one unit, or by term; then at least one unit takes all
     unlisted terms. Terms ascend in a leaf. Each unit belongs to one leaf and to one worker. Units that share the
     unlisted terms of a leaf ascend.
@@ -154,6 +158,9 @@ def validate(plan: PartitionPlan) -> None:
     _require(plan.cell_leaf.shape == (plan.grid.cells,), "cell_leaf has a leaf for each raster cell")
     _require(_within(plan.cell_leaf, plan.leaves), "each raster cell has a leaf")
     _require(_within(plan.unit_worker, plan.workers), "each unit has a worker")
+    if plan.by_subscription:
+        _require_unit_for_each_worker(plan)
+        return
     _require(bool((plan.leaf_unit >= -1).all()), "leaf_unit is a unit or -1")
     _slices(plan.term_offsets, plan.leaves, len(plan.terms), "term_offsets")
     _slices(plan.spread_offsets, plan.leaves, len(plan.spread_unit), "spread_offsets")
@@ -167,6 +174,13 @@ def validate(plan: PartitionPlan) -> None:
     _require(_ascend(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
     _require(_ascend(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf")
     _require_one_leaf_per_unit(plan)
+
+
+def _require_unit_for_each_worker(plan: PartitionPlan) -> None:
+    _require(plan.leaves == 1, "a plan that shares by subscription has one leaf")
+    _require(len(plan.terms) + len(plan.term_unit) + len(plan.spread_unit) == 0, "and lists no terms")
+    served = np.array_equal(np.sort(plan.unit_worker), np.arange(plan.workers))
+    _require(served, "and has one unit for each worker")
 
 
 def _require_one_leaf_per_unit(plan: PartitionPlan) -> None:

@@ -25,6 +25,7 @@ class WorkloadSample:
     deletions         float               deletion requests of the period for each live subscription
     object_scale      float               objects of the period for each sampled object (>= 1)
     subscription_scale float              subscriptions for each sampled subscription (>= 1)
+    piece_unit        int32[pieces]       unit that the index records for each piece, -1 where none; None: nowhere
     """
 
     lon: np.ndarray
@@ -41,6 +42,7 @@ class WorkloadSample:
     deletions: float = 0.0
     object_scale: float = 1.0
     subscription_scale: float = 1.0
+    piece_unit: np.ndarray | None = None
 
     @property
     def objects(self) -> int:
@@ -56,6 +58,11 @@ class WorkloadSample:
     def subscriptions(self) -> int:
         """Number of sampled subscriptions; cached, since load adjustment reads it at each move."""
         return len(np.unique(self.piece_key))
+
+    @property
+    def recorded_units(self) -> np.ndarray:
+        """The recorded unit of each piece, -1 where there is none: int32[pieces]."""
+        return np.full(self.pieces, -1, np.int32) if self.piece_unit is None else self.piece_unit
 
     @cached_property
     def posted_terms(self) -> np.ndarray:

@@ -15,6 +15,9 @@ COLUMNS = ("subscription_key", "end_at")
 ALL_KEYS = -(2**63)
 """`after_key` if no subscription is left out: keys of subscriptions with memory are negative in segments."""
 
+BEFORE_ALL = -(2**63)
+"""End of the pieces that match no object, microseconds."""
+
 Deletions = tuple[np.ndarray, np.ndarray]
 """Keys int64[n], ascending and distinct, and ends int64[n], microseconds."""
 
@@ -49,3 +52,12 @@ def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_k
     piece_ends = ends[first:last][deletion]
     order = np.argsort(pieces, kind="stable")
     return Deleted(mark_bits(pieces, segment.pieces), pieces[order], piece_ends[order], after_key)
+
+
+def without_pieces(segment: Segment, deleted: Deleted, others: np.ndarray) -> Deleted:
+    """Return the deletions with further pieces (int64[n], ascending), which end before every object."""
+    kept = ~np.isin(deleted.pieces, others)
+    pieces = np.concatenate([deleted.pieces[kept], others])
+    ends = np.concatenate([deleted.ends[kept], np.full(len(others), BEFORE_ALL)])
+    order = np.argsort(pieces, kind="stable")
+    return Deleted(mark_bits(pieces, segment.pieces), pieces[order], ends[order], deleted.after_key)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pststream.kernels.matching.match_segment import SearchCounts, append_lists, match_segment
 from pststream.kernels.matching.verify import Deleted
-from pststream.matching.deletions import ALL_KEYS, NO_DELETIONS, Deletions, deleted_pieces
+from pststream.matching.deletions import ALL_KEYS, NO_DELETIONS, Deletions, deleted_pieces, without_pieces
 from pststream.matching.object_batch import ObjectBatch
 from pststream.matching.segments import Segment
 
@@ -19,6 +19,8 @@ HIT_BUFFER = 1 << 14
 EXPECTED_PAIRS = 256
 """Pairs of an object for which a search makes room at first."""
 
+
+NO_PIECES = np.empty(0, np.int64)
 
 MAX_PAIRS = 1 << 24
 """Maximum number of pairs of one search; they take about half a gigabyte."""
@@ -35,9 +37,18 @@ class SegmentProbe(NamedTuple):
     deleted: Deleted
 
 
-def make_probe(segment: Segment, deletions: Deletions = NO_DELETIONS, after_key: int = ALL_KEYS) -> SegmentProbe:
-    """Prepare a segment for matching; subscriptions with keys up to `after_key` do not match."""
-    return SegmentProbe(segment, deleted_pieces(segment, *deletions, after_key))
+def make_probe(
+    segment: Segment,
+    deletions: Deletions = NO_DELETIONS,
+    after_key: int = ALL_KEYS,
+    others: np.ndarray = NO_PIECES,
+) -> SegmentProbe:
+    """Prepare a segment for matching; subscriptions with keys up to `after_key`, and the pieces `others`, do not match.
+
+    others  int64[n], ascending
+    """
+    deleted = deleted_pieces(segment, *deletions, after_key)
+    return SegmentProbe(segment, without_pieces(segment, deleted, others) if len(others) else deleted)
 
 
 @dataclass(frozen=True)

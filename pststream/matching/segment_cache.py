@@ -14,10 +14,10 @@ from pststream.matching.segments import COLUMNS, Segment, build_segment
 from pststream.shapes.registry import PIECE_COLUMNS
 from pststream.storage.parquet_files import open_parquet, without_views
 
-LAYOUT = 6
+LAYOUT = 7
 """Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""
 
-PIECE_TYPES = {"kind": pa.string(), **{column.name: column.type for column in PIECE_COLUMNS}}
+PIECE_TYPES = {"kind": pa.string(), "unit": pa.int64(), **{column.name: column.type for column in PIECE_COLUMNS}}
 
 
 class SegmentCache(ArrayCache):

@@ -31,6 +31,7 @@ Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
     shape_codes int64[R], shape_offsets int64[R+1], shape_numbers float64[]: exact tests, each with the code of its
         shape and the numbers that its kernel reads (kernels/matching/shapes)
     key_order int32[S]: the pieces in the order of their subscription keys
+    units int32[S]: the unit that is recorded with each piece, NO_UNIT where none is; none if no piece has one
 """
 
 from typing import NamedTuple
@@ -38,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.owners import recorded_units
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
     count_postings,
@@ -54,7 +56,15 @@ from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.radix_sort import sort_with
 from pststream.shapes.registry import PIECE_COLUMNS, SHAPES
 
-COLUMNS = ("subscription_key", *(column.name for column in PIECE_COLUMNS), "clauses", "created_at", "end_at", "kind")
+COLUMNS = (
+    "subscription_key",
+    *(column.name for column in PIECE_COLUMNS),
+    "clauses",
+    "created_at",
+    "end_at",
+    "kind",
+    "unit",
+)
 
 MAX_POSTINGS = (1 << 31) - 1
 
@@ -84,6 +94,7 @@ class Segment(NamedTuple):
     shape_offsets: np.ndarray
     shape_numbers: np.ndarray
     key_order: np.ndarray
+    units: np.ndarray
 
     @property
     def pieces(self) -> int:
@@ -158,6 +169,7 @@ def build_segment(rows: pa.Table) -> Segment:
         shape_offsets=shape_offsets,
         shape_numbers=shape_numbers,
         key_order=np.argsort(keys, kind="stable").astype(np.int32),
+        units=_recorded_units(rows),
     )
     for array in segment:
         array.setflags(write=False)
@@ -204,6 +216,12 @@ def _marked_keys(rows: pa.Table) -> np.ndarray:
     """Return the subscription key of each piece, `~key` where its kind is not null: int64[pieces]."""
     keys = _integers(rows, "subscription_key")
     return np.where(rows.column("kind").is_valid().to_numpy(), ~keys, keys)
+
+
+def _recorded_units(rows: pa.Table) -> np.ndarray:
+    """Return the recorded unit of each piece; none if no piece has one."""
+    units = recorded_units(_one_chunk(rows.column("unit")))
+    return units if (units >= 0).any() else np.empty(0, np.int32)
 
 
 def _nested(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,8 +6,9 @@ from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.sample_counts import count_sample
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.partitioning.registry import make_plan
+from pststream.partitioning.registry import make_plan, place_sample
 from pststream.samples.object_halves import split_objects
 from pststream.space.plan_raster import COLUMNS, ROWS
 
@@ -35,12 +36,19 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     loads = {}
     for name in names.PLANNERS:
         if name != NAME:
+            halves = ((one, other), (other, one))
             judged = [
-                compute_worker_loads(unseen, make_plan(name, seen, workers, cost, options), cost).max
-                for seen, unseen in ((one, other), (other, one))
+                _judge(make_plan(name, seen, workers, cost, options), seen, unseen, cost) for seen, unseen in halves
             ]
             loads[name] = sum(judged) / 2
     best = min(loads, key=lambda name: loads[name])
     made = make_plan(best, sample, workers, cost, options)
     choice = {"planner": best, "greatest_loads": loads}
     return replace(made, planner=NAME, options={**made.options, "choice": choice})
+
+
+def _judge(plan: PartitionPlan, seen: WorkloadSample, unseen: WorkloadSample, cost: CostModel) -> float:
+    """Return the greatest load of a worker for objects that the plan has not seen; both samples share subscriptions."""
+    if plan.by_subscription:
+        unseen = replace(unseen, piece_unit=place_sample(seen, plan, count_sample(seen, plan.grid)).piece_unit)
+    return compute_worker_loads(unseen, plan, cost).max

@@ -1,13 +1,18 @@
 """Look up a planner by its name, run it on a sample, and validate the plan that it returns."""
 
+from dataclasses import replace
 from importlib import import_module
+
+import numpy as np
 
 from pststream import names
 from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import validate
 from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.sample_counts import SampleCounts
 from pststream.errors import UsageError
+from pststream.partitioning.by_subscription import Placement, describe_sample, place
 from pststream.partitioning.planner_contract import Options, Planner
 
 
@@ -20,6 +25,22 @@ def load_planner(name: str) -> Planner:
         raise UsageError(f"planner {name!r} is unknown", "one of: " + ", ".join(names.PLANNERS))
     planner: Planner = import_module(names.PLANNERS[name]).plan
     return planner
+
+
+def load_placement(plan: PartitionPlan) -> Placement:
+    """Import the module of the planner of a plan that shares by subscription, of the one that `auto` chose for it."""
+    choice = plan.options.get("choice")
+    name = choice["planner"] if isinstance(choice, dict) else plan.planner
+    placement: Placement = import_module(names.PLANNERS[name])
+    return placement
+
+
+def place_sample(sample: WorkloadSample, plan: PartitionPlan, counts: SampleCounts) -> WorkloadSample:
+    """Return the sample with the unit of each piece under a plan that shares by subscription; all count as present."""
+    subscriptions, place_of = describe_sample(sample, plan)
+    present_to = int(subscriptions.keys[-1]) if subscriptions.count else -1
+    placed = place(load_placement(plan), plan, counts, subscriptions, present_to, np.zeros(plan.units))
+    return replace(sample, piece_unit=placed.units[place_of])
 
 
 def make_plan(

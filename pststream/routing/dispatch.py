@@ -1,9 +1,12 @@
 """Dispatch index of one plan: look up the workers that store each piece, and the workers each object is sent to.
 
 It is grid-t of PS2Stream. Units of (object, term) pairs are looked up likewise.
+
+Under a plan that shares by subscription the owner of a piece is recorded with it (`domain/owners.py`), and an object
+goes to each worker with a live term of the object near its point, so each worker has a filter of live terms.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +19,7 @@ from pststream.kernels.routing.dispatch import (
     find_owner_units,
     find_piece_workers,
     make_serving_codes,
+    mark_live_objects,
     route,
 )
 from pststream.kernels.routing.pyramid import Pyramid, build_pyramid
@@ -101,16 +105,43 @@ class DispatchIndex:
             self.plan.workers,
         )
 
+    def route_by_subscription(
+        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: Sequence[LiveTerms]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the workers that each object is sent to under a plan that shares by subscription.
+
+        live: the live terms of each worker; the other arguments and the result are those of `route_objects`
+        """
+        goes = np.zeros((self.plan.workers, len(lon)), np.bool_)
+        points = _array(lon, np.float64), _array(lat, np.float64)
+        words = _array(term_offsets, np.int64), _array(terms, np.int64)
+        for worker, of_worker in enumerate(live):
+            mark_live_objects(*points, *words, of_worker, goes[worker])
+        place, worker_of = np.nonzero(goes.T)
+        return place.astype(np.int32), worker_of.astype(np.int32)
+
     def units_of_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, worker: int = -1
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the unit that serves each (object, term), and the number of objects with a term of each unit.
 
-        worker: the worker whose units are wanted; below 0: those of all workers
+        worker: the worker whose units are wanted; below 0: those of all workers, which a plan that shares by
+                subscription does not have: any worker may serve a subscription with the term
         Returns int32, parallel to `terms` (CSR by object), -1 for units of other workers; and int64[units].
         """
+        if self.plan.by_subscription:
+            return self._units_of_worker(term_offsets, terms, worker)
         cells = self.plan.grid.cell(lon, lat)
         return find_owner_units(cells, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays, worker)
+
+    def _units_of_worker(
+        self, term_offsets: np.ndarray, terms: np.ndarray, worker: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the result of `units_of_objects` under a plan that shares by subscription: a worker has one unit."""
+        unit = int(np.flatnonzero(self.plan.unit_worker == worker)[0])
+        counts = np.zeros(self.plan.units, np.int64)
+        counts[unit] = np.count_nonzero(np.diff(term_offsets))
+        return np.full(len(terms), unit, np.int32), counts
 
     def unit_of(self, lon: np.ndarray, lat: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """Return the unit that serves each (point, term): int32; the three arrays have one entry for each."""

@@ -49,5 +49,6 @@ def keep_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
         "piece_key": sample.piece_key[kept],
         "post_offsets": np.append(0, np.cumsum(lengths[kept])),
         "post_terms": sample.post_terms[np.repeat(kept, lengths)],
+        "piece_unit": None if sample.piece_unit is None else sample.piece_unit[kept],
     }
     return make_sample_with_reads(**columns | chosen)

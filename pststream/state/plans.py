@@ -125,11 +125,13 @@ def save_plan(
     figures: dict[str, Any],
     index: int | None = None,
     retiring: Retiring | None = None,
+    placement: int | None = None,
 ) -> None:
     """Write the row of `plans`, which makes the plan the current one.
 
     index: version of the index that serves the plan; None: its own
     retiring: the older plan that still serves older subscriptions; None: there is none
+    placement: version of the counts and loads by which the plan places subscriptions; None: it shares otherwise
     """
     ledger_tables.append(
         home,
@@ -139,6 +141,7 @@ def save_plan(
                 "plan_version": version, "index_version": index or version,
                 "retiring_version": retiring.plan_version if retiring else None,
                 "retiring_to": retiring.to if retiring else None,
+                "placement_version": placement,
                 **plan_row(plan), "created_at": utc_now(),
                 **figures, "options": json.dumps({**plan.options, **figures["options"]}, sort_keys=True),
             }

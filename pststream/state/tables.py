@@ -11,11 +11,14 @@ from pststream import names
 from pststream.kinds.registry import request_columns
 from pststream.shapes.registry import PIECE_COLUMNS
 from pststream.state.declarations.answer_tables import ANSWER_TABLES
+from pststream.state.declarations.placement_tables import PLACEMENT_TABLES
 from pststream.state.declarations.question_tables import QUESTION_TABLES
 from pststream.state.table_types import COUNTS, IDS, RECORD, RESULTS, SECONDS, TIME, Column, Table
 
 KEY = "position in the log: file_seq << 32 | row"
 OPTIONS = "JSON of the reader's options, which differ by format and version"
+
+_SHARED = "if terms is null and this is false, the units share the subscriptions, see unit of worker_index"
 
 _TABLES = (
     Table(
@@ -132,6 +135,13 @@ _TABLES = (
                 True,
                 5,
             ),
+            Column(
+                "placement_version",
+                pa.int64(),
+                "plan whose counts and loads place subscriptions, see placements; null: shares by space and text",
+                True,
+                11,
+            ),
             Column("planner", pa.string(), "name of the planner"),
             Column("workers", pa.int64(), "number of workers"),
             Column("units", pa.int64(), "number of units"),
@@ -163,7 +173,7 @@ _TABLES = (
             Column("leaf", pa.int64(), "the leaf; its units divide it by text"),
             Column("cell_runs", pa.list_(pa.int64()), "raster cells of the leaf: start, length, start, length ..."),
             Column("terms", IDS, "terms that it serves; null: all terms of the leaf", True),
-            Column("takes_other_terms", pa.bool_(), "whether it shares the terms that no unit of the leaf lists"),
+            Column("takes_other_terms", pa.bool_(), f"whether it shares the terms that no unit lists; {_SHARED}"),
             Column("load", pa.float64(), "objects x subscriptions of the sample, scaled"),
             Column("objects", pa.float64(), "objects of the sample, scaled"),
             Column("subscriptions", pa.float64(), "subscriptions of the sample, scaled"),
@@ -185,6 +195,9 @@ _TABLES = (
             Column("end_at", pa.int64(), "end of validity (exclusive), microseconds; 2^63-1 is never"),
             Column("batch_id", pa.int64(), "the batch that wrote it; 0: not known"),
             Column("kind", pa.string(), "kind of query; null is range", True, since=11),
+            Column(
+                "unit", pa.int64(), "the unit that it belongs to under a plan that shares by subscription", True, 11
+            ),
         ),
         ("index_version", "worker", "subscription_key", "west", "south"),
         partitions=("index_version", "worker"),
@@ -419,6 +432,7 @@ _TABLES = (
     ),
     *QUESTION_TABLES,
     *ANSWER_TABLES,
+    *PLACEMENT_TABLES,
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

@@ -137,6 +137,8 @@ LATER_TABLES = (
     names.QUESTIONS,
     names.ANSWER_LOG,
     names.ANSWERS,
+    names.PLACEMENT_COUNTS,
+    names.PLACEMENTS,
 )
 """Tables of formats 8 and later: the steps from 7 on look at all tables."""
 

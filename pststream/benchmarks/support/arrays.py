@@ -60,5 +60,6 @@ def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) ->
             "created_at": np.full(count, -NEVER_US),
             "end_at": np.full(count, NEVER_US),
             "kind": pa.nulls(count, pa.string()),
+            "unit": pa.nulls(count, pa.int64()),
         }
     )

@@ -244,6 +244,38 @@ def route(
 
 
 @kernel
+def mark_live_objects(
+    lon: np.ndarray,
+    lat: np.ndarray,
+    object_offsets: np.ndarray,
+    object_terms: np.ndarray,
+    live: LiveTerms,
+    is_live: np.ndarray,
+) -> None:
+    """Mark the objects with a term that may be live near their point.
+
+    lon, lat                      float64[n]             degrees
+    object_offsets, object_terms  int64[n+1], int64[m]   terms of each object
+    is_live                       bool[n]                written
+    """
+    words, levels = live
+    codes = np.empty(BLOCK, np.int64)
+    for begin in range(0, len(lon), BLOCK):
+        end = min(begin + BLOCK, len(lon))
+        for i in range(begin, end):
+            codes[i - begin] = interleave(column_of(lon[i]), row_of(lat[i]))
+            if len(levels):
+                for t in range(object_offsets[i], object_offsets[i + 1]):
+                    prefetch(words, word_of(words, levels[0], codes[i - begin], object_terms[t]))
+        for i in range(begin, end):
+            is_live[i] = False
+            for t in range(object_offsets[i], object_offsets[i + 1]):
+                if may_be_live(words, levels, codes[i - begin], object_terms[t]):
+                    is_live[i] = True
+                    break
+
+
+@kernel
 def group_by_worker(objects: np.ndarray, worker: np.ndarray, workers: int) -> tuple[np.ndarray, np.ndarray]:
     """Group the result of `route`: return int32[k], the objects of each worker, and int64[workers+1], their slices."""
     slices = np.zeros(workers + 1, np.int64)

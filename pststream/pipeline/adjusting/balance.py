@@ -13,7 +13,7 @@ from pststream import names
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import Ledger
-from pststream.pipeline.adjusting.active_plans import retiring_after
+from pststream.pipeline.adjusting.active_plans import plan_after_undo, retiring_after
 from pststream.pipeline.adjusting.decide_adjustment import DECIDERS
 from pststream.pipeline.adjusting.migrate import migrate
 from pststream.pipeline.adjusting.proposal_file import (
@@ -191,7 +191,9 @@ def _save(
     crash_point("balance.units_written")
     options = {**json.loads(read_plan_row(home, version)["options"]), **adjustment.plan.options}
     figures = {**loads.figures, "options": options, "seconds": 0.0}
-    save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring)
+    source = plan_after_undo(home, version)[0] if kind == "undo" else version
+    placement = read_plan_row(home, source)["placement_version"] if adjustment.plan.by_subscription else None
+    save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring, placement)
     crash_point("balance.done")
 
 

@@ -32,6 +32,9 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import load_plan, load_term_frequencies, read_plan_row, retiring_plan
 
+_NO_CELLS = "{} shares by subscription, so no raster cells can move; to balance, make a new plan: pststream plan"
+"""The rebalancing of DkM-SKS is a new plan by the same algorithm, which places all subscriptions again."""
+
 
 def _recent_sample(
     home: Home, settings: Settings, version: int, measured: MeasuredLoads, progress: Progress
@@ -75,9 +78,11 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
         return Decision(f"{text}: {needed_batches(settings)} are needed", measured.imbalance)
     if not is_out_of_balance(measured, settings):
         return Decision(f"{text}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
+    plan, retiring = load_plan(home, version), retiring_plan(read_plan_row(home, version))
+    if plan.by_subscription:
+        return Decision(f"{text}; {_NO_CELLS.format(plan.planner)}", measured.imbalance)
     progress(f"{text}: looking for raster cells to move")
     sample, cost = _recent_sample(home, settings, version, measured, progress)
-    plan, retiring = load_plan(home, version), retiring_plan(read_plan_row(home, version))
     older, scaled_older = np.zeros(plan.workers), np.zeros(plan.workers)
     if retiring:
         of_retiring, sample = split_sample(sample, retiring)
@@ -113,6 +118,8 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     progress(f"planning with {settings.planner}: {counted(sample.objects, 'recent object')}, {boxes}")
     options = _planner_options(home, settings, version)
     plan = make_plan(settings.planner, sample, now.workers, cost, read_planner_options(options))
+    if plan.by_subscription:
+        return Decision(_NO_CELLS.format(plan.planner), measured.imbalance)
     plan = replace(plan, options={**plan.options, "planner_options": options})
     plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
     before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)

@@ -2,7 +2,8 @@
 
 The old and the new plan are served from the same index. First the rows that a new worker lacks are added. They change
 no match under the old plan: an object probes a worker only for the (raster cell, term) pairs that the plan assigns to
-the worker, and the added rows have no such pair. Then balance.py writes the row in `plans`, which puts the new plan in
+the worker, and the added rows have no such pair; under a plan that shares by subscription a worker emits only the pairs
+of the subscriptions that it owns. Then balance.py writes the row in `plans`, which puts the new plan in
 force. Rows that an old worker no longer needs change no match for the same reason, and stay until `maintain` drops
 them. So a migration may be killed anywhere and run again: stored rows are not added twice.
 
@@ -16,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.domain.pieces import first_clauses
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import changed_cells
 from pststream.pipeline.engine.contract import SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index
-from pststream.pipeline.index.build_index import PIECES, SIDES
+from pststream.pipeline.index.build_index import PIECES
 from pststream.pipeline.index.missing_pieces import WrittenPieces, write_missing
+from pststream.pipeline.index.place_pieces import find_workers
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
@@ -96,9 +97,7 @@ def _send_pieces(
         version = next(file.plan_version for file in leaving if file.path == part.path)
         before = dispatch_index(context.home, version)
         for rows in read_slices([part], COLUMNS):
-            boxes = np.column_stack([rows.column(side).to_numpy() for side in SIDES])
-            clauses = first_clauses(rows.column("clauses"))
-            old, new = (_pairs(index.workers_of_pieces(boxes, *clauses), context.workers) for index in (before, after))
+            old, new = (_pairs(find_workers(rows, index), context.workers) for index in (before, after))
             added = np.setdiff1d(new, old, assume_unique=True)
             place, worker = np.divmod(added, context.workers)
             for target in np.unique(worker).tolist():

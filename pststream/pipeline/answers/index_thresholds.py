@@ -6,33 +6,45 @@ out. The pieces follow from the committed rows of `answer_log`, so they can be w
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.contract import NO_TIME
+from pststream.domain.pieces import first_clauses
 from pststream.kinds.registry import ranked_answers
+from pststream.partitioning.by_subscription import estimate_ranges
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.log_rows import ENTRY, list_state_files, slices_of
+from pststream.pipeline.answers.nearest_kind import WORLD
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.contract import SentRows
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, term_frequencies
 from pststream.pipeline.index.build_index import (
     PIECES,
-    assign_to_workers,
+    commit_placement,
+    find_placing_plan,
+    rank_clauses,
     rows_by_worker,
-    write_index_rows,
+    workers_by_row,
+    write_placed_index,
 )
+from pststream.pipeline.index.place_pieces import PlacingPlan, cells_of_pieces, send_recorded, send_to_place
+from pststream.pipeline.index.placement_state import THRESHOLDS, placement_counts
+from pststream.pipeline.index.recorded_units import with_recorded_units
+from pststream.progress import Counted, no_progress
 from pststream.settings import Settings
-from pststream.shapes.registry import cut_regions
+from pststream.shapes.registry import SIDES, cut_regions
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
+from pststream.state.index_files import index_files
 from pststream.state.plans import find_plan_row, retiring_plan
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 
 
 def index_thresholds(home: Home, settings: Settings, context: TaskContext, answers: AnswerContext) -> None:
@@ -42,6 +54,7 @@ def index_thresholds(home: Home, settings: Settings, context: TaskContext, answe
     tasks = split_into_tasks((one.path, one.rows) for one in slices_of(home, files))
     if not tasks:
         return
+    context = replace(context, files=tuple(index_files(home, context.plan_version)))
     row = find_plan_row(home, context.plan_version)
     retiring = retiring_plan(row) if row else None
     ranges = [(context.plan_version, retiring.to if retiring else -1, names.NEVER_US)]
@@ -49,18 +62,30 @@ def index_thresholds(home: Home, settings: Settings, context: TaskContext, answe
         ranges.append((retiring.plan_version, -1, retiring.to))
     added: list[DataFile] = []
     for version, after, up_to in ranges:
+        placing = find_placing_plan(home, version, THRESHOLDS)
         send = partial(_send_pieces, context, answers, version, KeyRange("subscription_key", after, up_to))
-        write = partial(_write_part, home.table(names.WORKER_INDEX), context)
-        written = get_engine(settings).run_shuffled(tasks, send, [Stage(context.workers, write)])
-        added += [file for part in written for file in part]
+        reading = Counted("indexing thresholds", "row", rows_of_tasks(tasks))
+        files, placed = write_placed_index(settings, context, placing, tasks, send, reading, no_progress)
+        if placing is not None:
+            commit_placement(home, placed, placing, context.batch_id)
+        added += files
     application = f"thresholds-{context.index_version}"
     commit_files(home, names.WORKER_INDEX, added, application=application, transaction=context.batch_id)
 
 
 def _send_pieces(
-    context: TaskContext, answers: AnswerContext, version: int, subscriptions: KeyRange, slices: tuple[Slice, ...]
+    context: TaskContext,
+    answers: AnswerContext,
+    version: int,
+    subscriptions: KeyRange,
+    placing: PlacingPlan | None,
+    parts: int,
+    slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
-    """Send the pieces of the subscriptions in the key range to each worker that serves them under a plan."""
+    """Send the pieces of the subscriptions in the key range to each worker that serves them under a plan.
+
+    Under a plan that shares by subscription, those of a subscription without a recorded unit are to be placed.
+    """
     dispatch = dispatch_index(context.home, version)
     frequencies = term_frequencies(context.home, version)
     for rows in read_slices(slices, ["event", "subscription_key", "value", "batch_id"], subscriptions):
@@ -74,12 +99,32 @@ def _send_pieces(
         order = np.argsort(keys)
         is_known, near = queries.select(keys[order])
         pieces = make_pieces(near, chosen.column("value").to_numpy()[order][is_known])
-        assigned = assign_to_workers(pieces, dispatch.workers_of_pieces, frequencies.frequency)
-        yield from rows_by_worker(*assigned, context)
+        pieces = rank_clauses(pieces, frequencies.frequency)
+        if placing is None:
+            yield from rows_by_worker(pieces, *workers_by_row(pieces, dispatch), context)
+            continue
+        pieces = with_recorded_units(pieces, context, version)
+        is_new = pc.is_null(pieces.column("unit"))
+        yield from send_recorded(pieces.filter(pc.invert(is_new)), parts)
+        new = pieces.filter(is_new)
+        yield from send_to_place(new, placing, parts, _likely_ranges(new, near, placing, context))
 
 
-def _write_part(root: str, context: TaskContext, worker: int, received: ReceivedRows) -> list[DataFile]:
-    return write_index_rows(root, context.index_version, worker, (rows for _, rows in received))
+def _likely_ranges(pieces: pa.RecordBatch, queries: Queries, placing: PlacingPlan, context: TaskContext) -> np.ndarray:
+    """Return the raster cells that count for the cost of each piece: int32[n, 4].
+
+    They are those of its circle, or, for the world of a subscription that is not full, of its likely circle.
+    """
+    ranges = cells_of_pieces(pieces, placing.plan)
+    is_world = np.all([pieces.column(side).to_numpy() == value for side, value in zip(SIDES, WORLD)], axis=0)
+    if is_world.any():
+        chosen = pieces.filter(pa.array(is_world))
+        place = np.searchsorted(queries.key, chosen.column("subscription_key").to_numpy())
+        counts = placement_counts(context.home, placing.placement_version, placing.plan.grid)
+        words = first_clauses(chosen.column("clauses"))
+        points, k = queries.numbers[place, :2], queries.k[place]
+        ranges[is_world] = estimate_ranges(placing.plan.grid, counts, points, k, *words)
+    return ranges
 
 
 def make_pieces(queries: Queries, thresholds: np.ndarray) -> pa.RecordBatch:

@@ -11,8 +11,7 @@ from pststream.kernels.matching.shapes.circle import boxes_around
 from pststream.kernels.questions.place_codes import distances_m
 from pststream.pipeline.answers.ranked_kind import IndexedReach, RankedKind, RankedQuestions
 from pststream.pipeline.engine.arrow_columns import lists
-from pststream.pipeline.index.build_index import SIDES
-from pststream.shapes.registry import request_schema
+from pststream.shapes.registry import SIDES, request_schema
 from pststream.stored_objects.best_objects import BestObjects, PointQuestions, find_nearest_objects
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 

@@ -1,8 +1,9 @@
 """Send each object of a micro-batch to the workers that may match it, or to none (the tasks before the shuffle)."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +12,19 @@ from pststream.answers.contract import NO_TIME
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
 from pststream.matching.every_object import add_every_object
+from pststream.matching.segment_cache import SegmentCache
 from pststream.pipeline.batch.late_questions import COLUMNS, LateRequests, ask_segment, object_segment
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.contract import SentRows
-from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, live_term_filter, segment_cache
+from pststream.pipeline.engine.task_context import (
+    TaskContext,
+    dispatch_index,
+    live_term_filter,
+    segment_cache,
+    worker_filters,
+)
 from pststream.pipeline.engine.warm_up import load_kernels
-from pststream.state.index_files import segment_files
+from pststream.state.index_files import SegmentFiles, segment_files
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.stored_objects.object_segments import ObjectSegment
 
@@ -37,6 +45,10 @@ COUNTS = pa.schema(
 those that are not withdrawn, NO_TIME if there are none; its CPU seconds; the workers whose segments it built, and the
 CPU seconds of each.
 """
+
+
+_Route = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Takes lon, lat, term_offsets and terms of objects; returns pairs as `DispatchIndex.route_objects` does."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +83,12 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     worker_of = {segment.paths: segment.worker for segment in segments}
     cache = segment_cache(context.cache_dir, context.cache_bytes)
     cache.take_built()
-    plans, adds_term = [], False
+    routes, adds_term = list[_Route](), False
     for plan_position, version in enumerate(context.plans):
-        live = live_term_filter(context.home, plan_position, scan.tag)
-        live.update(frozenset(segment.paths for segment in segments if segment.plan_version == version), cache)
-        plans.append((dispatch_index(context.home, version), live.arrays()))
-        adds_term |= live.has_every_object
+        of_plan = [segment for segment in segments if segment.plan_version == version]
+        route, has_every_object = _update_filters(context, plan_position, scan.tag, of_plan, cache)
+        routes.append(route)
+        adds_term |= has_every_object
     built = cache.take_built()
 
     # Route the objects by each plan that serves the index.
@@ -90,8 +102,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
         offsets, terms = csr(objects.column("terms"))
         if adds_term:
             offsets, terms = add_every_object(offsets, terms)
-        routes = [dispatch.route_objects(lon, lat, offsets, terms, live) for dispatch, live in plans]
-        place, worker = _merge_routes(routes, context.workers)
+        place, worker = _merge_routes([route(lon, lat, offsets, terms) for route in routes], context.workers)
         sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
         yield from _split_by_worker(objects, place, worker, context.workers, scan.tag)
 
@@ -105,6 +116,24 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
         "built_seconds": [list(built.values())],
     }
     yield 0, ROUTE_COUNTS, pa.RecordBatch.from_pydict(counts, schema=COUNTS)
+
+
+def _update_filters(
+    context: TaskContext, plan_position: int, tag: int, segments: list[SegmentFiles], cache: SegmentCache
+) -> tuple[_Route, bool]:
+    """Bring the filters of a plan up to its segments; return the function that routes by them, and whether one of the
+    subscriptions takes every object.
+    """
+    dispatch = dispatch_index(context.home, context.plans[plan_position])
+    if not dispatch.plan.by_subscription:
+        live = live_term_filter(context.home, plan_position, tag)
+        live.update(frozenset(segment.paths for segment in segments), cache)
+        return partial(dispatch.route_objects, live=live.arrays()), live.has_every_object
+    filters = worker_filters(context.home, plan_position, tag, context.workers)
+    for worker, of_worker in enumerate(filters):
+        of_worker.update(frozenset(one.paths for one in segments if one.worker == worker), cache)
+    has_every_object = any(one.has_every_object for one in filters)
+    return partial(dispatch.route_by_subscription, live=[one.arrays() for one in filters]), has_every_object
 
 
 def _read_objects(scan: ObjectScan, segment: ObjectSegment | None) -> Iterator[pa.RecordBatch]:

@@ -104,6 +104,12 @@ def live_term_filter(home: str, plan_position: int, tag: int) -> LiveTermFilter:
     return LiveTermFilter()
 
 
+@lru_cache(maxsize=8)
+def worker_filters(home: str, plan_position: int, tag: int, workers: int) -> tuple[LiveTermFilter, ...]:
+    """Return such a filter for each worker, for a plan that shares by subscription."""
+    return tuple(LiveTermFilter() for _ in range(workers))
+
+
 @lru_cache(maxsize=64)
 def chunk_size(home: str, worker: int) -> ChunkSize:
     """Return the number of objects that a worker matches at a time, which adapts from slice to slice."""

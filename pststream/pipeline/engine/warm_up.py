@@ -32,6 +32,7 @@ def load_kernels() -> None:
     dispatch = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
     dispatch.workers_of_pieces(box, offsets, terms)
     group_by_worker(*dispatch.route_objects(lon, lat, offsets, terms, LiveTermFilter().arrays()), 1)
+    dispatch.route_by_subscription(lon, lat, offsets, terms, [LiveTermFilter().arrays()])
     units, _ = dispatch.units_of_objects(lon, lat, offsets, terms, 0)
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
     deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))
@@ -49,5 +50,6 @@ def _row(box: np.ndarray) -> pa.Table:
             "created_at": pa.array([0]),
             "end_at": pa.array([1]),
             "kind": pa.nulls(1, pa.string()),
+            "unit": pa.nulls(1, pa.int64()),
         }
     )

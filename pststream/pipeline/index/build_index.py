@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import first_clauses, rarest_clause_first
+from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.plan import PartitionPlan
 from pststream.kinds.contract import QueryKind
 from pststream.kinds.registry import piece_columns, split_by_kind
@@ -22,19 +22,27 @@ from pststream.matching.deletions import Deletions
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, term_frequencies
+from pststream.pipeline.index.place_pieces import (
+    PlacingPlan,
+    find_workers,
+    placing_stages,
+    send_on,
+    send_to_place,
+)
+from pststream.pipeline.index.placement_state import INDEX_BUILT, REBUILD, REQUESTS, commit_placed, write_placement
 from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
+from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
-from pststream.state.plans import TermFrequencies
+from pststream.state.plans import TermFrequencies, load_plan, read_plan_row
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.WORKER_INDEX].schema
-SIDES = ("west", "south", "east", "north")
 PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])
 """Columns of a piece: one box of a subscription, its clauses and its validity."""
 
@@ -69,13 +77,13 @@ def index_requests(
     new = requests.files(list_data_files(home, names.REQUESTS))
     tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, new), rows_of_task(new))
     # Tasks read slices of the request log with `_send_requests`; each worker's rows are written by one `_write_part`.
-    written = get_engine(settings).run_shuffled(
-        tasks,
-        partial(_send_requests, context, requests),
-        [Stage(context.workers + 1, partial(_write_part, home.table(names.WORKER_INDEX), context))],
-        TaskCounter(progress, *_counted("indexing requests", "request", tasks, context.workers + 1)),
-    )
-    files = [file for part in written for file in part]
+    placing = find_placing_plan(home, context.plan_version, REQUESTS)
+    reading = Counted("indexing requests", "request", rows_of_tasks(tasks))
+    send = partial(_send_requests, context, requests)
+    files, placed = write_placed_index(settings, context, placing, tasks, send, reading, progress)
+    if placing is not None:
+        commit_placement(home, placed, placing, context.batch_id)
+        crash_point("match.placed")
     commit_files(
         home, names.WORKER_INDEX, files, application=f"index-{context.index_version}", transaction=context.batch_id
     )
@@ -99,32 +107,70 @@ def rebuild_index(
     indexed = tuple(index_files(home, old.plan_version))
     tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
     # Tasks read slices of the old index with `_send_pieces`; each worker's rows are written by one `_write_part`.
-    written = get_engine(settings).run_shuffled(
-        tasks,
-        partial(_send_pieces, old, indexed, new, new_plan),
-        [Stage(new.workers + 1, partial(_write_part, home.table(names.WORKER_INDEX), new))],
-        TaskCounter(progress, *_counted("reading the index", "piece", tasks, new.workers)),
-    )
-    files = [file for part in written for file in part]
+    placing = PlacingPlan(new_plan.plan, new.plan_version, REBUILD) if new_plan.plan.by_subscription else None
+    reading = Counted("reading the index", "piece", rows_of_tasks(tasks))
+    send = partial(_send_pieces, old, indexed, new, new_plan)
+    files, placed = write_placed_index(settings, new, placing, tasks, send, reading, progress)
     # A killed planner may have built an index of this version, which the caller has deleted; so each try has a
     # transaction number of its own.
     last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "rebuild")
     commit_files(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
+    if placing is not None:
+        commit_placement(home, placed, placing, INDEX_BUILT)
 
 
-def _counted(step: str, noun: str, tasks: Sequence[tuple[Slice, ...]], parts: int) -> tuple[Counted, Counted]:
-    """Return what the tasks of an index count: rows that they read, then workers whose files they have written."""
-    return Counted(step, noun, rows_of_tasks(tasks)), Counted("writing the index", "worker", [1] * parts)
+def find_placing_plan(home: Home, version: int, step: str) -> PlacingPlan | None:
+    """Return the stored plan if it shares by subscription, to place in a step."""
+    placement = read_plan_row(home, version)["placement_version"]
+    return None if placement is None else PlacingPlan(load_plan(home, version), placement, step)
 
 
-def _send_requests(context: TaskContext, requests: KeyRange, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
+def commit_placement(home: Home, files: list[DataFile], placing: PlacingPlan, batch_id: int) -> None:
+    """Commit what a step of a batch has placed, before its pieces: a second attempt finds none of these in the index,
+    and places them alike.
+    """
+    commit_placed(home, files, placing.placement_version, placing.step, batch_id)
+
+
+def write_placed_index(
+    settings: Settings,
+    context: TaskContext,
+    placing: PlacingPlan | None,
+    tasks: Sequence[tuple[Slice, ...]],
+    send: Callable[[PlacingPlan | None, int, tuple[Slice, ...]], Iterator[SentRows]],
+    reading: Counted,
+    progress: Progress,
+) -> tuple[list[DataFile], list[DataFile]]:
+    """Send the pieces of the tasks to their workers and write them; return files of the index and of `placements`.
+
+    send: takes the plan that places, the number of parts that hold pieces, and the slices of a task
+    """
+    engine = get_engine(settings)
+    parts = engine.parallelism
+    stages = placing_stages(context, placing, parts, partial(rows_by_worker, context=context)) if placing else []
+    placed = [Counted("placing subscriptions", "part", [1] * stage.parts) for stage in stages]
+    writing = Counted("writing the index", "worker", [1] * (context.workers + 2))
+    written: list[tuple[bool, list[DataFile]]] = engine.run_shuffled(
+        tasks,
+        partial(send, placing, parts),
+        [*stages, Stage(context.workers + 2, partial(_write_part, context))],
+        TaskCounter(progress, reading, *placed, writing),
+    )
+    of_index = [file for is_index, files in written if is_index for file in files]
+    return of_index, [file for is_index, files in written if not is_index for file in files]
+
+
+def _send_requests(
+    context: TaskContext, requests: KeyRange, placing: PlacingPlan | None, parts: int, slices: tuple[Slice, ...]
+) -> Iterator[SentRows]:
     dispatch = dispatch_index(context.home, context.plan_version)
     frequencies = term_frequencies(context.home, context.plan_version)
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
-        yield context.workers, 0, select_deletions(rows, context.batch_id)
+        deletions = select_deletions(rows, context.batch_id)
+        yield send_on(deletions) if placing else (context.workers, 0, deletions)
         for part in split_by_bytes(rows):
-            assigned = assign_to_workers(make_pieces(part), dispatch.workers_of_pieces, frequencies.frequency)
-            yield from rows_by_worker(*assigned, context)
+            pieces = rank_clauses(make_pieces(part), frequencies.frequency)
+            yield from _send_to_workers(pieces, dispatch, context, placing, parts)
 
 
 def split_by_bytes(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -138,12 +184,23 @@ def _send_pieces(
     indexed: tuple[IndexFile, ...],
     new: TaskContext,
     new_plan: PlanAndFrequencies,
+    placing: PlacingPlan | None,
+    parts: int,
     slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
     dispatch = DispatchIndex(new_plan.plan)
-    for pieces in read_pieces(old, indexed, slices):
-        assigned = assign_to_workers(pieces, dispatch.workers_of_pieces, new_plan.frequencies.frequency)
-        yield from rows_by_worker(*assigned, new)
+    for stored in read_pieces(old, indexed, slices):
+        pieces = rank_clauses(without_units(stored), new_plan.frequencies.frequency)
+        yield from _send_to_workers(pieces, dispatch, new, placing, parts)
+
+
+def _send_to_workers(
+    pieces: pa.RecordBatch, dispatch: DispatchIndex, context: TaskContext, placing: PlacingPlan | None, parts: int
+) -> Iterator[SentRows]:
+    """Send pieces, the posted clause first, to their workers, or to be placed."""
+    if placing is not None:
+        return send_to_place(pieces, placing, parts)
+    return rows_by_worker(pieces, *workers_by_row(pieces, dispatch), context)
 
 
 def read_pieces(
@@ -155,14 +212,14 @@ def read_pieces(
         worker, version = next((file.worker, file.plan_version) for file in indexed if file.path == file_slice.path)
         dispatch = dispatch_index(context.home, version)
         for rows in read_slices([file_slice], [*PIECES.names, "batch_id"]):
-            offsets, workers = dispatch.workers_of_pieces(_boxes(rows), *first_clauses(rows.column("clauses")))
+            offsets, workers = find_workers(rows, dispatch)
             mine = rows.filter(pa.array(workers[offsets[:-1]] == worker))
             yield apply_deletions(mine, deleted)
 
 
 def is_served_by(pieces: pa.RecordBatch, dispatch: DispatchIndex, worker: int) -> np.ndarray:
     """Return whether the worker serves each piece: bool[pieces]."""
-    offsets, workers = dispatch.workers_of_pieces(_boxes(pieces), *first_clauses(pieces.column("clauses")))
+    offsets, workers = find_workers(pieces, dispatch)
     owner = np.repeat(np.arange(pieces.num_rows), np.diff(offsets))
     return np.bincount(owner[workers == worker], minlength=pieces.num_rows) > 0
 
@@ -214,17 +271,23 @@ def select_deletions(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
     )
 
 
-def assign_to_workers(
-    pieces: pa.RecordBatch,
-    workers_of_pieces: Callable[..., tuple[np.ndarray, np.ndarray]],
-    frequency: Callable[[np.ndarray], np.ndarray],
-) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
-    """Put the rarest clause of each piece first; return the pieces, and (row, worker) for each worker of a piece."""
-    clauses, post_offsets, post_terms = rarest_clause_first(pieces.column("clauses"), frequency)
-    offsets, workers = workers_of_pieces(_boxes(pieces), post_offsets, post_terms)
+def without_units(pieces: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the pieces without the units that their plan has recorded."""
+    place = PIECES.get_field_index("unit")
+    return pieces.set_column(place, "unit", pa.nulls(pieces.num_rows, PIECES.field(place).type))
+
+
+def rank_clauses(pieces: pa.RecordBatch, frequency: Callable[[np.ndarray], np.ndarray]) -> pa.RecordBatch:
+    """Put the rarest clause of each piece first, under which it is posted."""
+    clauses, _, _ = rarest_clause_first(pieces.column("clauses"), frequency)
     place = PIECES.get_field_index("clauses")
-    ranked = pieces.set_column(place, "clauses", clauses.cast(PIECES.field(place).type))
-    return ranked, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), workers
+    return pieces.set_column(place, "clauses", clauses.cast(PIECES.field(place).type))
+
+
+def workers_by_row(pieces: pa.RecordBatch, dispatch: DispatchIndex) -> tuple[np.ndarray, np.ndarray]:
+    """Return (row, worker) for each worker of each piece, whose posted clause is the first."""
+    offsets, workers = find_workers(pieces, dispatch)
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), workers
 
 
 def rows_by_worker(
@@ -232,7 +295,7 @@ def rows_by_worker(
 ) -> Iterator[SentRows]:
     """Yield the pieces of each worker with their batch, or without one with that of the context.
 
-    row, workers: as `assign_to_workers` returns them
+    row, workers: as `workers_by_row` returns them
     """
     if "batch_id" not in pieces.schema.names:
         pieces = pieces.append_column("batch_id", pa.array(np.full(pieces.num_rows, context.batch_id)))
@@ -244,10 +307,16 @@ def rows_by_worker(
             yield worker, 0, pieces.take(pa.array(row[mine]))
 
 
-def _write_part(root: str, context: TaskContext, part: int, received: ReceivedRows) -> list[DataFile]:
-    """Write the rows of one worker as index files; the part with number `context.workers` has the deletions."""
+def _write_part(context: TaskContext, part: int, received: ReceivedRows) -> tuple[bool, list[DataFile]]:
+    """Write the rows of a worker as index files; return whether the files are of the index, and the files.
+
+    The part with number `context.workers` has the deletions, the one after it what was placed.
+    """
+    home, rows = Home(context.home), (rows for _, rows in received)
+    if part > context.workers:
+        return False, write_placement(home, rows)
     worker = names.EVERY_WORKER if part == context.workers else part
-    return write_index_rows(root, context.index_version, worker, (rows for _, rows in received))
+    return True, write_index_rows(home.table(names.WORKER_INDEX), context.index_version, worker, rows)
 
 
 def write_index_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
@@ -270,7 +339,3 @@ def _add_missing_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {f.name: rows.column(f.name) if f.name in present else pa.nulls(rows.num_rows, f.type) for f in SCHEMA}
     )
-
-
-def _boxes(pieces: pa.RecordBatch) -> np.ndarray:
-    return np.column_stack([pieces.column(side).to_numpy() for side in SIDES])

@@ -3,7 +3,9 @@
 `maintain` drops a subscription that ended before every object still to come. A withdrawal lowers the watermark, so that
 earlier objects may come. The added pieces change nothing for the objects that were to come before, so this runs before
 the withdrawal, and may be killed and run again: subscriptions that are in the index are left as they are. Their pieces
-may be posted under another clause than the requests alone would give now, and so be at other workers.
+may be posted under another clause than the requests alone would give now, and so be at other workers. Under a plan that
+shares by subscription, where they were placed is forgotten with them: they belong to the unit of their key
+(`domain/owners.py`).
 """
 
 from collections.abc import Iterator
@@ -27,13 +29,14 @@ from pststream.pipeline.engine.task_context import (
 from pststream.pipeline.index.build_index import (
     REQUEST_COLUMNS,
     apply_deletions,
-    assign_to_workers,
     ends_of,
     make_pieces,
+    rank_clauses,
     rows_by_worker,
     rows_of_task,
     select_deletions,
     split_by_bytes,
+    workers_by_row,
 )
 from pststream.pipeline.index.missing_pieces import write_missing
 from pststream.settings import Settings
@@ -111,8 +114,8 @@ def _send_ended(
             pieces = apply_deletions(make_pieces(part), deletions)
             is_missing = ~np.isin(pieces.column("subscription_key").to_numpy(), present)
             ended = pieces.filter(pa.array(_is_within(pieces.column("end_at").to_numpy(), ends) & is_missing))
-            assigned = assign_to_workers(ended, dispatch.workers_of_pieces, frequencies.frequency)
-            yield from rows_by_worker(*assigned, context)
+            ranked = rank_clauses(ended, frequencies.frequency)
+            yield from rows_by_worker(ranked, *workers_by_row(ranked, dispatch), context)
 
 
 def _indexed_keys(deletions: Deletions, ends: tuple[int, int], slices: tuple[Slice, ...]) -> np.ndarray:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.cost.load_model import CostModel
 from pststream.domain.integer_hash import hash_to_unit
+from pststream.domain.owners import recorded_units
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
@@ -24,11 +25,12 @@ from pststream.matching.every_object import add_every_object
 from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
-from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces, read_pieces
+from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, read_pieces
 from pststream.pipeline.planning.planned_period import find_period, requests_per_subscription
 from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.settings import Settings
+from pststream.shapes.registry import SIDES
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
@@ -39,7 +41,7 @@ from pststream.utc_times import to_micros
 
 SEED = 7
 OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
-SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses")])
+SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses", "unit")])
 """Columns of a sampled piece: without the edges of polygons, which take most of the memory."""
 
 OBJECTS = pa.schema([field for field in TABLES[names.OBJECTS].schema if field.name in OBJECT_COLUMNS])
@@ -93,6 +95,7 @@ def draw_sample(
         piece_key=whole(piece_rows.column("subscription_key")).to_numpy(),
         post_offsets=post_offsets,
         post_terms=post_terms,
+        piece_unit=recorded_units(whole(piece_rows.column("unit"))),
         match_reads=CostModel.of(settings).match_reads,
         insertions=insertions,
         deletions=deletions,

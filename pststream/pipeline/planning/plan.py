@@ -11,12 +11,14 @@ from typing import Any
 
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.domain.sample_counts import count_sample
 from pststream.errors import RetryableError
 from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger
-from pststream.partitioning.registry import make_plan
+from pststream.partitioning.registry import make_plan, place_sample
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import PlanAndFrequencies, rebuild_index
+from pststream.pipeline.index.placement_state import save_counts, save_start
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan_vocabulary import fill_words
 from pststream.planner_options import read_planner_options
@@ -24,6 +26,7 @@ from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
+from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import delete_older_indexes
 from pststream.state.plans import current_version, save_plan, save_units, save_vocabulary, term_frequencies_of
@@ -70,7 +73,8 @@ def new_plan(
     cost = CostModel.of(settings)
     given = read_planner_options(settings.planner_options)
     new = make_plan(settings.planner, sample, settings.workers, cost, given)
-    loads = compute_worker_loads(sample, new, cost)
+    counts = count_sample(sample, new.grid) if new.by_subscription else None
+    loads = compute_worker_loads(sample if counts is None else place_sample(sample, new, counts), new, cost)
     figures = {**loads.figures, "seconds": time.perf_counter() - began}
     before = current_version(home)
     version = before + 1
@@ -83,6 +87,9 @@ def new_plan(
             {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions},
         )
         save_vocabulary(home, version, fill_words(home, vocabulary) if len(new.terms) else vocabulary)
+        if counts is not None:
+            save_counts(home, version, counts)
+            save_start(home, version, _last_request(home), counts.object_scale, new.units)
         crash_point("plan.units_written")
         _build_index(home, settings, PlanAndFrequencies(new, term_frequencies_of(vocabulary)), before, progress)
         crash_point("plan.indexed")
@@ -92,7 +99,9 @@ def new_plan(
             "sample_pieces": sample.pieces,
             "planner_options": settings.planner_options,
         }
-        save_plan(home, version, new, {**figures, "seconds": time.perf_counter() - began, "options": options})
+        figures |= {"seconds": time.perf_counter() - began}
+        placement = version if new.by_subscription else None
+        save_plan(home, version, new, {**figures, "options": options}, placement=placement)
         crash_point("plan.done")
         delete_older_indexes(home, version)
     choice = {"choice": new.options["choice"]} if "choice" in new.options else {}
@@ -105,8 +114,13 @@ def new_plan(
 
 def _delete_rows_of_killed_planner(home: Home, version: int) -> None:
     """Delete what a killed planner of this version has left in the control tables."""
-    for name in (names.PLAN_UNITS, names.VOCABULARY, names.MIGRATIONS):
+    for name in (names.PLAN_UNITS, names.VOCABULARY, names.MIGRATIONS, names.PLACEMENT_COUNTS, names.PLACEMENTS):
         ledger_tables.delete_versions(home, name, "plan_version", version)
+
+
+def _last_request(home: Home) -> int:
+    """Return the greatest key of the request log; -1 if it is empty."""
+    return max((file.high["request_key"] for file in list_data_files(home, names.REQUESTS)), default=-1)
 
 
 def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before: int, progress: Progress) -> None:

@@ -8,7 +8,9 @@ import numpy as np
 from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.errors import UsageError
+from pststream.pipeline.adjusting.active_plans import plan_after_undo
 from pststream.pipeline.adjusting.proposal_file import digest_of, read_proposal
+from pststream.pipeline.index.placement_state import INDEX_BUILT, read_counts, read_state, save_counts, save_start
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import (
@@ -16,6 +18,7 @@ from pststream.state.plans import (
     find_plan_row,
     index_version,
     load_plan,
+    read_plan_row,
     save_plan,
     save_units,
     save_vocabulary,
@@ -31,12 +34,14 @@ class TriedPlan:
     version     its version in the scratch home; in the home too, if it is stored there
     stored      whether the home has it
     index       version of the vocabulary in the home that ranks the terms of its index
+    placement   version of the counts in the home by which it places subscriptions; 0: it shares otherwise
     """
 
     plan: PartitionPlan
     version: int
     stored: bool
     index: int
+    placement: int = 0
 
 
 def stored_plan(home: Home, version: int | None = None) -> TriedPlan:
@@ -44,9 +49,11 @@ def stored_plan(home: Home, version: int | None = None) -> TriedPlan:
     version = current_version(home) if version is None else version
     if version == 0:
         raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
-    if find_plan_row(home, version) is None:
+    row = find_plan_row(home, version)
+    if row is None:
         raise UsageError(f"plan {version} does not exist", "see: pststream plans list")
-    return TriedPlan(load_plan(home, version), version, True, index_version(home, version))
+    placement = row["placement_version"] or 0
+    return TriedPlan(load_plan(home, version), version, True, index_version(home, version), placement)
 
 
 def proposed_plan(home: Home, path: Path) -> TriedPlan:
@@ -57,7 +64,10 @@ def proposed_plan(home: Home, path: Path) -> TriedPlan:
         raise UsageError("the proposal changes a plan of another home", "give a proposal that was made for this home")
     if adjustment is None:
         raise UsageError(f"the proposal changes nothing: {proposal.decision.reason}", "give another proposal")
-    return TriedPlan(adjustment.plan, before + 1, False, index_version(home, before))
+    placement = 0
+    if adjustment.plan.by_subscription:  # only an undo makes such a plan
+        placement = read_plan_row(home, plan_after_undo(home, before)[0])["placement_version"]
+    return TriedPlan(adjustment.plan, before + 1, False, index_version(home, before), placement)
 
 
 def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
@@ -67,5 +77,11 @@ def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
     of_index = [("plan_version", "=", tried.index)]
     vocabulary = ledger_tables.read(home, names.VOCABULARY, filters=of_index).drop_columns(["plan_version"])
     save_vocabulary(scratch, tried.version, vocabulary)
+    if tried.plan.by_subscription:
+        counts = read_counts(home, tried.placement, tried.plan.grid)
+        save_counts(scratch, tried.version, counts)
+        present_to = read_state(home, tried.placement, INDEX_BUILT).present_to
+        save_start(scratch, tried.version, present_to, counts.object_scale, tried.plan.units)
     figures = dict.fromkeys(FIGURES, 0.0) | {"worker_loads": [0.0] * tried.plan.workers, "options": {}}
-    save_plan(scratch, tried.version, tried.plan, figures)
+    placement = tried.version if tried.plan.by_subscription else None
+    save_plan(scratch, tried.version, tried.plan, figures, placement=placement)

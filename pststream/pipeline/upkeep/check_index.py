@@ -17,15 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import IDENTITY, first_clauses
+from pststream.domain.pieces import IDENTITY
 from pststream.matching.deletions import merge_deletions
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import dispatch_index
-from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces
+from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces
+from pststream.pipeline.index.place_pieces import find_workers
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
+from pststream.shapes.registry import SIDES
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
@@ -188,9 +190,7 @@ def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[
 
 def _describe_index_rows(check: IndexCheck, file: IndexFile, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return the columns of STORED for pieces of an index file."""
-    boxes = np.column_stack([rows.column(side).to_numpy() for side in SIDES])
-    dispatch = dispatch_index(check.home, file.plan_version)
-    offsets, workers = dispatch.workers_of_pieces(boxes, *first_clauses(rows.column("clauses")))
+    offsets, workers = find_workers(rows, dispatch_index(check.home, file.plan_version))
     owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
     terms, posted = _sums(rows.column("clauses"))
     described = {

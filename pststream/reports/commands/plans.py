@@ -26,7 +26,8 @@ _UNITS = ("unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms", "
 MAX_UNITS = 200
 MAP_COLUMNS, MAP_ROWS = 60, 20
 WORKER_SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-BY_TEXT = "*"
+SHARED = "*"
+_WAYS = "by text or subscription"
 
 
 def list_plans(home: AnyHome) -> list[dict[str, Any]]:
@@ -53,7 +54,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
     units_shown  at most MAX_UNITS, the most loaded first; bounds of the leaf in degrees (a leaf at the edge of the
                  raster also serves points beyond it); terms: number of terms that it serves by name, None for all
     map          lines from north to south; a character is the worker at the middle of a block (WORKER_SIGNS, which
-                 repeats), BY_TEXT if several workers share the leaf by text
+                 repeats), SHARED if several workers share the leaf
     Raises UsageError if there is no such plan.
     """
     reader = TableReader(home)
@@ -98,7 +99,7 @@ def draw_text_map(plan: PartitionPlan) -> list[str]:
     columns = (2 * np.arange(width) + 1) * grid.columns // (2 * width)
     rows = ((2 * np.arange(height) + 1) * grid.rows // (2 * height))[::-1]
     units = plan.leaf_unit[plan.cell_leaf[rows[:, None] * grid.columns + columns]]
-    signs = np.array([*WORKER_SIGNS, BY_TEXT])
+    signs = np.array([*WORKER_SIGNS, SHARED])
     worker = plan.unit_worker[np.maximum(units, 0)] % len(WORKER_SIGNS)
     return ["".join(line) for line in signs[np.where(units >= 0, worker, len(WORKER_SIGNS))]]
 
@@ -159,7 +160,7 @@ def render_plan(plan: dict[str, Any]) -> str:
         *(f"  {line}" for line in plan["map"]),
         f"south {grid['south']:.6g}, east {grid['east']:.6g}; each character is a worker"
         + (f" modulo {len(WORKER_SIGNS)}" if plan["workers"] > len(WORKER_SIGNS) else "")
-        + (f", {BY_TEXT} several workers, by text" if any(BY_TEXT in line for line in plan["map"]) else ""),
+        + (f", {SHARED} several workers, {_WAYS}" if any(SHARED in line for line in plan["map"]) else ""),
         "",
     ]
     rows: list[tuple[str, ...]] = [

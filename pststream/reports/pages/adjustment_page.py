@@ -131,13 +131,13 @@ def _cover(raster: np.ndarray, plan: PartitionPlan, projection: Projection) -> t
 
 
 def _describe_worker(worker: int) -> str:
-    return f"Worker {worker}" if worker >= 0 else "Several workers, by text"
+    return f"Worker {worker}" if worker >= 0 else "Several workers"
 
 
 def _describe_change(old: int, new: int) -> str:
     if old == new:
-        return "Several workers, by text: some terms change worker"
-    origin, target = (f"worker {w}" if w >= 0 else "several workers, by text," for w in (old, new))
+        return "Several workers: some terms or subscriptions change worker"
+    origin, target = (f"worker {w}" if w >= 0 else "several workers" for w in (old, new))
     return f"From {origin} to {target}".rstrip(",")
 
 

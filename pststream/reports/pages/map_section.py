@@ -15,10 +15,11 @@ def describe_plan(view: PlanView | None) -> str:
     if view is None:
         return "There is no plan yet. The map shows cities and objects only."
     plan = view.plan
-    by_text = int((plan.leaf_unit < 0).sum())
+    by_text = int((plan.leaf_unit == -1).sum())
+    sharing = "shared by subscription" if plan.by_subscription else f"{whole(by_text)} partitioned by text"
     text = (
         f"Plan {view.version} by {view.row['planner']}: {counted(plan.leaves, 'leaf', 'leaves')}"
-        f" ({whole(by_text)} partitioned by text) over {plan.grid.columns} × {plan.grid.rows} cells, served by"
+        f" ({sharing}) over {plan.grid.columns} × {plan.grid.rows} cells, served by"
         f" {counted(plan.workers, 'worker')}. The numbers on the map are those of the workers."
     )
     if (older := view.row["retiring_version"]) is not None:
@@ -34,13 +35,13 @@ def sampled(count: int, singular: str, plural: str = "") -> str:
     return f"{counted(count, singular, plural)} (a sample)"
 
 
-def worker_items(workers: int, by_text: bool) -> list[LegendItem]:
-    """The legend of the workers' colours, and of cells that several workers share by text."""
+def worker_items(workers: int, shared: bool) -> list[LegendItem]:
+    """The legend of the workers' colours, and of cells that several workers share."""
     items = [(worker_style(worker), f"worker {worker}") for worker in range(min(workers, COLOURS))]
     if workers > COLOURS:
         items.append((worker_style(0), f"colours repeat after worker {COLOURS - 1}"))
-    if by_text:
-        items.append((worker_style(-1), "several workers, by text"))
+    if shared:
+        items.append((worker_style(-1), "several workers, by text or subscription"))
     return items
 
 

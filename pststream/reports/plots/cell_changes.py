@@ -13,7 +13,7 @@ BY_TEXT = -1
 class PlanChange:
     """The cells of two plans, on the raster of the later plan.
 
-    before, after  int64[cells]  worker of each cell; BY_TEXT: several share it by their terms
+    before, after  int64[cells]  worker of each cell; BY_TEXT: several share it by terms or by subscription
     changed        bool[cells]   whether some of the cell's terms are served by another worker than before
     """
 
@@ -50,6 +50,8 @@ def _number_leaves(plan: PartitionPlan, numbers: dict[bytes, int]) -> np.ndarray
 
 
 def _leaf_owners(plan: PartitionPlan, leaf: int) -> bytes:
+    if plan.by_subscription:
+        return b"by subscription|" + plan.unit_worker.astype(np.int64).tobytes()
     if plan.leaf_unit[leaf] >= 0:
         return b"worker %d" % plan.unit_worker[plan.leaf_unit[leaf]]
     named = slice(plan.term_offsets[leaf], plan.term_offsets[leaf + 1])

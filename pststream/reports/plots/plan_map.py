@@ -185,14 +185,19 @@ def _describe_leaf(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> st
     """The tooltip of a leaf, a line for each fact."""
     plan = view.plan
     total = max(float(view.unit_load.sum()), 1e-300)
+    if plan.by_subscription:
+        lines = [
+            f"Worker {worker}: {percent(load / total)} of load, {short(stored)} subscriptions"
+            for worker, load, stored in zip(plan.unit_worker, view.unit_load, view.unit_subscriptions)
+        ]
+        return _shortened(["The world, by subscription", *lines])
     if leaf in view.leaf_words:
         lines = [f"Leaf {leaf}, by text"]
         for unit, number, words in sorted(view.leaf_words[leaf]):
             some = ", ".join(words) + (" …" if number > len(words) else "")
             terms = f"{counted(number, 'term')}: {some}" if words else counted(number, "term")
             lines.append(f"Worker {plan.unit_worker[unit]}: {percent(view.unit_load[unit] / total)} of load, {terms}")
-        more = len(lines) - _MAX_TIP_LINES
-        return "\n".join(lines[:_MAX_TIP_LINES] + ([f"and {counted(more, 'more unit')}"] if more > 0 else []))
+        return _shortened(lines)
     unit = int(plan.leaf_unit[leaf])
     lines = [
         f"Worker {plan.unit_worker[unit]}, leaf {leaf}",
@@ -203,6 +208,12 @@ def _describe_leaf(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> st
         objects, candidates, matches = (short(loads.units[name][unit]) for name in ("objects", "candidates", "matches"))
         lines.append(f"Measured: {objects} objects, {candidates} candidates, {matches} matches")
     return "\n".join(lines)
+
+
+def _shortened(lines: list[str]) -> str:
+    """Return the lines of a tooltip as a text of at most _MAX_TIP_LINES, with the number of the others."""
+    more = len(lines) - _MAX_TIP_LINES
+    return "\n".join(lines[:_MAX_TIP_LINES] + ([f"and {counted(more, 'more unit')}"] if more > 0 else []))
 
 
 def _markers(projection: Projection, matches: list[MatchView]) -> list[MatchMarker]:

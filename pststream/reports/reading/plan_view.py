@@ -132,7 +132,7 @@ def _leaf_words(
 
     Only some terms of a unit are looked up, and the vocabulary does not have the words of all terms.
     """
-    by_text = units.filter(pc.is_in(units.column("leaf"), pa.array(np.flatnonzero(plan.leaf_unit < 0))))
+    by_text = units.filter(pc.is_in(units.column("leaf"), pa.array(np.flatnonzero(plan.leaf_unit == -1))))
     if not by_text.num_rows:
         return {}
     shown = {

@@ -55,7 +55,7 @@ def pieces(draw):
 
 def rows_of(made: list[dict]) -> pa.Table:
     types = {column.name: column.type for column in PIECE_COLUMNS}
-    types |= {"clauses": pa.list_(pa.list_(pa.int64())), "kind": pa.string()}
+    types |= {"clauses": pa.list_(pa.list_(pa.int64())), "kind": pa.string(), "unit": pa.int64()}
     rows = [{**row, "polygon_edges": edges_of(row["polygon"])} for row in made]
     return pa.table({name: pa.array([row.get(name) for row in rows], types.get(name)) for name in COLUMNS})
 

@@ -8,8 +8,9 @@ import pytest
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.planner_choice import describe_choice
+from pststream.domain.sample_counts import count_sample
 from pststream.errors import UsageError
-from pststream.partitioning.registry import make_plan
+from pststream.partitioning.registry import make_plan, place_sample
 from pststream.samples.object_halves import keep_objects, split_objects
 from tests.paper_samples import paper_sample
 from tests.plans import identical_plans, make_sample, unpack
@@ -25,7 +26,9 @@ def test_takes_the_planner_that_is_best_on_unseen_objects(kind: str, workers: in
     loads = dict.fromkeys((name for name in names.PLANNERS if name != "auto"), 0.0)
     for name in loads:
         for seen, unseen in (halves, halves[::-1]):
-            loads[name] += compute_worker_loads(unseen, make_plan(name, seen, workers, COST), COST).max / 2
+            made = make_plan(name, seen, workers, COST)
+            units = place_sample(seen, made, count_sample(seen, made.grid)).piece_unit if made.by_subscription else None
+            loads[name] += compute_worker_loads(replace(unseen, piece_unit=units), made, COST).max / 2
     choice = plan.options["choice"]
     assert choice == {"planner": min(loads, key=lambda name: loads[name]), "greatest_loads": pytest.approx(loads)}
     chosen = make_plan(choice["planner"], sample, workers, COST)

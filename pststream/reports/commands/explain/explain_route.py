@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.owners import NO_UNIT, owner_units
 from pststream.domain.plan import PartitionPlan
 from pststream.kernels.matching import index_cells
 from pststream.kinds.contract import MatchQuery, StoredObject, StoredSubscription
@@ -76,7 +77,10 @@ class PostingFinder:
         terms = {names.EVERY_OBJECT, *(term_id(word) for word in tokenize(stored.text))}
         term = next(term for term in clause if term in terms)
         cell = find_index_cell(boxes[0], stored.lon, stored.lat)
-        unit = find_unit(self.plan, stored.lon, stored.lat, term)
+        if self.plan.by_subscription:
+            unit = self._recorded_unit(subscription.key)
+        else:
+            unit = find_unit(self.plan, stored.lon, stored.lat, term)
         return {
             "clause": [words[term] for term in clause],
             "word": words[term],
@@ -90,6 +94,13 @@ class PostingFinder:
             "worker": int(self.plan.unit_worker[unit]),
             "plan_version": self.version,
         }
+
+    def _recorded_unit(self, key: int) -> int:
+        """Return the unit that the index records for a subscription, or that of its key."""
+        wanted = (pds.field("index_version") == self._vocabulary) & (pds.field("subscription_key") == key)
+        rows = self._reader.rows(names.WORKER_INDEX, ("unit",), wanted & pds.field("unit").is_valid())
+        unit = rows[0]["unit"] if rows else NO_UNIT
+        return int(owner_units(np.array([key]), np.array([unit], np.int32), self.plan)[0])
 
     def _frequencies(self, clauses: tuple[tuple[int, ...], ...]) -> dict[int, int]:
         terms = pa.array(sorted({term for clause in clauses for term in clause}), pa.int64())

@@ -1,0 +1,265 @@
+"""Split subscriptions into subsets of similar place and cost (DkM-SKS, Algorithm 2), and cost new ones (Equation 7)."""
+
+import heapq
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.planning.term_counts import TermCounts, count_objects_with
+
+QUARTERS = 4
+
+
+class Subsets(NamedTuple):
+    """The subscriptions in the order of assignment: the costliest subset first, and inside it the costliest first.
+
+    order int64[n]; costs float64[n]: C(s) of each, in this order; areas int32[p, 4]: rectangle around each subset
+    """
+
+    order: np.ndarray
+    costs: np.ndarray
+    areas: np.ndarray
+
+
+class _Work(NamedTuple):
+    """What is known of the subscriptions, and room for results.
+
+    ranges int32[n, 4], offsets int64[n+1], words int64[m]: as `split_subscriptions` takes them
+    costs float64[n]: C(s) in the subset that was looked at last
+    seen int64[t], counted int64[t]: the mark of the last subset with a word, and the objects with it there
+    """
+
+    ranges: np.ndarray
+    offsets: np.ndarray
+    words: np.ndarray
+    counts: TermCounts
+    costs: np.ndarray
+    seen: np.ndarray
+    counted: np.ndarray
+    mark: np.ndarray
+
+
+@kernel
+def _area_around(members, ranges):
+    """Return the range of cells around all members: int32[4]."""
+    area = ranges[members[0]].copy()
+    for member in members:
+        for side in range(2):
+            area[side] = min(area[side], ranges[member, side])
+            area[side + 2] = max(area[side + 2], ranges[member, side + 2])
+    return area
+
+
+@kernel
+def _subset_cost(members, work):
+    """Write C(s) of each member (Equation 5), at least 1, and return their sum (Equation 6)."""
+    if not len(members):
+        return 0.0
+    offsets, words, costs, seen, counted = work.offsets, work.words, work.costs, work.seen, work.counted
+    area = _area_around(members, work.ranges)
+    work.mark[0] += 1
+    mark, total = work.mark[0], 0.0
+    for member in members:
+        cost = 0
+        for t in range(offsets[member], offsets[member + 1]):
+            word = words[t]
+            if word < 0:
+                continue
+            if seen[word] != mark:
+                seen[word] = mark
+                counted[word] = count_objects_with(word, area, work.counts)
+            cost += counted[word]
+        costs[member] = max(cost, 1)
+        total += costs[member]
+    return total
+
+
+@kernel
+def _label_by_space(members, ranges, middle_x, middle_y, label):
+    """Write the quarter of the centre of each member to `label`."""
+    for k in range(len(members)):
+        member = members[k]
+        east = ranges[member, 0] + ranges[member, 2] + 1 >= middle_x
+        north = ranges[member, 1] + ranges[member, 3] + 1 >= middle_y
+        label[k] = 2 * north + east
+
+
+@kernel
+def _label_by_cost(members, costs, label):
+    """Write to `label` the subset of each of the members: of four the one with the least cost, the costliest first."""
+    own = np.empty(len(members), np.float64)
+    for k in range(len(members)):
+        own[k] = -costs[members[k]]
+    sums = np.zeros(QUARTERS)
+    for k in np.argsort(own, kind="mergesort"):
+        least = np.argmin(sums)
+        label[k] = least
+        sums[least] -= own[k]
+
+
+@kernel
+def _arrange(members, label, arranged, borders):
+    """Write the members by label to `arranged`, in their order inside a label, and the slice of each to `borders`."""
+    size = 0
+    for quarter in range(QUARTERS):
+        borders[quarter] = size
+        for k in range(len(members)):
+            if label[k] == quarter:
+                arranged[size] = members[k]
+                size += 1
+    borders[QUARTERS] = size
+
+
+@kernel
+def _costs_of_quarters(arranged, borders, work, quarter_costs):
+    """Write the cost of each of four subsets, and return their sum."""
+    total = 0.0
+    for quarter in range(QUARTERS):
+        quarter_costs[quarter] = _subset_cost(arranged[borders[quarter] : borders[quarter + 1]], work)
+        total += quarter_costs[quarter]
+    return total
+
+
+@kernel
+def _have_one_centre(members, ranges):
+    first = members[0]
+    for member in members:
+        for side in range(2):
+            if ranges[member, side] + ranges[member, side + 2] != ranges[first, side] + ranges[first, side + 2]:
+                return False
+    return True
+
+
+@kernel
+def _split(members, low, high, tested, work, label, arranged, borders, quarter_costs):
+    """Arrange the members in four subsets; return whether these are quarters of the space [low, high).
+
+    A large subset is split by space. Of a small one both splits are tested, and space is taken if it costs less.
+    """
+    ranges = work.ranges
+    at_one_point = _have_one_centre(members, ranges)
+    middle_x, middle_y = (low[0] + high[0]) / 2, (low[1] + high[1]) / 2
+    by_space = np.inf
+    if not at_one_point:
+        _label_by_space(members, ranges, middle_x, middle_y, label)
+        _arrange(members, label, arranged, borders)
+        by_space = _costs_of_quarters(arranged, borders, work, quarter_costs)
+        if len(members) > tested:
+            return True
+    _subset_cost(members, work)
+    _label_by_cost(members, work.costs, label)
+    _arrange(members, label, arranged, borders)
+    if by_space < _costs_of_quarters(arranged, borders, work, quarter_costs):
+        _label_by_space(members, ranges, middle_x, middle_y, label)
+        _arrange(members, label, arranged, borders)
+        _costs_of_quarters(arranged, borders, work, quarter_costs)
+        return True
+    return False
+
+
+@kernel
+def split_subscriptions(ranges, offsets, words, counts, wanted, tested):
+    """Split subscriptions until there are `wanted` subsets, or only single ones; return `Subsets`.
+
+    ranges          int32[n, 4]         raster cells of each subscription; n > 0
+    offsets, words  int64[n+1], int64[m] numbers of its words in `counts`; -1: no sampled object has the word
+    tested          greatest subset of which both splits are tested
+
+    The costliest subset is split first, of equal ones the one with the least number; the first quarter keeps the number
+    of its subset. Source: DkM-SKS, Algorithms 2 and 3.
+    """
+    n = len(ranges)
+    work = _Work(
+        ranges, offsets, words, counts, np.empty(n), np.zeros(len(counts.borders), np.int64),
+        np.zeros(len(counts.borders), np.int64), np.zeros(1, np.int64),
+    )  # fmt: skip
+    members, label, arranged = np.arange(n), np.empty(n, np.int64), np.empty(n, np.int64)
+    borders, quarter_costs = np.empty(QUARTERS + 1, np.int64), np.empty(QUARTERS)
+    room = wanted + QUARTERS
+    slices, low, high = np.zeros((room, 2), np.int64), np.zeros((room, 2)), np.zeros((room, 2))
+    slices[0, 1], high[0, 0], high[0, 1] = n, 2 * counts.columns, 2 * counts.rows
+    costs = np.zeros(room)
+    costs[0], made = _subset_cost(members, work), 1
+    waiting = [(-costs[0], 0)]
+    while len(waiting) and made < wanted:
+        _, number = heapq.heappop(waiting)
+        start, stop = slices[number, 0], slices[number, 1]
+        if stop - start == 1:
+            continue
+        own, own_low, own_high = members[start:stop], low[number].copy(), high[number].copy()
+        is_space = _split(own, own_low, own_high, tested, work, label, arranged, borders, quarter_costs)
+        own[:] = arranged[: stop - start]
+        is_first = True
+        for quarter in range(QUARTERS):
+            if borders[quarter] == borders[quarter + 1]:
+                continue
+            child = number if is_first else made
+            made += not is_first
+            is_first = False
+            slices[child, 0], slices[child, 1] = start + borders[quarter], start + borders[quarter + 1]
+            low[child], high[child], costs[child] = own_low, own_high, quarter_costs[quarter]
+            if is_space:
+                for axis in range(2):
+                    middle = (own_low[axis] + own_high[axis]) / 2
+                    if (quarter >> axis) & 1:
+                        low[child, axis] = middle
+                    else:
+                        high[child, axis] = middle
+            heapq.heappush(waiting, (-costs[child], child))
+    return _in_order(members, slices[:made], costs[:made], work)
+
+
+@kernel
+def _in_order(members, slices, costs, work):
+    """Return the subsets by cost, and the members of each by cost; of equal ones the first."""
+    order, own_costs = np.empty(len(members), np.int64), np.empty(len(members))
+    areas = np.empty((len(slices), 4), np.int32)
+    size = 0
+    ranked = np.argsort(-costs, kind="mergesort")
+    for place in range(len(ranked)):
+        own = np.sort(members[slices[ranked[place], 0] : slices[ranked[place], 1]])
+        _subset_cost(own, work)
+        areas[place] = _area_around(own, work.ranges)
+        for k in np.argsort(-work.costs[own], kind="mergesort"):
+            order[size], own_costs[size] = own[k], work.costs[own[k]]
+            size += 1
+    return Subsets(order, own_costs, areas)
+
+
+@kernel
+def _gap(low, high, area_low, area_high):
+    """Return the cells between two ranges on an axis; below 0: minus the cells that they share."""
+    return max(low, area_low) - min(high, area_high) - 1
+
+
+@kernel
+def _nearest_area(own, areas):
+    """Return the first area that shares most cells with a range, or, if none shares any, the first of the nearest."""
+    best, most, least = 0, 0, np.inf
+    for k in range(len(areas)):
+        x = _gap(own[0], own[2], areas[k, 0], areas[k, 2])
+        y = _gap(own[1], own[3], areas[k, 1], areas[k, 3])
+        if x < 0 and y < 0:
+            if x * y > most:
+                best, most = k, x * y
+        elif not most:
+            distance = max(x, 0) ** 2 + max(y, 0) ** 2
+            if distance < least:
+                best, least = k, distance
+    return best
+
+
+@kernel
+def cost_in_nearest_areas(ranges, offsets, words, counts, areas):
+    """Return C(s) of new subscriptions in the area that overlaps each most, or in their own: float64[n].
+
+    ranges, offsets, words: as `split_subscriptions` takes them; areas int32[a, 4]; without any, its own range counts
+    """
+    costs = np.zeros(len(ranges))
+    for s in range(len(ranges)):
+        area = areas[_nearest_area(ranges[s], areas)] if len(areas) else ranges[s]
+        for t in range(offsets[s], offsets[s + 1]):
+            if words[t] >= 0:
+                costs[s] += count_objects_with(words[t], area, counts)
+    return costs

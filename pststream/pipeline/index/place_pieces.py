@@ -1,0 +1,186 @@
+"""Find the workers of new pieces: by the plan alone, or, under a plan that shares by subscription, by placing them.
+
+To place a subscription takes the loads of all units, so one task places those of a batch, or of a new index: it gets a
+short description of each, and no pieces. The pieces wait in parts by subscription key, where their units join them.
+This is a chain of stages: tasks send pieces and descriptions; parts hold the pieces on, and one part places; parts
+record the units and send the pieces to workers.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.domain.owners import owner_workers, recorded_units
+from pststream.domain.pieces import first_clauses
+from pststream.domain.plan import PartitionPlan
+from pststream.partitioning.by_subscription import describe, place
+from pststream.partitioning.registry import load_placement
+from pststream.pipeline.engine.arrow_columns import csr, lists
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.pipeline.engine.task_context import TaskContext
+from pststream.pipeline.index.placement_state import placement_counts, placement_row, read_state
+from pststream.routing.dispatch import DispatchIndex
+from pststream.samples.raster_ranges import compute_cell_ranges
+from pststream.shapes.registry import SIDES
+from pststream.state.home import Home
+
+PIECES, DESCRIBED, PLACED, RECORDED, PASSED, STATE = 0, 1, 2, 3, 4, 5
+"""Tags of sent rows: pieces without units; descriptions of subscriptions; their units; pieces with units; rows that are
+sent on as they are; the row of `placements`."""
+
+RANGE = ("first_column", "first_row", "last_column", "last_row")
+
+
+@dataclass(frozen=True)
+class PlacingPlan:
+    """A plan that shares by subscription, the version under which its counts and loads are stored, and the step of a
+    batch that places (`placement_state.py`).
+    """
+
+    plan: PartitionPlan
+    placement_version: int
+    step: str
+
+
+def find_workers(pieces: pa.RecordBatch, dispatch: DispatchIndex) -> tuple[np.ndarray, np.ndarray]:
+    """Return the workers that store each piece (columns of PIECES, the posted clause first) under a plan.
+
+    Returns offsets int64[n+1], workers int32[k], ascending inside a piece.
+    """
+    if dispatch.plan.by_subscription:
+        keys, units = pieces.column("subscription_key").to_numpy(), recorded_units(pieces.column("unit"))
+        return np.arange(len(keys) + 1), owner_workers(keys, units, dispatch.plan)
+    boxes = np.column_stack([pieces.column(side).to_numpy() for side in SIDES])
+    return dispatch.workers_of_pieces(boxes, *first_clauses(pieces.column("clauses")))
+
+
+def send_to_place(
+    pieces: pa.RecordBatch, placing: PlacingPlan, parts: int, ranges: np.ndarray | None = None
+) -> Iterator[SentRows]:
+    """Send pieces, the posted clause first, to the parts of their keys, and their descriptions to the part that places.
+
+    That part has the number `parts`.
+
+    ranges  int32[n, 4]  raster cells that count for the cost of each piece; None: those of its box
+    """
+    yield parts, DESCRIBED, _describe(pieces, cells_of_pieces(pieces, placing.plan) if ranges is None else ranges)
+    yield from _by_key(pieces, PIECES, parts)
+
+
+def send_recorded(pieces: pa.RecordBatch, parts: int) -> Iterator[SentRows]:
+    """Send pieces whose units are recorded through the stages of `placing_stages`."""
+    return _by_key(pieces, RECORDED, parts)
+
+
+def send_on(rows: pa.RecordBatch) -> SentRows:
+    """Send rows through the stages of `placing_stages` to the first part after those of the workers."""
+    return 0, PASSED, rows
+
+
+def placing_stages(
+    context: TaskContext,
+    placing: PlacingPlan,
+    parts: int,
+    by_worker: Callable[[pa.RecordBatch, np.ndarray, np.ndarray], Iterator[SentRows]],
+) -> list[Stage]:
+    """Return the stages that place what `send_to_place` sends and send it to workers.
+
+    by_worker: takes pieces, and the row and the worker of each that is to be stored; yields rows for workers
+    After the parts of the workers follow one for the rows of `send_on` and one for the row of `placements`.
+    """
+    return [
+        Stage(parts + 1, partial(_hold_or_place, context, placing, parts)),
+        Stage(parts + 1, partial(_record_units, context, placing, parts, by_worker)),
+    ]
+
+
+def cells_of_pieces(pieces: pa.RecordBatch, plan: PartitionPlan) -> np.ndarray:
+    """Return the raster cells of the box of each piece: int32[n, 4]."""
+    boxes = np.column_stack([pieces.column(side).to_numpy() for side in SIDES])
+    return compute_cell_ranges(plan.grid, boxes)
+
+
+def _describe(pieces: pa.RecordBatch, ranges: np.ndarray) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "subscription_key": pieces.column("subscription_key"),
+            **{name: pa.array(ranges[:, side]) for side, name in enumerate(RANGE)},
+            "terms": lists(*first_clauses(pieces.column("clauses"))),
+        }
+    )
+
+
+def _by_key(rows: pa.RecordBatch, tag: int, parts: int) -> Iterator[SentRows]:
+    part = rows.column("subscription_key").to_numpy() % parts
+    for number in np.unique(part).tolist():
+        yield number, tag, rows.filter(pa.array(part == number))
+
+
+def _hold_or_place(
+    context: TaskContext, placing: PlacingPlan, parts: int, part: int, received: ReceivedRows
+) -> Iterator[SentRows]:
+    if part < parts:
+        for tag, rows in received:
+            yield part, tag, rows
+    else:
+        yield from _place(context, placing, parts, received)
+
+
+def _place(context: TaskContext, placing: PlacingPlan, parts: int, received: ReceivedRows) -> Iterator[SentRows]:
+    """Place the described subscriptions; send the unit of each to the part of its pieces."""
+    plan, version = placing.plan, placing.placement_version
+    rows = pa.Table.from_batches([rows for _, rows in received]).sort_by("subscription_key").combine_chunks()
+    (described,) = rows.to_batches()
+    ranges = np.column_stack([described.column(name).to_numpy() for name in RANGE])
+    subscriptions, _ = describe(
+        described.column("subscription_key").to_numpy(), ranges, *csr(described.column("terms"))
+    )
+    state = read_state(Home(context.home), version, context.batch_id)
+    counts = placement_counts(context.home, version, plan.grid)
+    planner = load_placement(plan)
+    placed = place(planner, plan, counts, subscriptions, state.present_to, state.loads, state.areas)
+    units = {"subscription_key": subscriptions.keys, "unit": placed.units.astype(np.int64)}
+    yield from _by_key(pa.RecordBatch.from_pydict(units), PLACED, parts)
+    yield parts, STATE, placement_row(version, context.batch_id, placing.step, placed.loads, placed.areas)
+
+
+def _record_units(
+    context: TaskContext,
+    placing: PlacingPlan,
+    parts: int,
+    by_worker: Callable[[pa.RecordBatch, np.ndarray, np.ndarray], Iterator[SentRows]],
+    part: int,
+    received: ReceivedRows,
+) -> Iterator[SentRows]:
+    """Record the units of the pieces of a part, and send them to their workers."""
+    waiting, placed = list[pa.RecordBatch](), list[pa.RecordBatch]()
+    for tag, rows in received:
+        if tag == RECORDED:
+            yield from _to_owners(rows, placing.plan, by_worker)
+        elif tag in (PASSED, STATE):
+            yield context.workers + (tag == STATE), 0, rows
+        else:
+            (waiting if tag == PIECES else placed).append(rows)
+    if not waiting:
+        return
+    units_of = pa.Table.from_batches(placed)
+    keys, units = (units_of.column(name).to_numpy() for name in ("subscription_key", "unit"))
+    order = np.argsort(keys)
+    for pieces in waiting:
+        own = pieces.column("subscription_key").to_numpy()
+        unit = pa.array(units[order[np.searchsorted(keys, own, sorter=order)]])
+        recorded = pieces.set_column(pieces.schema.get_field_index("unit"), "unit", unit)
+        yield from _to_owners(recorded, placing.plan, by_worker)
+
+
+def _to_owners(
+    pieces: pa.RecordBatch,
+    plan: PartitionPlan,
+    by_worker: Callable[[pa.RecordBatch, np.ndarray, np.ndarray], Iterator[SentRows]],
+) -> Iterator[SentRows]:
+    """Send pieces with units to their workers."""
+    unit = pieces.column("unit").to_numpy()
+    return by_worker(pieces, np.arange(len(unit)), plan.unit_worker[unit])

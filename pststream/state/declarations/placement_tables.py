@@ -1,0 +1,47 @@
+"""Declare the tables of plans that share by subscription: the counts that they place by, and what they have placed."""
+
+import pyarrow as pa
+
+from pststream import names
+from pststream.state.table_types import Column, Table
+
+PLACEMENT_TABLES = (
+    Table(
+        names.PLACEMENT_COUNTS,
+        "objects of the sample of a plan that shares by subscription, by raster cell and term",
+        (
+            Column("plan_version", pa.int64(), "the plan"),
+            Column("term_id", pa.int64(), "see text/tokenizer.py; the term of subscriptions without keywords: all"),
+            Column("cell", pa.int64(), "raster cell: row x columns + column"),
+            Column("objects", pa.int64(), "sampled objects of the cell that have it"),
+        ),
+        ("plan_version", "term_id", "cell"),
+        writer="control",
+        append_only=False,
+    ),
+    Table(
+        names.PLACEMENTS,
+        "what each batch added to the loads by which a plan that shares by subscription places subscriptions",
+        (
+            Column("plan_version", pa.int64(), "the plan that was made for the sample, see placement_version of plans"),
+            Column("batch_id", pa.int64(), "the batch; 0: the index of the plan was built; -1: the plan was made"),
+            Column(
+                "step", pa.string(), "plan, rebuild; of a batch: requests, thresholds (knn, after their first batch)"
+            ),
+            Column(
+                "present_to",
+                pa.int64(),
+                "greatest request_key when the plan was made; later subscriptions are new ones; null: as before",
+                True,
+            ),
+            Column("object_scale", pa.float64(), "stored objects for each sampled one; null: as before", True),
+            Column("loads", pa.list_(pa.float64()), "cost added to each unit, in sampled objects"),
+            Column(
+                "areas", pa.list_(pa.int32()), "raster ranges of parts: first column and row, last column and row ..."
+            ),
+        ),
+        ("plan_version", "batch_id", "step"),
+        writer="control",
+        append_only=False,
+    ),
+)
