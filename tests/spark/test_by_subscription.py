@@ -14,6 +14,7 @@ from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
 from tests.commands import Home
 from tests.kill_and_rerun import killed_then_run
+from tests.kill_and_rerun import written as written_in_files
 from tests.spark.test_active_plans import active, ingest_and_match, repartitioned
 from tests.spark.test_invariance import Schedule, assert_as_the_twin, home_for, run_in_between, written
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
@@ -101,7 +102,7 @@ def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
     """A killed batch or plan places as an undisturbed one does."""
-    world = written(tmp_path / "files", 22, files=4, objects=120, requests=100)
+    world = written_in_files(tmp_path / "files", 22, 4)
     homes = [home_for(tmp_path / name, world, Schedule(planner, 3)) for name in ("killed", "undisturbed")]
     steps = ("plan.units_written", "plan.indexed", "match.placed", "match.indexed")
     for step, asked, things in zip(steps, world.requests, world.objects):

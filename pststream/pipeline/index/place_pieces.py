@@ -181,6 +181,6 @@ def _to_owners(
     plan: PartitionPlan,
     by_worker: Callable[[pa.RecordBatch, np.ndarray, np.ndarray], Iterator[SentRows]],
 ) -> Iterator[SentRows]:
-    """Send pieces with units to their workers."""
-    unit = pieces.column("unit").to_numpy()
-    return by_worker(pieces, np.arange(len(unit)), plan.unit_worker[unit])
+    """Send pieces with units to their owners."""
+    owners = owner_workers(pieces.column("subscription_key").to_numpy(), recorded_units(pieces.column("unit")), plan)
+    return by_worker(pieces, np.arange(len(owners)), owners)
