@@ -59,9 +59,11 @@ class QuestionKind:
 
     name            value of the field `kind`
     fields          fields that it reads, besides those of every question
+    title           what it asks for, in words, as a form shows it
     parse_question  parses these fields of a record, within limits; raises FieldError
     """
 
     name: str
     fields: frozenset[str]
+    title: str
     parse_question: Callable[[Mapping[str, Any], QuestionLimits], ParsedQuestion] = field(repr=False)

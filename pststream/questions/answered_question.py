@@ -74,7 +74,7 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
         facts.append(("Point", f"{parsed.point[0]:.9g}, {parsed.point[1]:.9g} (longitude, latitude)"))
     if parsed.k is not None:
         facts.append(("At most", f"{parsed.k:,}"))
-    if question.kind.name == "topk":
+    if "alpha" in question.kind.fields:
         facts.append(("Score", f"alpha {parsed.alpha:g}, distance scale {parsed.distance_scale_m:,.0f} m"))
     if window.objects is not None:
         facts.append(("Window", f"the {window.objects:,} most recent objects"))

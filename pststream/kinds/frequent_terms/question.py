@@ -18,4 +18,9 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
     )
 
 
-FREQUENT_TERMS_QUESTION = QuestionKind("frequent_terms", frozenset({"k", "window", *request_fields()}), parse_question)
+FREQUENT_TERMS_QUESTION = QuestionKind(
+    "frequent_terms",
+    frozenset({"k", "window", *request_fields()}),
+    "the most frequent words of a region",
+    parse_question,
+)

@@ -22,4 +22,6 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
     )
 
 
-KNN_QUESTION = QuestionKind("knn", frozenset({"keywords", "point", "k", "window"}), parse_question)
+KNN_QUESTION = QuestionKind(
+    "knn", frozenset({"keywords", "point", "k", "window"}), "the nearest objects", parse_question
+)

@@ -23,4 +23,6 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
     )
 
 
-RANGE_QUESTION = QuestionKind("range", frozenset({"keywords", "limit", "window", *request_fields()}), parse_question)
+RANGE_QUESTION = QuestionKind(
+    "range", frozenset({"keywords", "limit", "window", *request_fields()}), "the objects of a region", parse_question
+)

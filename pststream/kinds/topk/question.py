@@ -60,5 +60,8 @@ def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, 
 
 
 TOPK_QUESTION = QuestionKind(
-    "topk", frozenset({"keywords", "point", "k", "window", "alpha", "distance_scale_m"}), parse_question
+    "topk",
+    frozenset({"keywords", "point", "k", "window", "alpha", "distance_scale_m"}),
+    "the objects with the best score of place and words",
+    parse_question,
 )

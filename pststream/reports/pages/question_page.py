@@ -14,13 +14,6 @@ from pststream.reports.plots.answer_map import draw_places
 LONGEST_VALUE = 50_000
 """Characters of a field of the form: a polygon of 1,000 corners has about 20,000."""
 
-_MEANINGS = {
-    "range": "the objects of a region",
-    "knn": "the nearest objects",
-    "topk": "the objects with the best score of place and words",
-    "frequent_terms": "the most frequent words of a region",
-}
-
 
 class FormField(NamedTuple):
     """A field of the form; `usual` is the value that the script fills in, `kinds` are those that have the field."""
@@ -82,7 +75,7 @@ def _render(home: str, fields: Mapping[str, str], **values: object) -> str:
         subtitle=home,
         fields=fields,
         longest=LONGEST_VALUE,
-        kinds=[(name, _MEANINGS.get(name, "")) for name in QUESTION_KINDS],
+        kinds=[(kind.name, kind.title) for kind in QUESTION_KINDS.values()],
         form_fields=_FORM_FIELDS,
         **{**empty, **values},
     )
