@@ -45,7 +45,8 @@ def leaf(function: Callable[..., Any]) -> Any:
     """Compile as `kernel` does, but without counting references to arrays: for the inside of a hot loop.
 
     Each counted reference is an atomic addition, which waits for all reads before it. Neither the function nor those
-    that it calls make or return an array, which numba refuses; a view of a row, for its own use, is none.
+    that it calls make or return an array, which numba refuses; a view of a row, for its own use, is none. A loop that
+    has to make arrays borrows the others (kernels/borrowed.py).
     """
     return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
 
