@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks.scenarios.answers import frequent_terms, questions
+from pststream.benchmarks.scenarios.answers import frequent_terms, knn, questions, topk
 from pststream.benchmarks.scenarios.plans import (
     adjust,
     balance,
@@ -65,6 +65,8 @@ BENCHMARKS = {
         "seconds of a tick of standing frequent terms, by objects, batch and way", frequent_terms.run
     ),
     "freshness": Benchmark("seconds from a file's landing to its matches, with `run --watch`", freshness.run),
+    "knn": Benchmark("batches of standing `knn` queries: kernel and fold, Delta to Delta, by size and k", knn.run),
+    "topk": Benchmark("messages/s of standing `topk` queries, re-evaluations, prunings, bytes", topk.run),
     "migration": Benchmark("time of a migration, and of the batches before and after it", migration.run),
     "end-to-end": Benchmark("Delta in, Delta out, and the same job without the search for pairs", end_to_end.run),
     "planners": Benchmark("all planners on workloads like Q1, Q2, Q3, measured by the real job", planners.run),

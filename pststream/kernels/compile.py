@@ -7,6 +7,7 @@ name of the folder is a hash over all kernel files: after a change in any of the
 import hashlib
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,15 @@ def node_folder() -> Path:
 
 def cache_folder() -> Path:
     """Return the folder of compiled kernels."""
+    return node_folder() / "numba" / _version_of_kernels()
+
+
+@lru_cache(maxsize=1)
+def _version_of_kernels() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
     for file in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
-    return node_folder() / "numba" / digest.hexdigest()[:16]
+    return digest.hexdigest()[:16]
 
 
 numba.config.CACHE_DIR = str(cache_folder())

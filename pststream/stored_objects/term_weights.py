@@ -15,6 +15,7 @@ import pyarrow.dataset as pds
 
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.errors import RetryableError
+from pststream.kernels.matching.term_table import find_values, make_term_table
 from pststream.kernels.questions.packed_numbers import pack_numbers, unpack_numbers
 from pststream.kernels.questions.text_weights import (
     FREQUENT,
@@ -29,7 +30,7 @@ from pststream.stored_objects.object_segments import ObjectSegment
 
 FRACTIONS = 65_536
 
-LAYOUT = f"weights-2-of-{object_segments.LAYOUT}"
+LAYOUT = f"weights-3-of-{object_segments.LAYOUT}"
 """Name and version of the arrays, part of the name of the cache folder."""
 
 
@@ -55,8 +56,8 @@ class TermWeights:
             return np.ones(len(ids), np.float32)
         cache = _weights_cache(self.cache_dir, self.cache_bytes)
         known = cache.arrays(self._key, lambda: self._read()._asdict())
-        places = np.minimum(np.searchsorted(known["ids"], ids), self.terms - 1)
-        return np.where(known["ids"][places] == ids, known["weights"][places], self._weights(np.zeros(1)))
+        places = find_values(ids, known["table"])
+        return np.where(places >= 0, known["weights"][places], self._weights(np.zeros(1)))
 
     def of_segment(self, paths: Paths, segment: ObjectSegment) -> TextArrays:
         """Return the arrays that score the texts of a segment of these data files (kernels/questions/text_weights.py);
@@ -89,7 +90,7 @@ class TermWeights:
         ids, documents = read_counts(self.files, self.version)
         if len(ids) != self.terms:
             raise RetryableError(f"term statistics {self.version} are no longer stored", "run this again")
-        return _KnownWeights(ids, self._weights(documents))
+        return _KnownWeights(make_term_table(ids, np.arange(len(ids))), self._weights(documents))
 
     def _weights(self, documents: np.ndarray) -> np.ndarray:
         weights = np.log1p(self.objects / np.maximum(documents, 1))
@@ -97,9 +98,9 @@ class TermWeights:
 
 
 class _KnownWeights(NamedTuple):
-    """The terms of a version, int64[n] ascending, and the weight of each: float32[n]."""
+    """The place of each term of a version (kernels/matching/term_table.py), and the weight of each: float32[n]."""
 
-    ids: np.ndarray
+    table: np.ndarray
     weights: np.ndarray
 
 

@@ -1,14 +1,13 @@
 """Make a bucket of subscriptions with full buffers and batches of candidates, and measure how batches are folded.
 
-The values are made up, so this measures the fold alone: neither the index nor the question engine. `python -m
-pststream.benchmarks.support.answer_batches knn|topk FOLDER [SUBSCRIPTIONS]` prints the seconds.
+The values are made up, so this measures the fold alone: neither the index nor the question engine.
 """
 
-import sys
+import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, build_bucket, open_bucket
 from pststream.answers.contract import Asked, BatchEnd, Subscriptions, Thresholds, Values
 from pststream.answers.fold import fold, fold_answers
-from pststream.answers.sorted_rows import value_rows
 from pststream.names import NEVER_US
 
 NO_DELETIONS = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -95,26 +93,39 @@ def none_inserted() -> Subscriptions:
     return Subscriptions(wide, narrow, narrow, wide, wide, wide, wide, wide)
 
 
-def measure(path: Path, recipe: Recipe, batches: int) -> list[dict[str, float]]:
-    """Fold batches one after the other; return CPU seconds and counts of each."""
-    rows = []
-    state = make_bucket(path, recipe)
-    state.close()
-    for batch_id in range(1, batches + 1):
-        figures: dict[str, float] = {}
-        state = _timed(figures, "open", open_bucket, path)
-        candidates, end = make_batch(state, recipe, batch_id)
-        _timed(figures, "sort", value_rows, state.columns, candidates)
-        folded = _timed(figures, "fold", fold, state, none_inserted(), NO_DELETIONS, candidates, end)
-        answers = made_up_answers(folded.asked, end)
-        whole = _timed(figures, "answers", fold_answers, state, folded, answers)
-        _timed(figures, "advance", advance, state, none_inserted(), NO_DELETIONS, whole.entries, whole.thresholds, end)
-        figures |= {"entries": len(folded.entries.value), "changes": len(folded.changes.value)}
-        figures |= {"limits": len(folded.thresholds.value), "asked": len(folded.asked.k)}
-        figures |= {"bytes": path.stat().st_size / recipe.subscriptions, "mean size": state.columns.size.mean()}
-        state.close()
-        rows.append(figures)
-    return rows
+def measure_bucket(recipe: Recipe, batches: int = 5) -> dict[str, float]:
+    """Fold batches one after the other in a bucket; return figures of all buckets together: medians.
+
+    Returns {"made_up_subscriptions", "made_up_fold_ms", "made_up_advance_ms", "made_up_bytes_per_subscription"}; times
+    are CPU time.
+    """
+    folds, advances = [], []
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+        path = Path(folder, "answers")
+        make_bucket(path, recipe).close()
+        for batch_id in range(1, batches + 1):
+            with _opened(path) as state:
+                candidates, end = make_batch(state, recipe, batch_id)
+                began = time.process_time()
+                folded = fold(state, none_inserted(), NO_DELETIONS, candidates, end)
+                whole = fold_answers(state, folded, made_up_answers(folded.asked, end))
+                folds.append(time.process_time() - began)
+                advance(state, none_inserted(), NO_DELETIONS, whole.entries, whole.thresholds, end)
+                advances.append(time.process_time() - began - folds[-1])
+        size = path.stat().st_size
+    return {
+        "made_up_subscriptions": recipe.subscriptions * BUCKETS,
+        "made_up_fold_ms": round(median(folds) * BUCKETS * 1e3, 1),
+        "made_up_advance_ms": round(median(advances) * BUCKETS * 1e3, 1),
+        "made_up_bytes_per_subscription": round(size / recipe.subscriptions, 1),
+    }
+
+
+def _opened(path: Path) -> BucketState:
+    state = open_bucket(path)
+    if state is None:
+        raise ValueError(f"{path} is dirty or missing")
+    return state
 
 
 def made_up_answers(asked: Asked, end: BatchEnd) -> Values:
@@ -123,28 +134,3 @@ def made_up_answers(asked: Asked, end: BatchEnd) -> Values:
     owner = np.repeat(np.arange(len(asked.k)), asked.kept)
     objects = end.last_object - np.arange(len(owner)) % 997
     return Values(asked.subscription[owner], objects, objects, (rng.random(len(owner)) / 2 - 1).astype(np.float32))
-
-
-def _timed(figures: dict[str, float], name: str, step: Callable[..., Any], *arguments: Any) -> Any:
-    began = time.process_time()
-    result = step(*arguments)
-    figures[name] = time.process_time() - began
-    return result
-
-
-def main(kind: str, folder: str, subscriptions: str = "") -> None:
-    """Print the figures of a few batches."""
-    recipe = KNN if kind == "knn" else TOPK
-    if subscriptions:
-        share = int(subscriptions) / recipe.subscriptions
-        recipe = recipe._replace(subscriptions=int(subscriptions), candidates=int(recipe.candidates * share))
-    path = Path(folder, f"answers-{kind}")
-    try:
-        for figures in measure(path, recipe, 6):
-            sys.stdout.write("  ".join(f"{name} {value:.4g}" for name, value in figures.items()) + "\n")
-    finally:
-        path.unlink(missing_ok=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -6,6 +6,10 @@ A table is int64[2^b,2]: a term id and its value (not negative), or any number a
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import prefetch
+
+_AHEAD = 32
+"""Terms whose slots are fetched early."""
 
 
 @kernel
@@ -54,3 +58,17 @@ def find_value(term, slot, table):
 def look_up(term, table):
     """Value of a term id, or -1."""
     return find_value(term, slot_of(term, table_shift(table)), table)
+
+
+@kernel
+def find_values(terms, table):
+    """Return the value of each of `terms` (int64[n], any), or -1: int64[n]."""
+    shift = table_shift(table)
+    slots, values = np.empty(len(terms), np.int64), np.empty(len(terms), np.int64)
+    for place in range(len(terms)):
+        slots[place] = slot_of(terms[place], shift)
+    for place in range(len(terms)):
+        if place + _AHEAD < len(terms):
+            prefetch(table, slots[place + _AHEAD])
+        values[place] = find_value(terms[place], slots[place], table)
+    return values

@@ -7,6 +7,7 @@ result.
 """
 
 import pickle
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.advance import advance
@@ -53,12 +55,14 @@ class BucketReport:
 
     files    data files of `answer_log`, not yet committed
     counts   of the bucket, by kind
+    seconds  CPU seconds of each step: advance, search, fold, evaluate, write
     workers  reports of workers that this task received
     """
 
     bucket: int
     files: list[DataFile] = field(default_factory=list)
     counts: AnswerCounts = field(default_factory=AnswerCounts)
+    seconds: dict[str, float] = field(default_factory=dict)
     workers: list[Any] = field(default_factory=list)
 
 
@@ -86,26 +90,48 @@ def send_report(report: object) -> SentRows:
 
 def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> BucketReport:
     """Fold what the batch changes for a bucket, and write it as data files of `answer_log`."""
-    report = BucketReport(bucket)
+    report, steps = BucketReport(bucket), _CpuSteps()
     candidates, latest = _receive(received, report)
     queries, position = context.queries(), context.end(latest)
     with bring_up(context, bucket, queries) as state:
         inserted, deleted = _requests(queries, bucket, context, state, position)
         end = context.batch_end(position, _windows(state, inserted))
+        steps.end("advance")
         values = [no_values(), *_indexed_values(queries, candidates, report.counts.candidates)]
+        steps.end("fold")
         if context.reevaluate:
             drop_scored_index(context.index_folder(bucket))  # it may show the place and words of an erased subscription
         if not (context.reevaluate or context.reweighed):
             scored = list(find_scored_candidates(context, bucket, state, queries))
             report.counts.candidates[SCORED_KIND_NAME] = sum(len(part.subscription) for part in scored)
             values += scored
+        steps.end("search")
         folded = fold(state, inserted, deleted, _join(values), end, _reevaluated(context, state, queries))
         report.counts.evaluations = _count_by_kind(queries, folded.asked.subscription)
-        folded = fold_answers(state, folded, _evaluate(context, position, queries, folded, end))
+        steps.end("fold")
+        answers = _evaluate(context, position, queries, folded, end)
+        steps.end("evaluate")
+        folded = fold_answers(state, folded, answers)
+        steps.end("fold")
     report.counts.changes = _count_by_kind(queries, folded.changes.subscription)
     report.files = write_folded(Home(context.home), context.batch_id, bucket, folded)
     report.files += write_boundaries(Home(context.home), bucket, end)
+    steps.end("write")
+    report.seconds = steps.seconds
     return report
+
+
+class _CpuSteps:
+    """Measures the CPU seconds of this thread in each step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._since = time.thread_time()
+
+    def end(self, step: str) -> None:
+        now = time.thread_time()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._since
+        self._since = now
 
 
 def _reevaluated(context: AnswerContext, state: BucketState, queries: StandingQueries) -> bool | np.ndarray:
@@ -207,7 +233,9 @@ def _that_count(queries: StandingQueries, entries: Values, end: BatchEnd, lived:
 
 def _windows(state: BucketState, inserted: Subscriptions) -> np.ndarray:
     """Return the lengths of all count windows: int64[w], ascending."""
-    lengths = np.union1d(state.columns.window_objects, inserted.window_objects)
+    # Few lengths differ: a table of those seen is faster than a sort.
+    seen = pc.unique(pa.chunked_array([state.columns.window_objects, inserted.window_objects]))
+    lengths = np.sort(seen.to_numpy())
     return lengths[lengths > 0]
 
 

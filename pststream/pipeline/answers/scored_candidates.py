@@ -16,6 +16,7 @@ import pyarrow as pa
 from pststream.answers.bucket_file import BucketState
 from pststream.answers.contract import Values
 from pststream.kernels.answers.columns import LIVE
+from pststream.kernels.answers.touched_rows import rows_of_keys
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
 from pststream.pipeline.engine.arrow_columns import csr, micros
@@ -82,9 +83,9 @@ def _compare(index: ScoredIndex, keys: np.ndarray, thresholds: np.ndarray) -> tu
     """Return which keys the index lacks, and which have another threshold there: bool[n]; and its other keys."""
     is_new, is_changed, gone = np.ones(len(keys), bool), np.zeros(len(keys), bool), [np.empty(0, np.int64)]
     for segment in index.segments:
-        place = np.minimum(np.searchsorted(keys, segment.keys), len(keys) - 1)
+        place = rows_of_keys(keys, segment.keys)
         is_indexed = segment.thresholds > -np.inf
-        is_wanted = is_indexed & (keys[place] == segment.keys)
+        is_wanted = is_indexed & (place >= 0)
         is_new[place[is_wanted]] = False
         is_changed[place[is_wanted]] = thresholds[place[is_wanted]] != segment.thresholds[is_wanted]
         gone.append(segment.keys[is_indexed & ~is_wanted])

@@ -18,6 +18,7 @@ from pststream.answers.buffer_policy import spread_kept
 from pststream.answers.contract import NO_TIME, Subscriptions
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.domain.integer_hash import hash_integers
+from pststream.kernels.answers.touched_rows import rows_of_keys
 from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.arrow_columns import lists
 from pststream.storage.parquet_files import open_parquet
@@ -122,11 +123,12 @@ class StandingQueries:
 
     def kinds(self, keys: np.ndarray) -> np.ndarray:
         """Return the kind of each key (int64[n]), a place in `ranked_answers`: int8[n]; -1: the log lacks the key."""
-        kinds = np.full(len(keys), -1, np.int8)
+        order = np.argsort(keys, kind="stable")  # takes hardly any time if they are in order
+        ascending, kinds = keys[order], np.full(len(keys), -1, np.int8)
         for queries, _ in self._arrays():
-            if len(queries.key):
-                row = np.minimum(np.searchsorted(queries.key, keys), len(queries.key) - 1)
-                kinds = np.where(queries.key[row] == keys, queries.kind[row], kinds)
+            rows = rows_of_keys(queries.key, ascending)
+            known = np.flatnonzero(rows >= 0)
+            kinds[order[known]] = queries.kind[rows[known]]
         return kinds
 
     def are_scored(self, keys: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ and run again.
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -70,6 +71,11 @@ class StepTimer:
         now = time.perf_counter()
         self.seconds[step] = round(self.seconds.get(step, 0.0) + now - self._since, 3)
         self._since = now
+
+    def add_cpu(self, seconds: Mapping[str, float]) -> None:
+        """Add CPU seconds of a task to those of its steps, which have names of their own."""
+        for step, spent in seconds.items():
+            self.seconds[f"{step}_cpu"] = round(self.seconds.get(f"{step}_cpu", 0.0) + spent, 4)
 
 
 def match(
@@ -228,6 +234,8 @@ def run_batch(
     crash_point("match.loads_written")
     counts = [*(bucket.counts for bucket in folded), log_reports(home, settings, batch)]
     timer.end_step("report")
+    for bucket in folded:
+        timer.add_cpu({f"answers_{step}": seconds for step, seconds in bucket.seconds.items()})
     crash_point("match.reported")
 
     done = _done_row(batch, ledger, reports, retracted.pairs, timer, stream_time, counts)
@@ -267,6 +275,7 @@ def _done_row(
 ) -> dict[str, Any]:
     """Return the batch's ledger row with status `done`; stream_time: microseconds, NO_TIME: no object so far."""
     timer.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in reports), 3)
+    timer.seconds["match_cpu"] = round(sum(report.counts.cpu_seconds for report in reports), 4)
     timer.seconds["index_cpu"] = round(sum(report.index_seconds for report in reports), 3)
     return {
         **batch,
