@@ -35,7 +35,7 @@ ROW_GROUP = 131_072
 """Rows of a row group, the smallest unit that a task reads."""
 
 KEPT_FILES = 10_000
-"""Files of a table whose list is kept between two uses; a longer list is made anew."""
+"""Files of a table whose list is kept between two uses; a longer list is not kept."""
 
 BUFFERED_BYTES = 64 * 1024 * 1024
 """A row group ends early if its rows take more memory than this."""

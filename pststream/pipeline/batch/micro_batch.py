@@ -232,13 +232,11 @@ def run_batch(
     save_unit_loads(home, batch, reports)
     timer.end_step("save")
     crash_point("match.loads_written")
-    counts = [*(bucket.counts for bucket in folded), log_reports(home, settings, batch)]
+    reported = log_reports(home, settings, batch)
     timer.end_step("report")
-    for bucket in folded:
-        timer.add_cpu({f"answers_{step}": seconds for step, seconds in bucket.seconds.items()})
     crash_point("match.reported")
 
-    done = _done_row(batch, ledger, reports, retracted.pairs, timer, stream_time, counts)
+    done = _done_row(batch, ledger, reports, folded, reported, retracted.pairs, timer, stream_time)
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
     if batch["batch_id"] % COMPACT_EVERY == 0:
@@ -268,12 +266,18 @@ def _done_row(
     batch: dict[str, Any],
     ledger: Ledger,
     reports: list[WorkerReport],
+    folded: list[BucketReport],
+    reported: AnswerCounts,
     retractions: int,
     timer: StepTimer,
     stream_time: int,
-    counts: list[AnswerCounts],
 ) -> dict[str, Any]:
-    """Return the batch's ledger row with status `done`; stream_time: microseconds, NO_TIME: no object so far."""
+    """Return the batch's ledger row with status `done`.
+
+    reported: counts of `frequent_terms`; stream_time: microseconds, NO_TIME: no object so far
+    """
+    for bucket in folded:
+        timer.add_cpu({f"answers_{step}": seconds for step, seconds in bucket.seconds.items()})
     timer.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in reports), 3)
     timer.seconds["match_cpu"] = round(sum(report.counts.cpu_seconds for report in reports), 4)
     timer.seconds["index_cpu"] = round(sum(report.index_seconds for report in reports), 3)
@@ -288,7 +292,7 @@ def _done_row(
         "seconds_by_step": list(timer.seconds.items()),
         "finished_at": utc_now(),
         "stream_time": None if stream_time == NO_TIME else from_micros(stream_time),
-        **ledger_columns(counts),
+        **ledger_columns([*(bucket.counts for bucket in folded), reported]),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pststream.benchmarks.support.scored_variants import VARIANTS
+from pststream.benchmarks.support.answers.scored_variants import VARIANTS
 from pststream.kernels.scored.find_candidates import find_candidates
 from pststream.kernels.scored.index_arrays import IndexArrays
 from pststream.kernels.scored.message_words import MessageArrays, list_probes

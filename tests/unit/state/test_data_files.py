@@ -1,6 +1,7 @@
 """Data files: what a task writes is what readers see, once it is committed, once."""
 
 import datetime as dt
+import shutil
 import sys
 from pathlib import Path
 
@@ -85,6 +86,26 @@ def test_an_append_only_table_refuses_a_deletion(home: Home) -> None:
     commit_files(home, names.OBJECTS, [written(home, rows(1, 2))], application="t", transaction=1)
     with pytest.raises(DeltaError, match="append"):
         DeltaTable(home.table(names.OBJECTS)).delete("object_key = 1")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 10_000])
+def test_lists_of_files_that_are_kept_are_those_of_the_table(
+    home: Home, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(files, "KEPT_FILES", kept)
+    expected: list[str] = []
+    for number in range(3):
+        file = written(home, rows(10 * number + 1, 5))
+        commit_files(home, names.OBJECTS, [file], application="t", transaction=number)
+        expected = sorted([*expected, file.path])
+        for _ in range(2):
+            listed = list_data_files(home, names.OBJECTS)
+            assert [one.path for one in listed] == expected
+            listed.clear()  # a caller may change its list
+    assert [one.rows for one in list_data_files(home, names.OBJECTS)] == [5, 5, 5]
+    shutil.rmtree(home.path)
+    home.init()
+    assert list_data_files(home, names.OBJECTS) == []
 
 
 def test_rows_come_back_with_their_bounds(home: Home) -> None:

@@ -1,7 +1,7 @@
 """Benchmark reports of standing frequent terms: seconds of a tick, by objects in the window, batch and way to count.
 
-Regions and objects are those of SSTD's section 7 (support/object_worlds.py, support/standing_regions.py): 0.01% of the
-space, a window of 72 hours, a step of one. A tick is the step `report` of a batch as `match` runs it: the first that
+Regions and objects are those of SSTD's section 7 (support/object_worlds.py, support/answers/standing_regions.py): 0.01%
+of the space, a window of 72 hours, a step of one. A tick is the step `report` of a batch as `match` runs it: the first that
 passes the tick. The objects of the world are those of the window and of the batch after it.
 """
 
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from pststream.benchmarks.support.answers.standing_regions import K, RegionSet, add_regions
 from pststream.benchmarks.support.homes import START
 from pststream.benchmarks.support.measured_worlds import MeasuredWorld, build_segments, figures_of, make_world
 from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.object_worlds import HOUR_US, ObjectWorld
-from pststream.benchmarks.support.standing_regions import K, RegionSet, add_regions
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.kernels.questions.question_arrays import RegionArrays

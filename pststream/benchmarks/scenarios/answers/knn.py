@@ -1,7 +1,7 @@
 """Benchmark standing `knn` queries: micro-batches of DkM-SKS's evaluation, by subscriptions, k, workers and stream.
 
-The workload is that of DkM-SKS, section 5 (support/standing_worlds.py). All stored objects count for all subscriptions:
-requests are inserted late, and live since before the first object, which has the same answers as the other order. A
+The workload is that of DkM-SKS, section 5 (support/answers/standing_worlds.py). All stored objects count for all
+subscriptions: requests are inserted late, and live since before the first object, which has the same answers as the other order. A
 time-stamp is a micro-batch as `match` runs it, from Delta to Delta, in a warm process on the local engine. Milliseconds
 of the kernel and the fold are CPU time of all threads, so other work on the machine changes them little.
 """
@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pststream.benchmarks.support import answer_batches
-from pststream.benchmarks.support.answer_batches import measure_bucket
+from pststream.benchmarks.support.answers import answer_batches
+from pststream.benchmarks.support.answers.answer_batches import measure_bucket
+from pststream.benchmarks.support.answers.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
+from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, draw_knn
 from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.memory import MemoryWatch
-from pststream.benchmarks.support.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
-from pststream.benchmarks.support.standing_worlds import STREAMS, QueryWords, draw_knn
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.generator.synthetic_arrays import SyntheticObjects

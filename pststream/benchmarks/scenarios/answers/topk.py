@@ -1,10 +1,10 @@
 """Benchmark standing `topk` queries: messages/s of Skype's evaluation, by subscriptions, k, window and way to buffer.
 
-The workload is that of Skype, section 8.1 (support/standing_worlds.py): the window is full before the first batch, and
-100,000 messages or fewer move it. Term statistics are those of the stored messages. A batch of 10,000 messages runs as
+The workload is that of Skype, section 8.1 (support/answers/standing_worlds.py). The window is full before the first
+batch, and 100,000 messages or fewer move it. Term statistics are those of the stored messages. A batch of 10,000 messages runs as
 `match` runs it, from Delta to Delta, in a warm process on the local engine. Rates of the kernel and the fold are by CPU
 time of all threads, as on one core. Buffers are full after the first answers and few run dry while a tenth of the
-window moves; how often they do in the long run is measured by `support/buffer_curve.py`.
+window moves; how often they do in the long run is measured by `support/answers/buffer_curve.py`.
 """
 
 import tempfile
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pststream.answers.buffer_policy import CSKYBAND, KMAX, POLICIES, SKYBAND, THRESHOLD, choose_kept
-from pststream.benchmarks.support import answer_batches, buffer_curve
-from pststream.benchmarks.support.answer_batches import measure_bucket
+from pststream.benchmarks.support.answers import answer_batches, buffer_curve
+from pststream.benchmarks.support.answers.answer_batches import measure_bucket
+from pststream.benchmarks.support.answers.scored_variants import VARIANTS
+from pststream.benchmarks.support.answers.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
+from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, draw_topk
 from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.memory import MemoryWatch
-from pststream.benchmarks.support.scored_variants import VARIANTS
-from pststream.benchmarks.support.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
-from pststream.benchmarks.support.standing_worlds import STREAMS, QueryWords, draw_topk
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.generator.synthetic_arrays import SyntheticObjects, term_ids
@@ -45,7 +45,7 @@ MESSAGES = {"small": 200, "full": 10_000}
 BATCHES = {"small": 2, "full": 5}
 """Measured batches; two before them are not counted, as the first one builds the index."""
 
-SWEPT = {"small": (200, 500), "full": (30_000, 100_000)}
+SWEPT = {"small": (200, 500), "full": (20_000, 100_000)}
 """Subscriptions and window of the homes in which k, the window and the words differ."""
 
 SOURCE = {"small": 2_000, "full": 500_000}
@@ -216,7 +216,7 @@ def _measure_prunings(home: StandingHome, count: int, seed: int) -> dict[str, fl
     segment = opened[0].segments[0]
     messages = _as_messages(home.stream.draw(count, seed + 5), segment)
     figures: dict[str, float] = {"pruned_subscriptions": len(segment.keys)}
-    found = []
+    numbers = []
     variants = {"all_prunings": segment} | {f"without_{name}": leave(segment) for name, leave in VARIANTS.items()}
     for name, variant in variants.items():
         probes = list_probes(messages, variant.table, variant.ids, variant.weights)
@@ -225,9 +225,9 @@ def _measure_prunings(home: StandingHome, count: int, seed: int) -> dict[str, fl
         *pairs, scored = find_candidates(variant, messages, probes)
         figures[f"{name}_us"] = round((time.process_time() - began) / count * 1e6, 2)
         figures[f"{name}_scored"] = round(scored / count, 1)
-        found.append(len(pairs[0]))
-    if len(set(found)) > 1:
-        raise ValueError(f"two variants of the index find other pairs: {found}")
+        numbers.append(len(pairs[0]))
+    if len(set(numbers)) > 1:
+        raise ValueError(f"two variants of the index find other pairs: {numbers}")
     return figures
 
 

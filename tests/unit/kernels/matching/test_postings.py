@@ -24,7 +24,7 @@ from pststream.kernels.matching.postings import (
     encode_point,
     words_of_piece,
 )
-from pststream.kernels.matching.term_table import look_up, make_term_table
+from pststream.kernels.matching.term_table import find_values, look_up, make_term_table
 
 LONS = st.sampled_from([-180.0, -0.1, 0.0, 1e-9, 12.3, 179.99, 180.0]) | st.floats(-180, 180)
 LATS = st.sampled_from([-90.0, -0.1, 0.0, 1e-9, 33.3, 90.0]) | st.floats(-90, 90)
@@ -103,3 +103,4 @@ def test_terms_are_looked_up_as_in_a_dictionary(terms: set[int]) -> None:
     wanted = [*ids.tolist(), -3, -2, -1, 0, 1, 2, 3]
     values = dict(zip(ids.tolist(), range(0, 7 * len(ids), 7)))
     assert [look_up(term, table) for term in wanted] == [values.get(term, -1) for term in wanted]
+    assert find_values(np.array(wanted), table).tolist() == [values.get(term, -1) for term in wanted]
