@@ -1,8 +1,8 @@
 """Benchmark reports of standing frequent terms: seconds of a tick, by objects in the window, batch and way to count.
 
 Regions and objects are those of SSTD's section 7 (support/object_worlds.py, support/answers/standing_regions.py): 0.01%
-of the space, a window of 72 hours, a step of one. A tick is the step `report` of a batch as `match` runs it: the first that
-passes the tick. The objects of the world are those of the window and of the batch after it.
+of the space, a window of 72 hours, a step of one. A tick is the step `report` of a batch as `match` runs it: the first
+that passes the tick. The objects of the world are those of the window and of the batch after it.
 """
 
 import tempfile
