@@ -15,8 +15,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(knn.SOURCE, "small", 200)
     monkeypatch.setitem(knn.BATCHES, "small", 1)
     monkeypatch.setattr(knn, "WORKERS", 2)
-    monkeypatch.setattr(knn, "K_MAXES", (3,))
-    monkeypatch.setattr(knn, "WORKER_COUNTS", (3,))
+    monkeypatch.setattr(knn, "VARIATIONS", {"place_k_3": ("place", 3, 2), "twitter_workers_3": ("twitter", 10, 3)})
 
 
 def test_the_benchmark_measures_all_it_names() -> None:
@@ -26,7 +25,7 @@ def test_the_benchmark_measures_all_it_names() -> None:
     # A time-stamp has 100 new answers, and each deletion takes one away.
     assert figures["changes_per_object"] >= 0.2 and figures["candidates_per_object"] > 0
     assert figures["seconds_at_100"] > 0 and figures["insert_100_seconds"] > 0
-    for name in ("place_k_3", "place_workers_3", "twitter_k_3", "twitter_workers_3", "ckq"):
+    for name in ("place_k_3", "twitter_workers_3", "ckq"):
         assert figures[f"{name}_kernel_and_fold_ms"] > 0
     assert figures["made_up_subscriptions"] == 500 * 8
     for name in ("index", "answers", "requests"):
