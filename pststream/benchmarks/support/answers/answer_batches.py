@@ -93,7 +93,7 @@ def none_inserted() -> Subscriptions:
     return Subscriptions(wide, narrow, narrow, wide, wide, wide, wide, wide)
 
 
-def measure_bucket(recipe: Recipe, batches: int = 5) -> dict[str, float]:
+def measure_bucket(recipe: Recipe, batches: int = 3) -> dict[str, float]:
     """Fold batches one after the other in a bucket; return figures of all buckets together: medians.
 
     Returns {"made_up_subscriptions", "made_up_fold_ms", "made_up_advance_ms", "made_up_bytes_per_subscription"}; times

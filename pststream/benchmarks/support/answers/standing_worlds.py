@@ -49,7 +49,7 @@ SCALE_M = haversine_m(USA_BOUNDS[0], USA_BOUNDS[1], USA_BOUNDS[2], USA_BOUNDS[3]
 
 
 class QueryWords(NamedTuple):
-    """The words of queries: at most so many, and whether an object must have all of them or one (`knn`).
+    """The words of queries: so many, and whether an object must have all of them or one (`knn`).
 
     zipf  draw them by Zipf's law instead of from objects (Skype, figure 19)
     """
@@ -78,7 +78,7 @@ def draw_topk(
     window: the column `window_objects` or `window_us`, and its value
     """
     rng = np.random.default_rng([seed, 29])
-    columns = _draw_queries(rng, source, count, words)
+    columns = _draw_queries(rng, source, count, words._replace(all_needed=True))  # a clause for each word
     same: dict[str, Any] = {"k": k, "distance_scale_m": SCALE_M, **window}
     return {
         "kind": pa.repeat(TOPK.name, count),
