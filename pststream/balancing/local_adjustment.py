@@ -3,13 +3,13 @@
 Returns the moves and the plan after them; a migration carries them out later. Source: PS2Stream section V-A.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pststream.balancing.cell_selection import select_cells
 from pststream.cost.block_loads import compute_block_loads
-from pststream.cost.cell_loads import compute_cell_loads
 from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, apply_move
@@ -18,8 +18,8 @@ from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.text_split import RegionTerms
 from pststream.samples.sorted_sample import SortedSample, sort_sample
 
-LOADED_CELLS = 3
-"""Number of cells that phase I looks at, the p of the paper."""
+LOADED_BLOCKS = 3
+"""Number of blocks of cells that phase I looks at, the p of the paper."""
 
 BLOCKS = 4
 """Approximate number of blocks of cells that phase II moves.
@@ -33,6 +33,9 @@ MAX_BLOCKS = 256
 FINER = 4
 """Factor by which the number of blocks grows if no move of the wider ones helps."""
 
+PHASE_ONE = ("split", "merge")
+"""Reasons of the moves of phase I."""
+
 LOWER = 1.0 - 1e-9
 """Factor below which a load must fall to count as an improvement."""
 
@@ -44,6 +47,8 @@ class Adjustment:
     moves                in the order in which they are made
     reasons              parallel to moves: "split", "merge" (phase I) or the method of selection (phase II)
     before, after        loads of the sample under the plan before the moves, and under `plan`
+    saved                parallel to moves: seconds that each takes off the sum of all loads, negative if it adds to it;
+                         empty for adjustments that are not local
     """
 
     plan: PartitionPlan
@@ -51,6 +56,7 @@ class Adjustment:
     reasons: list[str]
     before: WorkerLoads
     after: WorkerLoads
+    saved: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -64,6 +70,7 @@ class _DraftPlan:
     loads: WorkerLoads
     moves: list[Move] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    saved: list[float] = field(default_factory=list)
 
     def try_move(self, move: Move) -> tuple[PartitionPlan, WorkerLoads]:
         """Return the plan after a move, and its loads."""
@@ -72,6 +79,7 @@ class _DraftPlan:
 
     def apply_move(self, move: Move, reason: str, plan: PartitionPlan, loads: WorkerLoads) -> None:
         """Replace the plan by the one after a move."""
+        self.saved.append(self.loads.total - loads.total)
         self.plan, self.loads = plan, loads
         self.moves.append(move)
         self.reasons.append(reason)
@@ -93,10 +101,10 @@ def adjust_locally(
 
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
     The paper does not say how much load to move; here it is half of the difference, which would make the two equal. The
-    cost of a move is the number of its subscriptions, each a row of about the same size. Departures: phase II moves
-    blocks of cells (`cost/block_loads.py`). A move of phase II that would not lower the greater load of the two is not
-    made, and ends the adjustment. Rounds are repeated, up to twice the number of workers, as one pair seldom balances
-    all.
+    cost of a move is the number of its subscriptions, each a row of about the same size. Departures: both phases look
+    at blocks of cells (`cost/block_loads.py`). A move of phase II that would not lower the greater load of the two is
+    not made, and ends the adjustment. Rounds are repeated, up to twice the number of workers, as one pair seldom
+    balances all.
     """
     fixed = np.zeros(plan.workers) if fixed_load is None else fixed_load
     before = _loads(sample, plan, cost, fixed)
@@ -108,7 +116,7 @@ def adjust_locally(
         _phase_one(draft, sorted_sample)
         if draft.loads.imbalance > sigma and not _phase_two(draft, method, seed):
             break
-    return Adjustment(draft.plan, draft.moves, draft.reasons, before, draft.loads)
+    return Adjustment(draft.plan, draft.moves, draft.reasons, before, draft.loads, draft.saved)
 
 
 def _loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, fixed_load: np.ndarray) -> WorkerLoads:
@@ -123,46 +131,63 @@ def _extremes(draft: _DraftPlan) -> tuple[int, int]:
 
 
 def _phase_one(draft: _DraftPlan, sorted_sample: SortedSample) -> None:
-    """Split one of the most loaded cells by text, or move a cell by text to a worker that shares it.
+    """Split one of the most loaded blocks by text, or move a block by text to a worker that shares it.
 
-    The move must lower the sum of all loads. Departures from the paper: only the best such move is made in a round, and
-    only if it lowers the greater load of the two workers.
+    The move must lower the sum of all loads. Departures from the paper, which looks at cells: the blocks are as wide as
+    those of phase II; both halves of a split are tried, not only the smaller one; only the best move is made in a
+    round, and only if it lowers the greater load of the two workers.
     """
     origin, target = _extremes(draft)
-    cells = compute_cell_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin)
+    blocks = compute_block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, _block_count(draft))
     best: tuple[float, Move, str, PartitionPlan, WorkerLoads] | None = None
-    for index in np.argsort(-cells.loads, kind="stable")[:LOADED_CELLS].tolist():
-        candidate = _candidate(draft, sorted_sample, int(cells.cells[index]), origin, target)
-        if candidate is None:
-            continue
-        move, reason = candidate
-        plan, loads = draft.try_move(move)
-        helps = loads.total < draft.loads.total and _greater(loads, origin, target) < draft.loads.load[origin]
-        if helps and (best is None or loads.total < best[0]):
-            best = loads.total, move, reason, plan, loads
+    for block in np.argsort(-blocks.loads, kind="stable")[:LOADED_BLOCKS].tolist():
+        cells = blocks.cells_of(np.array([block]))
+        for move, reason in _candidates(draft, sorted_sample, cells, origin, target):
+            plan, loads = draft.try_move(move)
+            helps = loads.total < draft.loads.total and _greater(loads, origin, target) < draft.loads.load[origin]
+            if helps and (best is None or loads.total < best[0]):
+                best = loads.total, move, reason, plan, loads
     if best is not None:
         draft.apply_move(*best[1:])
 
 
-def _candidate(
-    draft: _DraftPlan, sorted_sample: SortedSample, cell: int, origin: int, target: int
-) -> tuple[Move, str] | None:
-    """Return the move that phase I would make with a cell, and its reason; None if there is none."""
-    plan, cells = draft.plan, np.array([cell], np.int64)
-    leaf = int(plan.cell_leaf[cell])
-    # A cell by text goes to the target as a whole if the target has some of its terms.
-    if plan.leaf_unit[leaf] < 0:
-        units = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
-        units = np.append(units, plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]])
-        shared = (plan.unit_worker[units] == target).any()
-        return (Move(origin, target, cells), "merge") if shared else None
-    # Any other cell is split: the target gets the term group with fewer subscriptions.
-    y, x = divmod(cell, plan.grid.columns)
-    groups = RegionTerms(Rectangle(x, y, x, y), sorted_sample).cut(2, draft.cost.rates(draft.sample))
-    if len(groups) < 2:
-        return None
-    smaller = min(groups, key=lambda group: group.subscriptions)
-    return Move(origin, target, cells, np.sort(sorted_sample.term_ids[smaller.terms])), "split"
+def _candidates(
+    draft: _DraftPlan, sorted_sample: SortedSample, cells: np.ndarray, origin: int, target: int
+) -> Iterator[tuple[Move, str]]:
+    """Yield the moves that phase I tries with a block of cells (int64[n], ascending), and the reason of each.
+
+    Terms are divided by the rows of the rectangle around the block; the loads of each move are then counted exactly.
+    """
+    plan = draft.plan
+    leaf = plan.cell_leaf[cells]
+    # Cells by text go to the target as a whole where the target has some of their terms.
+    by_text = plan.leaf_unit[leaf] < 0
+    shared = [one for one in np.unique(leaf[by_text]).tolist() if target in _workers_of_leaf(plan, one)]
+    if shared:
+        yield Move(origin, target, cells[np.isin(leaf, shared)]), "merge"
+    # Cells that are served whole are split: the target gets either group of terms.
+    whole = cells[~by_text]
+    if not len(whole):
+        return
+    y, x = np.divmod(whole, plan.grid.columns)
+    around = Rectangle(int(x.min()), int(y.min()), int(x.max()), int(y.max()))
+    groups = RegionTerms(around, sorted_sample).cut(2, draft.cost.rates(draft.sample))
+    for group in groups if len(groups) > 1 else []:
+        yield Move(origin, target, whole, np.sort(sorted_sample.term_ids[group.terms])), "split"
+
+
+def _workers_of_leaf(plan: PartitionPlan, leaf: int) -> set[int]:
+    """Return the workers that share a leaf by text."""
+    units = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
+    units = np.append(units, plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]])
+    return set(plan.unit_worker[units].tolist())
+
+
+def _block_count(draft: _DraftPlan) -> int:
+    """Return the number of blocks of the origin of which BLOCKS have the load to move."""
+    origin, target = _extremes(draft)
+    difference = float(draft.loads.load[origin] - draft.loads.load[target])
+    return max(1, int(min(BLOCKS * float(draft.loads.load[origin]) / (difference / 2), MAX_BLOCKS)))
 
 
 def _phase_two(draft: _DraftPlan, method: str, seed: int) -> bool:
@@ -171,8 +196,7 @@ def _phase_two(draft: _DraftPlan, method: str, seed: int) -> bool:
     If no move of wide blocks helps, smaller ones are tried.
     """
     origin, target = _extremes(draft)
-    difference = float(draft.loads.load[origin] - draft.loads.load[target])
-    count = max(1, int(min(BLOCKS * float(draft.loads.load[origin]) / (difference / 2), MAX_BLOCKS)))
+    count = _block_count(draft)
     while not _move_blocks(draft, method, seed, origin, target, count):
         if count == MAX_BLOCKS:
             return False

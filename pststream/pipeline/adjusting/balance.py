@@ -6,6 +6,7 @@ Source: PS2Stream section V. An adjustment makes a new plan version that is serv
 
 import json
 import time
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,10 @@ def balance(
 
     Returns {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
     "measured_imbalance", "moved_subscriptions", "moved_bytes", "load_before", "load_after" (seconds, of each worker),
-    "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason"}], "seconds"}. A dry run returns the same
-    and changes nothing. If the balance is not violated, or no move helps, nothing is changed either:
-    `plan_version_after` then equals `plan_version_before`, and `reason` says why.
+    "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason", "saved" (seconds off the sum of all
+    loads; None where not known)}], "seconds"}. A dry run returns the same and changes nothing. If the balance is not
+    violated, or no move helps, nothing is changed either: `plan_version_after` then equals `plan_version_before`, and
+    `reason` says why.
     """
     home.check()
     began = time.perf_counter()
@@ -172,8 +174,8 @@ def _document(decision: Decision, version: int, rows: int, size: int, retiring: 
         "expected_gain": round(1 - after.max / before.max, 4) if before.max else 0.0,
         "moves": [
             {"origin": m.origin, "target": m.target, "cells": len(m.cells), "reason": reason,
-             "terms": None if m.terms is None else len(m.terms)}
-            for m, reason in zip(adjustment.moves, adjustment.reasons)
+             "terms": None if m.terms is None else len(m.terms), "saved": saved}
+            for m, reason, saved in zip_longest(adjustment.moves, adjustment.reasons, adjustment.saved)
         ],
     }  # fmt: skip
 

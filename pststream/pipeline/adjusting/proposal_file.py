@@ -78,6 +78,7 @@ def write_proposal(path: Path, proposal: Proposal) -> None:
         "format": FORMAT, "kind": proposal.kind, "plan_version": proposal.plan_version,
         "digest": proposal.digest,
         "reason": proposal.decision.reason, "imbalance": proposal.decision.imbalance, "reasons": adjustment.reasons,
+        "saved": adjustment.saved,
         "planner": adjustment.plan.planner, "workers": adjustment.plan.workers, "grid": asdict(adjustment.plan.grid),
         "options": adjustment.plan.options, "moves": [[move.origin, move.target] for move in adjustment.moves],
     }  # fmt: skip
@@ -131,7 +132,7 @@ def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal
     validate(plan)
     moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(header["moves"])]
     before, after = (WorkerLoads(**_under(name, arrays)) for name in ("before", "after"))
-    adjustment = Adjustment(plan, moves, header["reasons"], before, after)
+    adjustment = Adjustment(plan, moves, header["reasons"], before, after, header.get("saved", []))
     return Proposal(
         header["kind"],
         header["plan_version"],

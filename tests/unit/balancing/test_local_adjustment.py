@@ -55,6 +55,22 @@ def test_a_cell_of_two_topics_is_split_by_text():
     check_meetings(adjustment.plan, sample)
 
 
+def test_a_block_of_several_cells_is_split_by_text():
+    """One worker has a region of many cells, in each of which two topics meet."""
+    rng = np.random.default_rng(8)
+    points = [tuple(point) for point in rng.random((4 * COUNT, 2)).tolist()]
+    boxes = [(x, y, x + 0.01, y + 0.01) for x, y in points[: 2 * COUNT]]
+    sample = make_sample(
+        points, [[row % 2] for row in range(4 * COUNT)], boxes, [[row % 2] for row in range(2 * COUNT)]
+    )
+    plan = space_plan("grid", DispatchGrid(0, 0, 1, 1, 8, 8), np.zeros(64, np.int64), np.zeros(1, np.int64), 2)
+    adjustment = adjust_locally(sample, plan, CostModel(1e-6, 1e-9, 1e-9, 0.0), "gr", 1.2)
+    assert adjustment.reasons[0] == "split" and len(adjustment.moves[0].cells) > 1
+    assert adjustment.saved[0] > 0.05 * adjustment.before.total
+    assert np.isclose(sum(adjustment.saved), adjustment.before.total - adjustment.after.total)
+    check_meetings(adjustment.plan, sample)
+
+
 def test_a_cell_by_text_is_merged_if_objects_go_to_both_workers():
     """Every object has both words, so it goes to both workers until one of them has the whole cell."""
     sample = in_one_cell([[1, 2]] * (2 * COUNT))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pststream import names
+from pststream.balancing.local_adjustment import PHASE_ONE
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
@@ -76,6 +77,7 @@ def _run_intervals(bench: BenchHome, settings: Settings, scale: str, adjust: boo
     loads: list[np.ndarray] = []
     seconds: list[float] = []
     tuples, matches, moved = 0, 0, 0
+    moves: list[dict[str, Any]] = []
     for interval in range(1, intervals + 1):
         for _ in range(PARTS):
             renewed = subscriptions // PARTS
@@ -88,6 +90,7 @@ def _run_intervals(bench: BenchHome, settings: Settings, scale: str, adjust: boo
         if adjust:
             done = balance(bench.home, settings, "local")
             moved += done["moved_subscriptions"]
+            moves += done["moves"]
             seconds.append(done["seconds"])
         maintain(bench.home, settings)
         ratios = ", ".join(f"{load.max() / load.min():.2f}" for load in loads[-PARTS:])
@@ -106,7 +109,18 @@ def _run_intervals(bench: BenchHome, settings: Settings, scale: str, adjust: boo
         "intervals_over_sigma": round(float((imbalances > settings.sigma).mean()), 3),
         "matches": matches,
         "moved_subscriptions": moved,
+        **_count_moves(moves),
         "adjustment_seconds_median": round(float(np.median(seconds)), 2) if seconds else 0.0,
+    }
+
+
+def _count_moves(moves: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the moves of both phases, and the model's seconds that those of phase I take off the sum of all loads."""
+    first = [move["saved"] for move in moves if move["reason"] in PHASE_ONE]
+    return {
+        "phase_one_moves": len(first),
+        "phase_two_moves": len(moves) - len(first),
+        "phase_one_saved_seconds": round(sum(first), 4),
     }
 
 
