@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pststream.benchmarks.model_tables import render_paper_model, render_planner_options
 from pststream.benchmarks.scenarios.plans.planners import FIGURES
 from pststream.names import PLANNERS
 
@@ -21,6 +22,9 @@ INTRO = """\
 The command above each table printed its figures, on the machine named there; `make results` runs all
 commands again and renders this page. Missed targets are marked.
 """
+
+MODEL_TABLES = {"paper-model": render_paper_model, "planner-options": render_planner_options}
+"""The benchmarks whose figures have a spread, and what renders them."""
 
 PAPER_RATIOS = (
     ("6", "q1", "throughput", "grid", "frequency", "2.09"),
@@ -84,7 +88,10 @@ def render(documents: list[dict[str, Any]]) -> str:
     parts = [INTRO]
     for document in sorted(documents, key=lambda d: d["name"]):
         compared = any(name.endswith(COMPARED) for name in document["figures"])
-        shown = _planners_tables(document) if compared else _figures_table(document)
+        if document["name"] in MODEL_TABLES:
+            shown = _model_tables(document)
+        else:
+            shown = _planners_tables(document) if compared else _figures_table(document)
         parts.append(f"{_heading(document)}\n{shown}")
     return "\n".join([*parts, PAPER])
 
@@ -120,17 +127,19 @@ def _planners_tables(document: dict[str, Any]) -> str:
     parts = [f"{', '.join(sizes)}.\n"]
     for workload in (name.removesuffix(COMPARED) for name in figures if name.endswith(COMPARED)):
         ratio = figures[f"{workload}{COMPARED}"]
-        rows = [("planner", *(name.replace("_", " ") for name in FIGURES)), ("---",) * (len(FIGURES) + 1)]
         there = [name for name in PLANNERS if f"{workload}_{name}_throughput" in figures]
+        shown = [figure for figure in FIGURES if all(f"{workload}_{name}_{figure}" in figures for name in there)]
+        rows = [("planner", *(name.replace("_", " ") for name in shown)), ("---",) * (len(shown) + 1)]
         ranked = sorted(there, key=lambda name: -figures[f"{workload}_{name}_throughput"])
         rows += [
-            (name, *(_format_value(figures[f"{workload}_{name}_{figure}"]) for figure in FIGURES)) for name in ranked
+            (name, *(_format_value(figures[f"{workload}_{name}_{figure}"]) for figure in shown)) for name in ranked
         ]
         target = _target(targets.get(f"{workload}{COMPARED}"))
         model = [figures[f"{workload}_model_{figure}"] for figure in ("correlation", "over_measured")]
         wanted = _target(targets.get(f"{workload}_model_correlation"))
         parts.append(
-            f"### {workload}: {figures[f'{workload}_matches_per_object']} matches per object\n\n{_table(rows)}\n"
+            f"### {workload}: {figures[f'{workload}_matches_per_object']} matches per object\n\n"
+            f"{_workload(figures, workload)}{_table(rows)}\n"
             f"`hybrid` over the best other planner: {ratio}{f' (target: {target})' if target else ''}\n\n"
             f"{_auto_line(figures, targets, f'{workload}_auto_over_best')}"
             f"Model and measurement, over the workers of all plans: correlation {model[0]}"
@@ -147,6 +156,20 @@ def _auto_line(figures: dict[str, Any], targets: dict[str, Any], name: str) -> s
         return ""
     target = _target(targets.get(name))
     return f"`auto` over the best single planner: {figures[name]}{f' (target: {target})' if target else ''}\n\n"
+
+
+def _workload(figures: dict[str, Any], workload: str) -> str:
+    """Return a paragraph that says the workload in full; earlier versions did not write it."""
+    text = figures.get(f"{workload}_workload")
+    return f"{text}.\n\n" if text else ""
+
+
+def _model_tables(document: dict[str, Any]) -> str:
+    """Return the tables of a benchmark whose figures are lists of a median and its spread."""
+    figures = document["figures"]
+    sizes = [f"{figures[name]:,} {name}" for name in ("subscriptions", "objects", "workers", "seeds")]
+    tables = [f"### {title}\n\n{_table(rows)}" for title, rows in MODEL_TABLES[document["name"]](figures)]
+    return "\n".join([f"{', '.join(sizes)}.\n", *tables])
 
 
 def _compare_with_paper(figures: dict[str, Any]) -> str:

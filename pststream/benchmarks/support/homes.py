@@ -31,7 +31,11 @@ CHUNK = 500_000
 
 
 class BenchHome:
-    """A home whose logs grow by synthetic files; object times rise by a millisecond each."""
+    """A home whose logs grow by synthetic files; object times rise by a millisecond each.
+
+    Each subscription has a lifetime, drawn from N(mu, (0.2 mu)^2) and counted in insertions, where mu is the number of
+    live subscriptions; deletions take those whose lifetime ends first (PS2Stream section VI-A).
+    """
 
     def __init__(self, path: str, seed: int, progress: Progress) -> None:
         self.home = Home(path)
@@ -42,9 +46,13 @@ class BenchHome:
         self.commits = 0
         self.source = synthetic_objects(200_000, seed)
         self.live = np.empty(0, np.int64)
+        self.live_ends = np.empty(0)
+        self.inserted = 0
+        self.mean_lifetime = 0
 
     def add_subscriptions(self, count: int, style: SubscriptionStyle, delete: int = 0, interval: int = 0) -> None:
-        """Append files of insertions, then of deletions of the oldest live subscriptions; `interval`: of Q3's drift."""
+        """Append files of insertions, then deletions of subscriptions inserted before; `interval`: of Q3's drift."""
+        self.mean_lifetime = len(self.live) + count - delete
         done, counter = 0, StepCounter(self.progress, "writing subscriptions", "subscription", count)
         while done < count:
             size = min(CHUNK, count - done)
@@ -74,7 +82,7 @@ class BenchHome:
         return log_key(seq, 0), log_key(seq, count)
 
     def add_drawn_subscriptions(self, drawn: SyntheticSubscriptions, delete: int = 0) -> None:
-        """Append a file of insertions, followed by deletions of the oldest live ones."""
+        """Append a file of insertions, followed by deletions of the live ones whose lifetime ends first."""
         count = len(drawn.boxes)
         lists = {
             side: pa.ListArray.from_arrays(
@@ -87,7 +95,7 @@ class BenchHome:
     def add_insertions(
         self, count: int, columns: Mapping[str, pa.Array], delete: int = 0, since: dt.datetime | None = None
     ) -> None:
-        """Append a file of insertions, followed by deletions of the oldest live ones.
+        """Append a file of insertions, followed by deletions of the live ones whose lifetime ends first.
 
         columns  of `requests` that describe the query
         since    start of validity; None: now
@@ -105,7 +113,8 @@ class BenchHome:
             "ingest_id": pa.array(np.full(count, seq)),
         }
         table = _complete(pa.table(rows), names.REQUESTS)
-        gone, self.live = self.live[:delete], np.append(self.live[delete:], numbers)
+        gone = self._end_lifetimes(delete)
+        self._begin_lifetimes(numbers, seq)
         if len(gone):
             places = log_key(seq, count) + np.arange(1, len(gone) + 1)
             deletions = {
@@ -119,6 +128,23 @@ class BenchHome:
             table = pa.concat_tables([table, _complete(pa.table(deletions), names.REQUESTS)])
         self._append(names.REQUESTS, table)
         self._file("requests", seq, count + len(gone), since or self.clock, self.clock)
+
+    def _begin_lifetimes(self, numbers: np.ndarray, seq: int) -> None:
+        """Add subscriptions (int64[n], keys) to the live ones, and draw their lifetimes."""
+        count = len(numbers)
+        mean = max(self.mean_lifetime, count)
+        lifetimes = np.random.default_rng([self.seed, 8, seq]).normal(mean, 0.2 * mean, count)
+        self.live = np.append(self.live, numbers)
+        self.live_ends = np.append(self.live_ends, self.inserted + np.arange(count) + lifetimes)
+        self.inserted += count
+
+    def _end_lifetimes(self, count: int) -> np.ndarray:
+        """Take the subscriptions whose lifetimes end first out of the live ones; return their keys: int64[count]."""
+        order = np.argsort(self.live_ends, kind="stable")
+        gone, kept = np.sort(order[:count]), np.sort(order[count:])
+        keys = self.live[gone]
+        self.live, self.live_ends = self.live[kept], self.live_ends[kept]
+        return keys
 
     def _object_rows(self, drawn: SyntheticObjects, seq: int, offset: int) -> pa.Table:
         count = len(drawn.lon)

@@ -149,7 +149,7 @@ def _decide_undo(home: Home, settings: Settings, version: int, method: str, prog
         combined_loads(home, sample, cost, now, retiring_plan(read_plan_row(home, version))),
         combined_loads(home, sample, cost, before, retiring),
     ]
-    adjustment = Adjustment(before, [Move(-1, -1, changed_cells(now, before))], ["undo"], *loads)
+    adjustment = Adjustment(before, [Move(-1, -1, changed_cells(now, before))], ["undo"], loads[0], loads[1])
     return Decision(f"back to plan {target}", measured.imbalance, adjustment)
 
 

@@ -119,6 +119,7 @@ class Trial:
             "model_total": round(float(predicted.sum()), 3),
             "model_max": round(float(predicted.max()), 3),
             "model_seconds": [round(float(s), 4) for s in predicted],
+            "model_imbalance": round(imbalance_of(predicted), 3),
             "model_correlation": correlation(predicted, measured),
         }
 

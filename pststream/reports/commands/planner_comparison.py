@@ -15,6 +15,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("load_total", "total CPU s"),
     ("max_seconds", "slowest CPU s"),
     ("imbalance", "imbalance"),
+    ("model_imbalance", "model imbalance"),
     ("copies", "copies per object"),
     ("subscriptions_stored", "subscriptions stored"),
     ("discarded", "discarded"),
@@ -61,7 +62,7 @@ def describe_best(document: dict[str, Any]) -> str:
 
 
 def _in_full(value: float, key: str) -> str:
-    return imbalance_text(value) if key == "imbalance" else f"{value:,}"
+    return imbalance_text(value) if key in ("imbalance", "model_imbalance") else f"{value:,}"
 
 
 def format_figure(value: object, key: str) -> str:

@@ -11,6 +11,7 @@ from pststream.balancing.local_adjustment import PHASE_ONE
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
+from pststream.benchmarks.support.workload_texts import FIVE_A_REQUEST, describe_workload
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.adjusting.balance import balance
@@ -20,11 +21,13 @@ from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 
-SIZES = {"small": (20_000, 2), "full": (500_000, 8)}
+SIZES = {"small": (20_000, 2), "full": (250_000, 8)}
 """Live subscriptions, and intervals."""
 
-PARTS = 5
-"""Batches of an interval; an interval replaces all subscriptions and adds five objects for each, as in the paper."""
+PARTS = 10
+"""Batches of an interval, which replaces all subscriptions and adds ten objects for each: five a request, as in the
+paper.
+"""
 
 STYLE = SubscriptionStyle("q3")
 LATENESS_SECONDS = 600
@@ -42,7 +45,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     load is adjusted.
     """
     chosen = replace(settings, planner="hybrid", balance_batches=PARTS, lateness_seconds=LATENESS_SECONDS)
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"workload": describe_workload(STYLE, FIVE_A_REQUEST)}
     runs = {}
     steps = Steps(progress, 2 * SIZES[scale][1], alike=True)
     for name in ("fixed", "adjusted"):

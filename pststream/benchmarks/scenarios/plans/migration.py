@@ -83,7 +83,10 @@ def _proposed(bench: BenchHome, settings: Settings, share: float) -> Proposal:
     after = apply_move(before, move)
     loads = [compute_worker_loads(sample, one, cost) for one in (before, after)]
     return Proposal(
-        "local", version, digest_of(before), Decision("benchmark", 1.0, Adjustment(after, [move], ["gr"], *loads))
+        "local",
+        version,
+        digest_of(before),
+        Decision("benchmark", 1.0, Adjustment(after, [move], ["gr"], loads[0], loads[1])),
     )
 
 

@@ -13,7 +13,7 @@ from pststream.partitioning.registry import make_plan
 from pststream.progress import Progress
 from pststream.settings import Settings
 
-SIZES = {"small": (4_000, 4_000), "full": (100_000, 100_000)}
+SIZES = {"small": (4_000, 4_000), "full": (40_000, 40_000)}
 """Objects and subscriptions."""
 
 PLANNERS = ("kd_tree", "grid", "hybrid", "metric")

@@ -16,7 +16,8 @@ from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
-from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.benchmarks.support.workload_texts import FIVE_A_REQUEST, describe_workload
+from pststream.generator.draw_subscriptions import KINDS, SubscriptionStyle
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.pipeline.comparing.planner_trial import correlation
 from pststream.progress import Progress
@@ -32,11 +33,15 @@ WORKLOADS = {
     "q2": SubscriptionStyle("q2", frequent_share=0.3),
     "q3": SubscriptionStyle("q3", frequent_share=0.3),
     "q3_and": SubscriptionStyle("q3", connective="and"),
+    **{f"{kind}_paper": SubscriptionStyle(kind) for kind in KINDS},
 }
-"""The workload `_and` joins all keywords by AND, so that a subscription is posted under its rarest keyword alone."""
+"""The workload `_and` joins all keywords by AND, so that a subscription is posted under its rarest keyword alone.
+
+Those of `_paper` have keywords as frequent as the words of objects, as in the paper; the others have fewer matches.
+"""
 
 FIGURES = ("throughput", "load_total", "max_seconds", "imbalance", "copies", "subscriptions_stored", "dispatch_seconds",
-           "dispatch_bytes", "seconds", "model_correlation")  # fmt: skip
+           "dispatch_bytes", "seconds", "model_correlation", "model_imbalance")  # fmt: skip
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -50,8 +55,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             bench = BenchHome(f"{folder}/home", seed, progress)
             bench.add_subscriptions(subscriptions, style)
             bench.add_objects(objects)
-            changed = objects // OBJECTS_A_REQUEST // 2
-            bench.add_subscriptions(changed, style, delete=changed)
+            add_requests(bench, objects, style)
+            figures[f"{name}_workload"] = describe_workload(style, FIVE_A_REQUEST)
             figures |= measured(name, bench, settings, tuple(names.PLANNERS), ROUNDS[scale], progress)
         single = max(figures[f"{name}_{planner}_throughput"] for planner in names.PLANNERS if planner != "auto")
         figures[f"{name}_auto_over_best"] = round(figures[f"{name}_auto_throughput"] / single, 3)
@@ -62,6 +67,12 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             targets[f"{name}_auto_over_best"] = at_least(figures[f"{name}_auto_over_best"], 0.95)
             targets[f"{name}_model_correlation"] = at_least(figures[f"{name}_model_correlation"] or 0.0, 0.95)
     return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def add_requests(bench: BenchHome, objects: int, style: SubscriptionStyle) -> None:
+    """Add the requests that come with some objects: one for OBJECTS_A_REQUEST of them, half of them deletions."""
+    changed = objects // OBJECTS_A_REQUEST // 2
+    bench.add_subscriptions(changed, style, delete=changed)
 
 
 def measured(

@@ -6,10 +6,11 @@ The planners that divide by text are only in the benchmark `planners`, where the
 import tempfile
 from typing import Any
 
-from pststream.benchmarks.scenarios.plans.planners import ROUNDS, WORKERS, WORKLOADS, measured
+from pststream.benchmarks.scenarios.plans.planners import ROUNDS, WORKERS, WORKLOADS, add_requests, measured
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
+from pststream.benchmarks.support.workload_texts import FIVE_A_REQUEST, describe_workload
 from pststream.progress import Progress
 from pststream.settings import Settings
 
@@ -33,6 +34,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
                 bench = BenchHome(f"{folder}/home", seed, progress)
                 bench.add_subscriptions(subscriptions, WORKLOADS[kind])
                 bench.add_objects(objects)
+                add_requests(bench, objects, WORKLOADS[kind])
+                figures[f"{name}_workload"] = describe_workload(WORKLOADS[kind], FIVE_A_REQUEST)
                 figures |= measured(name, bench, settings, PLANNERS, ROUNDS[scale], progress)
             steps.end(f"workload {name}: hybrid over the best other {figures[f'{name}_hybrid_over_best']}")
             if scale == "full":
