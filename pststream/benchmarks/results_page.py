@@ -37,6 +37,8 @@ PAPER_RATIOS = (
     ("7c", "q3", "throughput", "hybrid", "metric", "1.30"),
     *(("9", kind, "dispatch_bytes", "hybrid", "kd_tree", "above 1") for kind in ("q1", "q2", "q3")),
     *(("9", kind, "dispatch_bytes", "hybrid", "metric", "above 1") for kind in ("q1", "q2", "q3")),
+    *(("10", kind, "worker_bytes", "hybrid", "kd_tree", "below 1 mostly") for kind in ("q1", "q2", "q3")),
+    *(("10", kind, "worker_bytes", "hybrid", "metric", "below 1 mostly") for kind in ("q1", "q2", "q3")),
     *(("10", kind, "subscriptions_stored", "hybrid", "kd_tree", "below 1 mostly") for kind in ("q1", "q2", "q3")),
     *(("10", kind, "subscriptions_stored", "hybrid", "metric", "below 1 mostly") for kind in ("q1", "q2", "q3")),
 )

@@ -12,6 +12,7 @@ from pststream.pipeline.comparing.planner_trial import Trial
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
 from pststream.progress import no_progress
+from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state.plans import load_plan
 from tests import worlds
@@ -76,3 +77,17 @@ def test_the_plan_that_is_measured_is_the_one_that_plan_makes(tmp_path: Path, pl
     assert trial.plan_row["worker_loads"] == figures["worker_loads"]
     sample, _ = draw_sample(bench.home, settings)
     assert (sample.insertions, sample.deletions) == pytest.approx((400 / 4_400, 400 / 4_400))
+
+
+def test_memory_is_that_of_the_arrays(tmp_path: Path) -> None:
+    bench = BenchHome(str(tmp_path / "home"), 3, no_progress)
+    bench.add_subscriptions(4_000, SubscriptionStyle("q1"))
+    bench.add_objects(2_000)
+    settings = Settings(workers=3, max_ahead_seconds=0, cache_dir=str(tmp_path / "cache"))
+    trial = Trial(bench.home, settings, "plain_kd_tree", 2_000, tmp_path / "trial")
+    cached = [file.stat().st_size for file in (tmp_path / "cache").rglob("*") if file.is_file()]
+    assert len(trial.memory.workers) == 3 and trial.memory.workers.min() > 0
+    assert 0.9 * sum(cached) < trial.memory.workers.sum() <= sum(cached)
+    without_filter = DispatchIndex(trial.plan).nbytes
+    assert trial.memory.dispatcher >= without_filter + 8 * (1 << 10)
+    assert trial.figures()["worker_bytes"] == round(trial.memory.workers.mean())

@@ -15,8 +15,8 @@ from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import read_batches, read_files
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.comparing.discarded_match import match_and_discard
+from pststream.pipeline.comparing.index_memory import measure_index_memory
 from pststream.pipeline.planning.plan import new_plan
-from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import commit_files, list_data_files
@@ -65,6 +65,7 @@ class Trial:
         self.loads = ledger_tables.read(self.scratch, names.UNIT_LOADS, filters=of_workers).sort_by("worker")
         self._inserted_rows = self._stored_rows() - stored
         self._again: list[np.ndarray] = []
+        self.memory = measure_index_memory(self.scratch, self.settings, self.plan, 1)
 
     def match_again(self) -> None:
         """Match the objects of the batch once more against the same index, and measure; the matches are discarded."""
@@ -93,6 +94,7 @@ class Trial:
 
         Loads are CPU seconds, measured and as the model predicted them (`model_*`). throughput: tuples over the seconds
         of the slowest worker. copies: workers that received an object, on average over the objects not discarded.
+        dispatch_bytes: plan and filter of live terms; worker_bytes: segments of a worker, on average.
         """
         batch, measured, predicted = self.batch, self.worker_seconds(), np.array(self.plan_row["worker_loads"])
         tuples = batch["objects"] + batch["requests"]
@@ -115,7 +117,8 @@ class Trial:
             "subscriptions_stored": _sum(self.loads, "subscriptions"),
             "discarded": batch["discarded"],
             "dispatch_seconds": dict(batch["seconds_by_step"])["dispatch_cpu"],
-            "dispatch_bytes": DispatchIndex(self.plan).nbytes,
+            "dispatch_bytes": self.memory.dispatcher,
+            "worker_bytes": round(float(self.memory.workers.mean())),
             "model_total": round(float(predicted.sum()), 3),
             "model_max": round(float(predicted.max()), 3),
             "model_seconds": [round(float(s), 4) for s in predicted],

@@ -21,6 +21,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("discarded", "discarded"),
     ("dispatch_seconds", "dispatch CPU s"),
     ("dispatch_bytes", "dispatch bytes"),
+    ("worker_bytes", "bytes of a worker"),
     ("units", "units"),
     ("seconds", "planned in s"),
     ("model_total", "model total s"),

@@ -41,7 +41,7 @@ Those of `_paper` have keywords as frequent as the words of objects, as in the p
 """
 
 FIGURES = ("throughput", "load_total", "max_seconds", "imbalance", "copies", "subscriptions_stored", "dispatch_seconds",
-           "dispatch_bytes", "seconds", "model_correlation", "model_imbalance")  # fmt: skip
+           "dispatch_bytes", "worker_bytes", "seconds", "model_correlation", "model_imbalance")  # fmt: skip
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:

@@ -11,8 +11,8 @@ def figures(planner: str, throughput: int, seconds: list[float], **changed: Any)
     return {
         "planner": planner, "throughput": throughput, "worker_seconds": seconds, "load_total": sum(seconds),
         "max_seconds": max(seconds), "imbalance": 1.5, "copies": 1.25, "subscriptions_stored": 12_345_678,
-        "discarded": 7, "dispatch_seconds": 0.5, "dispatch_bytes": 1_000, "units": 8, "seconds": 0.25,
-        "model_total": 3.5, "model_imbalance": 1.25, "model_correlation": None, **changed,
+        "discarded": 7, "dispatch_seconds": 0.5, "dispatch_bytes": 1_000, "worker_bytes": 2_000, "units": 8,
+        "seconds": 0.25, "model_total": 3.5, "model_imbalance": 1.25, "model_correlation": None, **changed,
     }  # fmt: skip
 
 
