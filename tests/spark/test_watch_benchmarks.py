@@ -3,7 +3,7 @@
 import pytest
 
 from pststream.benchmarks.registry import run_benchmark
-from pststream.benchmarks.scenarios.streams import freshness, hostile, soak, year
+from pststream.benchmarks.scenarios.streams import freshness, hostile, planner_latency, soak, year
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -17,6 +17,17 @@ def test_each_file_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (figures["files"], figures["objects_per_second"]) == (4, 1000)
     assert 0 < figures["median_seconds"] <= figures["p99_seconds"] <= figures["max_seconds"]
     assert 1 <= figures["batches"] <= 7 and document["targets"] == {}
+
+
+def test_latency_is_measured_by_planner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(planner_latency.SIZES, "small", (300, 4))
+    monkeypatch.setattr(freshness, "WARM_FILES", 1)
+    monkeypatch.setattr(planner_latency, "KINDS", ("q2",))
+    monkeypatch.setattr(planner_latency, "PLANNERS", ("metric", "plain_kd_tree"))
+    figures = run_benchmark("planner-latency", "small", 1, Settings(engine="local"), lambda _: None)["figures"]
+    for planner in planner_latency.PLANNERS:
+        assert 0 < figures[f"q2_{planner}_median_seconds"] <= figures[f"q2_{planner}_max_seconds"]
+    assert figures["q2_metric_matches_per_object"] == figures["q2_plain_kd_tree_matches_per_object"]
 
 
 @pytest.mark.chaos

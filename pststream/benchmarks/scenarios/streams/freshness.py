@@ -47,15 +47,15 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
         folder, home = Path(name), Home(f"{name}/home")
         steps = Steps(progress, 1 + len(ENGINES))
-        _fill(home, settings, folder, subscriptions, seed, progress)
+        fill_home(home, settings, folder, subscriptions, seed, progress)
         stop_engine()
-        parts = _parts(folder, files * len(ENGINES), seed)
+        parts = write_parts(folder, files * len(ENGINES), seed)
         (folder / "landing" / "objects").mkdir(parents=True)
         delays = {}
         steps.end(f"{subscriptions:,} subscriptions written, ingested and indexed")
         for number, engine in enumerate(ENGINES):
             of_engine = parts[number * files : (number + 1) * files]
-            delays[engine] = _measure_delays(home, replace(settings, engine=engine), folder / "landing", of_engine)
+            delays[engine] = measure_delays(home, replace(settings, engine=engine), folder / "landing", of_engine)
             steps.end(f"files landed for the watcher with engine {engine}: p99 {delays[engine]['p99_seconds']} s")
         page_seconds = _page_seconds(home)
     figures = {
@@ -71,7 +71,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _measure_delays(home: Home, settings: Settings, landing: Path, parts: list[Path]) -> dict[str, float]:
+def measure_delays(home: Home, settings: Settings, landing: Path, parts: list[Path]) -> dict[str, float]:
     """Let the files land while a watcher runs; return the figures of their delays."""
     before = Ledger(home).next_batch_id - 1
     watcher = start_watcher(home, settings, landing)
@@ -108,17 +108,25 @@ def _page_seconds(home: Home) -> float:
     return max(seconds)
 
 
-def _fill(home: Home, settings: Settings, folder: Path, subscriptions: int, seed: int, progress: Progress) -> None:
+def fill_home(
+    home: Home,
+    settings: Settings,
+    folder: Path,
+    subscriptions: int,
+    seed: int,
+    progress: Progress,
+    style: SubscriptionStyle = STYLE,
+) -> None:
     """Ingest the subscriptions from files and index them."""
     home.init()
-    write_requests(folder / "requests.parquet", subscriptions, seed, style=STYLE)
+    write_requests(folder / "requests.parquet", subscriptions, seed, style=style)
     write_objects(folder / "first.parquet", 20_000, seed, id_prefix="first")
     for kind, file in (("requests", "requests"), ("objects", "first")):
         ingest(home, settings, kind, [f"{folder}/{file}.parquet"], ReaderOptions(), progress)
     match(home, settings, progress=progress)
 
 
-def _parts(folder: Path, files: int, seed: int) -> list[Path]:
+def write_parts(folder: Path, files: int, seed: int) -> list[Path]:
     """Write files of objects, to be renamed into the landing folder later; their times follow the first file's."""
     write_objects(
         folder / "all.jsonl", files * OBJECTS, seed + 1, start="2026-01-02T00:00:00Z", seconds_per_object=0.001
