@@ -5,8 +5,8 @@ from typing import Any
 
 from pststream.benchmarks.scenarios.plans import paper_model, planner_options
 
-RATIOS = ("hybrid_over_best", "hybrid_sum_over_best", "hybrid_over_best_total", "text_over_space",
-          "text_over_space_total")  # fmt: skip
+RATIOS = ("hybrid_over_plain_kd_tree", "hybrid_over_metric", "hybrid_over_best", "hybrid_sum_over_best",
+          "hybrid_over_best_total", "text_over_space", "text_over_space_total")  # fmt: skip
 
 TITLES = {
     "total": "Sum of the loads, seconds",

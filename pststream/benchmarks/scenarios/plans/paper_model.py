@@ -28,6 +28,9 @@ TEXT = ("frequency", "hypergraph", "metric")
 HYBRIDS: dict[str, Options] = {"hybrid": {}, "hybrid_sum": {"objective": "sum"}}
 """The hybrid planner as built, and Algorithm 1 as written."""
 
+BASELINES = ("plain_kd_tree", "metric")
+"""The planners that figure 7 of the paper compares the hybrid with."""
+
 PLANNERS = (*HYBRIDS, *SPACE, *TEXT)
 
 SLOW = ("hypergraph",)
@@ -41,6 +44,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
     Every value is a list: the median over the seeds, the least and the greatest. `hybrid_over_best` is the least
     greatest load of the other planners over that of `hybrid`, so it is the ratio of throughputs; `_total` of the sums.
+    `hybrid_over_plain_kd_tree` and `hybrid_over_metric` are the ratios of the paper's figure 7.
     `text_over_space` compares the best planners of both kinds alike.
     """
     objects, subscriptions, seeds = SIZES[scale]
@@ -97,6 +101,8 @@ def _summarize(loads: list[dict[str, np.ndarray]]) -> dict[str, list[float]]:
         figures[f"{hybrid}_over_best_total"] = spread(
             [_least(one, others, np.sum) / one[hybrid].sum() for one in loads]
         )
+    for baseline in BASELINES:
+        figures[f"hybrid_over_{baseline}"] = spread([one[baseline].max() / one["hybrid"].max() for one in loads])
     figures["text_over_space"] = spread([_least(one, SPACE, np.max) / _least(one, TEXT, np.max) for one in loads])
     figures["text_over_space_total"] = spread([_least(one, SPACE, np.sum) / _least(one, TEXT, np.sum) for one in loads])
     return figures
