@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.benchmarks.model_tables import render_paper_model, render_planner_options
+from pststream.benchmarks.paper_comparison import FIGURES_OF_PAPER, HEAD, REASONS
 from pststream.benchmarks.scenarios.plans.planners import FIGURES
 from pststream.names import PLANNERS
 
@@ -44,46 +45,6 @@ PAPER_RATIOS = (
 )
 """Figure of the paper, workload, figure compared, planner, planner it is compared with, value in the paper."""
 
-PAPER = """\
-## Comparison with the paper
-
-PS2Stream (section VI) ran on 32 machines, 8 of them workers, over tweets, and reports tuples/s of the whole cluster.
-Here 8 logical workers share 2 cores and synthetic objects; *throughput* of `planners` is the throughput of 8 such
-workers together: tuples over the CPU seconds of the slowest. The order of the planners on a workload and their ratios
-can be compared; absolute figures cannot. The paper's cluster reached 160,659 tuples/s with 8 workers on Q1;
-`end-to-end` gives the figure of the whole job here, Delta in and Delta out, on 2 cores. The paper's figures 9 and 10
-show the memory of dispatchers and workers; here bytes of the dispatch index and subscriptions stored stand for it.
-
-The results differ from the paper for this reason. There a worker checks each object against the subscriptions in the
-lists of its cell, so its load is a product (Definition 1, c1), and the planner that lowers the product wins. Here the
-index of a worker is sorted by (cell, term), and an object reads only the lists of its own terms in its own cell.
-`calibrate` finds that c1 is almost zero, and that the load of a worker is the sum of a cost per object, per posting
-read, per match and per subscription. So text planners, which send an object to three workers, lose on every workload.
-Here space planners also drop objects without a matching subscription, which in the paper only text planners do.
-`hybrid` compares both for each region and chooses space nearly everywhere on these workloads; it differs from
-`kd_tree` by assigning several nodes to a worker where that evens the loads. On evenly mixed synthetic cities that
-gains little, and the paper's 1.3 on Q3 cannot be reached with such an index. The remaining differences between
-planners that divide space come from the error of the load model (3% to 5%, on an idle machine): their order changes
-from one size to the next.
-
-Two runs of `planners-large` on one machine differ by up to a tenth in these ratios, although each takes the least of
-four interleaved rounds: the previous run gave `hybrid` 0.994 of the best other planner on Q1 and 1.143 on Q3 at
-10,000,000. So 2% is less than the measurement can resolve. A correlation over plans that all balance well means
-little: their workers hardly differ.
-
-Where load is concentrated, `hybrid` gains. On real places (295,969 businesses of the USA from SimpleGeo, with holes
-in the map, one word in 59% of the rows; not shipped, measured by hand with the functions of `planners-large`, at a
-`frequent_share` of 0.05, 8 workers, the least of three rounds) it reaches **1.16** of the best other planner on Q1 at
-10,000,000 subscriptions, **1.10** on Q2 and **1.11** on Q3, at some 850 matches per object; at 5,000,000, with the
-previous constants of the model, 1.27 on Q1, 1.02 on Q2 and 0.98 on Q3.
-
-The same applies to adjustment. In `drift` the plan that is never adjusted loses at most `fixed_gain_if_even`, so the
-paper's gain of 26% cannot be reached there: the drift changes the cost of a region too little. In `balance-cost` the
-load of a cell is nearly proportional to its subscriptions, so GR has little to choose from; with the paper's own
-load, pairs of objects and subscriptions, GR moves a fifth to a third less than SI and a fifth of what RA moves, as in
-the paper.
-"""
-
 
 def render(documents: list[dict[str, Any]]) -> str:
     """Render the page of these documents, in the order of their names."""
@@ -95,7 +56,8 @@ def render(documents: list[dict[str, Any]]) -> str:
         else:
             shown = _planners_tables(document) if compared else _figures_table(document)
         parts.append(f"{_heading(document)}\n{shown}")
-    return "\n".join([*parts, PAPER])
+    titles, *rows = FIGURES_OF_PAPER
+    return "\n".join([*parts, HEAD, _table([titles, ("---",) * len(titles), *rows]), REASONS])
 
 
 def _heading(document: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from pststream.benchmarks.support.paper_workloads import DEFINITION_1, draw_paper_sample
 from pststream.benchmarks.support.steps import Steps
 from pststream.cost.load_model import compute_worker_loads
+from pststream.domain.imbalance import imbalance_of
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.generator.draw_subscriptions import KINDS, SubscriptionStyle
 from pststream.partitioning.planner_contract import Options
@@ -94,7 +95,7 @@ def _summarize(loads: list[dict[str, np.ndarray]]) -> dict[str, list[float]]:
         of_seeds = [one[name] for one in loads if name in one]
         figures[f"{name}_total"] = spread([load.sum() for load in of_seeds])
         figures[f"{name}_greatest"] = spread([load.max() for load in of_seeds])
-        figures[f"{name}_imbalance"] = spread([load.max() / load.min() for load in of_seeds])
+        figures[f"{name}_imbalance"] = spread([imbalance_of(load) for load in of_seeds])
     others = (*SPACE, *TEXT)
     for hybrid in HYBRIDS:
         figures[f"{hybrid}_over_best"] = spread([_least(one, others, np.max) / one[hybrid].max() for one in loads])
