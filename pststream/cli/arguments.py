@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pststream import __version__, names
+from pststream.cli.argument_types import JoinedTexts, host_and_port, positive, seed, version
 from pststream.cli.ask_command import add_ask_options, ask_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
@@ -54,7 +55,6 @@ from pststream.quality.suites.judged_rows import SUBJECTS
 
 Command = Callable[[CommandContext, Any], CommandResult]
 
-MAX_PORT = 65_535
 
 EXAMPLES = """\
 examples:
@@ -146,19 +146,19 @@ def _add_flow(commands: Any) -> None:
     plan.add_argument("--planner", choices=names.PLANNERS, help="default: the setting")
     plan.add_argument(
         "--option",
-        action=_Joined,
+        action=JoinedTexts,
         dest="planner_options",
         metavar="NAME=VALUE",
         help="an option of the planner; may be given several times (default: the setting planner_options)",
     )
-    plan.add_argument("--workers", type=_positive, help="default: the setting")
+    plan.add_argument("--workers", type=positive, help="default: the setting")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
     plan.add_argument("--to-version", type=int, help="sample objects written up to this Delta version of objects")
     plan.add_argument("--dry-run", action="store_true", help="print the plan's figures; change nothing")
 
     text = "run micro-batches, each exactly once"
     match = _add(commands, "match", match_command, text, "pststream match --max-objects 100000")
-    match.add_argument("--max-objects", type=_positive, help="objects of a batch at most (default: the setting)")
+    match.add_argument("--max-objects", type=positive, help="objects of a batch at most (default: the setting)")
     extent = match.add_mutually_exclusive_group()
     extent.add_argument("--until-empty", action="store_true", help="run until nothing is pending (default)")
     extent.add_argument("--one", action="store_true", help="run one batch")
@@ -167,26 +167,18 @@ def _add_flow(commands: Any) -> None:
     run = _add(commands, "run", run_command, text, "pststream run landing --home h")
     run.add_argument("landing", metavar="PATH", help="folder, or s3://bucket/prefix, with objects/ and requests/")
     _add_reader_options(run)
-    run.add_argument("--max-objects", type=_positive, help="objects of a batch at most (default: the setting)")
+    run.add_argument("--max-objects", type=positive, help="objects of a batch at most (default: the setting)")
     _add_strict(run)
     run.add_argument(
         "--watch", action="store_true", help="keep running, and ingest files as they land, until SIGTERM or Ctrl-C"
     )
     run.add_argument(
         "--metrics",
-        type=_host_and_port,
+        type=host_and_port,
         metavar="[HOST:]PORT",
         help="with --watch: serve the metrics of the home at /metrics, for Prometheus (HOST: default 127.0.0.1)",
     )
     run.add_argument("--no-deliver", action="store_true", help="leave delivery to `pststream deliver`")
-
-
-class _Joined(argparse.Action):
-    """Joins the values of an option that is given several times, with commas."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        given = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, values if given is None else f"{given},{values}")
 
 
 def _add_strict(command: Parser) -> None:
@@ -217,7 +209,7 @@ def _add_delivery(commands: Any) -> None:
     letters = _add(commands, "dead-letters", dead_letters_command, text, example)
     letters.add_argument("what", choices=("list", "replay"))
     letters.add_argument("--sink", metavar="NAME", help="only of this sink")
-    letters.add_argument("--limit", type=_positive, help=f"for `list`: rows at most (default {LISTED_LETTERS})")
+    letters.add_argument("--limit", type=positive, help=f"for `list`: rows at most (default {LISTED_LETTERS})")
 
 
 def _add_balance(commands: Any) -> None:
@@ -264,7 +256,7 @@ def _add_upkeep(commands: Any) -> None:
     text = "list the files that the landing gate quarantined, ingest them after all, or discard them"
     quarantine = _add(commands, "quarantine", _quarantine, text, "pststream quarantine release 3")
     quarantine.add_argument("what", choices=("list", "release", "discard"))
-    quarantine.add_argument("holds", nargs="*", type=_positive, metavar="NUMBER", help="numbers, as `list` shows them")
+    quarantine.add_argument("holds", nargs="*", type=positive, metavar="NUMBER", help="numbers, as `list` shows them")
     quarantine.add_argument("--all", action="store_true", help="for `list`: include released and discarded files")
 
     text = "list, add, remove or validate suites of expectations, by which landed files and pairs are judged"
@@ -307,13 +299,13 @@ def _add_reading(commands: Any) -> None:
     export.add_argument("--out", required=True, metavar="FILE", help=".csv, .jsonl or .parquet")
     export.add_argument("--since", metavar="T", help="for `matches`: objects from this time on (ISO 8601)")
     export.add_argument(
-        "--since-batch", metavar="N", type=_positive, help="for `changes`: those of this batch and later"
+        "--since-batch", metavar="N", type=positive, help="for `changes`: those of this batch and later"
     )
 
     text = "list what subscriptions with memory have as their answers"
     answers = _add(commands, "answers", answers_command, text, "pststream answers nearest-coffee")
     answers.add_argument("subscription_id", nargs="?", metavar="SUBSCRIPTION_ID", help="default: all subscriptions")
-    answers.add_argument("--limit", type=_positive, default=1000, help="rows at most (default %(default)s)")
+    answers.add_argument("--limit", type=positive, default=1000, help="rows at most (default %(default)s)")
 
     text = "answer questions about the stored objects, of files or one by options"
     example = "pststream ask --kind knn --point 18.07,59.33 --keywords 'coffee OR tea' -k 5 --window 72h --home h"
@@ -322,7 +314,7 @@ def _add_reading(commands: Any) -> None:
     text = "list the rejected rows with their reasons"
     rejects = _add(commands, "rejects", rejects_command, text, "pststream rejects --reason late")
     rejects.add_argument("--reason", help="only this reason (docs/quality.md lists them)")
-    rejects.add_argument("--limit", type=_positive, default=1000, help="rows at most (default %(default)s)")
+    rejects.add_argument("--limit", type=positive, default=1000, help="rows at most (default %(default)s)")
 
     text = "print lag, live subscriptions, plan, balance and the last batches"
     _add(commands, "status", status_command, text, "pststream status")
@@ -357,12 +349,12 @@ def _add_plans(commands: Any) -> None:
     example = "pststream plans compare --workers 8 --out comparison.html"
     plans = _add(commands, "plans", _plans, text, example)
     plans.add_argument("what", choices=("list", "show", "compare"))
-    plans.add_argument("version", nargs="?", type=_positive, help="for `show`; default: the current one")
+    plans.add_argument("version", nargs="?", type=positive, help="for `show`; default: the current one")
     plans.add_argument("--planners", metavar="A,B", help="for `compare`; default: all of " + ", ".join(names.PLANNERS))
-    plans.add_argument("--workers", type=_positive, help="for `compare`; default: the setting")
+    plans.add_argument("--workers", type=positive, help="for `compare`; default: the setting")
     plans.add_argument(
         "--objects",
-        type=_positive,
+        type=positive,
         default=1_000_000,
         help="for `compare`: number of newest objects (default %(default)s)",
     )
@@ -383,17 +375,17 @@ def _add_replay(commands: Any) -> None:
     replay = _add(commands, "replay", replay_command, text, example)
     replay.add_argument(
         "--from-version",
-        type=_version,
+        type=version,
         metavar="A",
         help="replay the batches committed after this version of the Delta table `matches`",
     )
-    replay.add_argument("--to-version", type=_version, metavar="B", help="... and up to this version of it")
-    replay.add_argument("--last", type=_positive, metavar="N", help="instead of versions: the last N batches")
+    replay.add_argument("--to-version", type=version, metavar="B", help="... and up to this version of it")
+    replay.add_argument("--last", type=positive, metavar="N", help="instead of versions: the last N batches")
     plan = replay.add_mutually_exclusive_group()
     plan.add_argument(
         "--planner", choices=names.PLANNERS, help="a plan by this planner, of what was stored before the batches"
     )
-    plan.add_argument("--plan", type=_positive, metavar="VERSION", help="a plan version (default: the one in force)")
+    plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
     plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
     replay.add_argument(
         "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
@@ -406,7 +398,7 @@ def _add_workloads(commands: Any) -> None:
     example = "pststream generate requests --kind q3 --count 100000 --lifetime 20000 --out requests.jsonl"
     generate = _add(commands, "generate", generate_command, text, example)
     generate.add_argument("what", choices=("objects", "requests"))
-    generate.add_argument("--count", type=_positive, required=True)
+    generate.add_argument("--count", type=positive, required=True)
     generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
     generate.add_argument(
         "--kind",
@@ -414,16 +406,16 @@ def _add_workloads(commands: Any) -> None:
         default="q1",
         help="query set of the PS2Stream paper, or a kind of subscription with memory (default %(default)s)",
     )
-    generate.add_argument("--seed", type=_seed, default=1)
+    generate.add_argument("--seed", type=seed, default=1)
     requests = generate.add_argument_group("requests")
     requests.add_argument(
         "--objects", metavar="FILE", help="draw places and keywords from these objects (default: synthetic ones)"
     )
     requests.add_argument(
-        "--lifetime", type=_positive, metavar="MU", help="delete each after N(MU, (0.2 MU)^2) further insertions"
+        "--lifetime", type=positive, metavar="MU", help="delete each after N(MU, (0.2 MU)^2) further insertions"
     )
     requests.add_argument(
-        "--drift-every", type=_positive, metavar="N", help="q3: switch a tenth of the regions after N insertions"
+        "--drift-every", type=positive, metavar="N", help="q3: switch a tenth of the regions after N insertions"
     )
 
     text = "list the benchmarks, or run one"
@@ -431,35 +423,5 @@ def _add_workloads(commands: Any) -> None:
     bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
     bench.add_argument("name", nargs="?")
     bench.add_argument("--scale", choices=("small", "full"), default="small")
-    bench.add_argument("--seed", type=_seed, default=1)
+    bench.add_argument("--seed", type=seed, default=1)
     bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
-
-
-def _version(text: str) -> int:
-    return _whole_number(text, 0)
-
-
-def _positive(text: str) -> int:
-    return _whole_number(text, 1)
-
-
-def _seed(text: str) -> int:
-    return _whole_number(text, 0)
-
-
-def _host_and_port(text: str) -> tuple[str, int]:
-    """Split HOST:PORT; the host is empty if it is not given, and an IPv6 address may be in brackets."""
-    host, _, port = text.rpartition(":")
-    if (number := _whole_number(port, 0)) > MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{port} is greater than {MAX_PORT}")
-    return host.removeprefix("[").removesuffix("]"), number
-
-
-def _whole_number(text: str, least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if value < least:
-        raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-    return value

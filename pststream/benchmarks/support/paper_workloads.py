@@ -1,4 +1,4 @@
-"""Workloads of PS2Stream section VI-A in the model: samples of Q1, Q2 and Q3, and constants of Definition 1 alone."""
+"""Workloads of PS2Stream section VI-A: samples of Q1, Q2 and Q3 for the model, Definition 1 alone, a line on each."""
 
 import numpy as np
 
@@ -9,7 +9,12 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.places import BRITAIN_BOUNDS, USA_BOUNDS, city_places
 from pststream.generator.power_law import PowerLaw
-from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions, term_ids
+from pststream.generator.synthetic_arrays import (
+    DEFAULT_VOCABULARY,
+    synthetic_objects,
+    synthetic_subscriptions,
+    term_ids,
+)
 
 DEFINITION_1 = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 """Constants under which the pairs (c1) are most of the load, as where a worker checks the subscriptions of a cell."""
@@ -51,3 +56,21 @@ def draw_paper_sample(
         insertions=requests,
         deletions=requests,
     )
+
+
+_WORDS = {"and": "joined by AND", "or": "joined by OR", "both": "joined by AND or OR"}
+
+
+def describe_workload(style: SubscriptionStyle, requests: str, vocabulary: int = DEFAULT_VOCABULARY.size) -> str:
+    """Return a line on the subscriptions, the words and the requests of a workload.
+
+    requests  how objects relate to insertions and deletions, and how long subscriptions live
+    """
+    low, high = style.keywords
+    keywords = f"{low} to {high} keywords {_WORDS[style.connective]}"
+    share = f"frequent_share {style.frequent_share:g}" + (" (as the paper)" if style.frequent_share == 1.0 else "")
+    return f"{style.kind.upper()}, {keywords}, {share}, {vocabulary:,} words, {requests}"
+
+
+FIVE_A_REQUEST = "five objects a request, half of them deletions after lifetimes of N(mu, (0.2 mu)^2)"
+"""The requests of the paper's workloads (section VI-A)."""

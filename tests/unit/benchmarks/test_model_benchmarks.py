@@ -6,7 +6,7 @@ import pytest
 from pststream.benchmarks.results_page import render
 from pststream.benchmarks.scenarios.plans import paper_model, phase_one, planner_options
 from pststream.benchmarks.support.homes import BenchHome
-from pststream.benchmarks.support.workload_texts import describe_workload
+from pststream.benchmarks.support.paper_workloads import describe_workload
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.progress import no_progress
 from tests.counted_benchmark import run_counted

@@ -9,9 +9,9 @@ import numpy as np
 from pststream import names
 from pststream.balancing.local_adjustment import PHASE_ONE
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
-from pststream.benchmarks.support.workload_texts import FIVE_A_REQUEST, describe_workload
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.adjusting.balance import balance

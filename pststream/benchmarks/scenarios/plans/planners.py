@@ -14,9 +14,9 @@ import numpy as np
 
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
-from pststream.benchmarks.support.workload_texts import FIVE_A_REQUEST, describe_workload
 from pststream.generator.draw_subscriptions import KINDS, SubscriptionStyle
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.pipeline.comparing.planner_trial import correlation

@@ -8,9 +8,9 @@ from typing import Any
 
 from pststream.benchmarks.scenarios.plans.planners import ROUNDS, WORKERS, WORKLOADS, add_requests, measured
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
-from pststream.benchmarks.support.workload_texts import FIVE_A_REQUEST, describe_workload
 from pststream.progress import Progress
 from pststream.settings import Settings
 

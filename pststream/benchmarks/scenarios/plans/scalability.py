@@ -8,8 +8,8 @@ import numpy as np
 
 from pststream.benchmarks.scenarios.plans.planners import ROUNDS, SIZES, WORKLOADS, add_requests
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
-from pststream.benchmarks.support.workload_texts import FIVE_A_REQUEST, describe_workload
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.progress import Progress
 from pststream.settings import Settings

@@ -13,8 +13,8 @@ from pststream.benchmarks.scenarios.streams.freshness import (
     measure_delays,
     write_parts,
 )
+from pststream.benchmarks.support.paper_workloads import describe_workload
 from pststream.benchmarks.support.steps import Steps
-from pststream.benchmarks.support.workload_texts import describe_workload
 from pststream.generator.draw_subscriptions import KINDS, SubscriptionStyle
 from pststream.pipeline.engine.running_engine import stop_engine
 from pststream.progress import Progress
