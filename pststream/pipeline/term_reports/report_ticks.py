@@ -73,16 +73,16 @@ def split_pairs(
 
     step, window, rows   int64[n] of each subscription; `rows`: the most that a report has
     """
-    held, held_pairs, held_rows = list[Pairs](), 0, 0
+    waiting, waiting_pairs, waiting_rows = list[Pairs](), 0, 0
     for pairs in _split_by_step(ranges, step, window, rows, times):
         most = int(rows[pairs.owner].sum())
-        if held and (held_pairs + len(pairs.owner) > PAIRS or held_rows + most > ROWS):
-            yield _join(held)
-            held, held_pairs, held_rows = [], 0, 0
-        held.append(pairs)
-        held_pairs, held_rows = held_pairs + len(pairs.owner), held_rows + most
-    if held:
-        yield _join(held)
+        if waiting and (waiting_pairs + len(pairs.owner) > PAIRS or waiting_rows + most > ROWS):
+            yield _join(waiting)
+            waiting, waiting_pairs, waiting_rows = [], 0, 0
+        waiting.append(pairs)
+        waiting_pairs, waiting_rows = waiting_pairs + len(pairs.owner), waiting_rows + most
+    if waiting:
+        yield _join(waiting)
 
 
 def _join(parts: list[Pairs]) -> Pairs:
