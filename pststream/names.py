@@ -13,9 +13,9 @@ PLANNERS = {
     "uniform": "pststream.partitioning.tornado.uniform",
     "keyword_hash": "pststream.partitioning.tornado.keyword_hash",
     "quadtree": "pststream.partitioning.sstd.quadtree",
-    "keyword_oriented": "pststream.partitioning.keyword_oriented",
-    "space_oriented": "pststream.partitioning.space_oriented",
-    "dkm_sks": "pststream.partitioning.dkm_sks",
+    "keyword_oriented": "pststream.partitioning.dkm.keyword_oriented",
+    "space_oriented": "pststream.partitioning.dkm.space_oriented",
+    "dkm_sks": "pststream.partitioning.dkm.dkm_sks",
     "auto": "pststream.partitioning.auto",
 }
 """The module of each planner, by the planner's name. To add a planner, write its module and add a line here.
