@@ -102,8 +102,8 @@ REASONS = """\
 ### Why it is not as in the paper
 
 `paper-model` judges every planner by Definition 1 alone, on the paper's keywords, over five seeds. The model alone
-gives the paper's ratios where connective, vocabulary and baseline are as below; the real job does not. Four causes are
-told apart. All ratios are of greatest loads, medians over the seeds; the tables of `paper-model` have the spread.
+gives the paper's ratios where connective, vocabulary and baseline are as below; the real job does not. There are four
+causes. All ratios are of greatest loads, medians over the seeds; the tables of `paper-model` have the spread.
 
 1. **The index.** In the paper a worker checks an object against the subscriptions in the lists of its cell, so its load
    is a product (Definition 1, c1), and the planner that lowers the product wins. Here the index of a worker is sorted
@@ -140,8 +140,8 @@ four interleaved rounds: the run before this one gave `hybrid` 0.994 of the best
 10,000,000. So 2% is less than the measurement can resolve, and each ratio of the real job here is of one seed. The
 `hybrid_over_best` of 1.6 on Q1 at 5,000,000 stands out: there the measured imbalance of the other planners is 2.4. It
 has not been repeated with other seeds. The total that the model predicts is 0.81 to 1.13 of the measured one, by
-workload, and the measured imbalance is 1.04 to 1.54 in `planners` and up to 2.4 in `planners-large`; the next run shows
-the predicted imbalance beside it (`model_imbalance`). An earlier version of this page put the error of the model at 3%
+workload, and the measured imbalance is 1.04 to 1.54 in `planners` and up to 2.4 in `planners-large`; the next run also
+shows the predicted imbalance (`model_imbalance`). An earlier version of this page put the error of the model at 3%
 to 5%; these figures do not carry that. A correlation over plans that all balance well means little: their workers
 hardly differ.
 
