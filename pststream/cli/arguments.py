@@ -10,6 +10,7 @@ from pststream.cli.argument_types import JoinedTexts, host_and_port, positive, s
 from pststream.cli.ask_command import add_ask_options, ask_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
+from pststream.cli.more_examples import MORE_EXAMPLES
 from pststream.cli.reading_commands import (
     answers_command,
     check_balance_command,
@@ -99,11 +100,12 @@ def build_parser() -> Parser:
 
 def _add(commands: Any, name: str, run: Command, text: str, example: str, needs_settings: bool = True) -> Parser:
     """Add a command with the options that every command has."""
+    more = MORE_EXAMPLES.get(name, ())
     command: Parser = commands.add_parser(
         name,
         help=text,
         description=text[0].upper() + text[1:] + ".",
-        epilog=f"example:\n  {example}",
+        epilog="\n  ".join(("examples:" if more else "example:", example, *more)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("--home", help="home of the tables (PSTSTREAM_HOME; default ./pststream-home)")
@@ -149,7 +151,7 @@ def _add_flow(commands: Any) -> None:
         action=JoinedTexts,
         dest="planner_options",
         metavar="NAME=VALUE",
-        help="an option of the planner; may be given several times (default: the setting planner_options)",
+        help="an option of the planner (docs/planners.md); may be given several times (default: the setting)",
     )
     plan.add_argument("--workers", type=positive, help="default: the setting")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
@@ -201,7 +203,7 @@ def _add_reader_options(command: Parser) -> None:
 
 
 def _add_delivery(commands: Any) -> None:
-    text = "deliver the matches of finished batches to the sinks"
+    text = "deliver the matches and the changes of answers of finished batches to the sinks"
     deliver = _add(commands, "deliver", deliver_command, text, "pststream deliver --home h")
     deliver.add_argument("--sink", metavar="NAME", help="only this sink")
     text = "list the messages that sinks refused permanently, or deliver them again"
@@ -293,7 +295,7 @@ def _quarantine(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _add_reading(commands: Any) -> None:
-    text = "write the matches, the answers of subscriptions with memory or the term statistics in force to a file"
+    text = "write matches, answers of subscriptions with memory, their changes, or term statistics to a file"
     export = _add(commands, "export", export_command, text, "pststream export matches --out m.csv")
     export.add_argument("what", choices=("matches", "answers", "changes", "term-statistics"))
     export.add_argument("--out", required=True, metavar="FILE", help=".csv, .jsonl or .parquet")
@@ -302,7 +304,7 @@ def _add_reading(commands: Any) -> None:
         "--since-batch", metavar="N", type=positive, help="for `changes`: those of this batch and later"
     )
 
-    text = "list what subscriptions with memory have as their answers"
+    text = "list the answers of subscriptions with memory (knn, topk, frequent_terms)"
     answers = _add(commands, "answers", answers_command, text, "pststream answers nearest-coffee")
     answers.add_argument("subscription_id", nargs="?", metavar="SUBSCRIPTION_ID", help="default: all subscriptions")
     answers.add_argument("--limit", type=positive, default=1000, help="rows at most (default %(default)s)")
@@ -334,7 +336,7 @@ def _add_reading(commands: Any) -> None:
     register.add_argument("--catalog", required=True, help="name of the catalog in Spark's configuration")
     register.add_argument("--schema", default="pststream", help="schema, one for each home (default %(default)s)")
 
-    text = "explain why an object did or did not match a subscription"
+    text = "explain why an object did or did not match a subscription, or is or is not in its answer"
     explain = _add(commands, "explain", explain_command, text, "pststream explain o1 s1")
     explain.add_argument("object_id")
     explain.add_argument("subscription_id")
@@ -421,7 +423,7 @@ def _add_workloads(commands: Any) -> None:
     text = "list the benchmarks, or run one"
     bench = _add(commands, "bench", bench_command, text, "pststream bench run kernel --scale small")
     bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
-    bench.add_argument("name", nargs="?")
+    bench.add_argument("name", nargs="?", help="for `run`: a benchmark, as `list` shows them")
     bench.add_argument("--scale", choices=("small", "full"), default="small")
     bench.add_argument("--seed", type=seed, default=1)
     bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
