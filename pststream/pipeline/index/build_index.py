@@ -149,7 +149,8 @@ def write_placed_index(
     parts = engine.parallelism
     stages = placing_stages(context, placing, parts, partial(rows_by_worker, context=context)) if placing else []
     placed = [Counted("placing subscriptions", "part", [1] * stage.parts) for stage in stages]
-    writing = Counted("writing the index", "worker", [1] * (context.workers + 2))
+    # The last two parts write deletions and placements.
+    writing = Counted("writing the index", "worker", [1] * context.workers + [0, 0])
     written: list[tuple[bool, list[DataFile]]] = engine.run_shuffled(
         tasks,
         partial(send, placing, parts),

@@ -27,7 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> UnbalancedHome:
 
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "match": ("matching: 0 of # objects", "indexing requests: 0 of # requests", "writing the index: 0 of 5 workers"),
+    "match": ("matching: 0 of # objects", "indexing requests: 0 of # requests", "writing the index: 0 of 4 workers"),
     "balance retire --apply": (
         "sampling objects: 0 of # objects",
         "selecting pieces to move: 0 of # pieces",
