@@ -75,7 +75,7 @@ def _nodes(rng: np.random.Generator, count: int) -> list[LeafNode]:
 def _seconds(work: Callable[[], Any]) -> float:
     began = time.perf_counter()
     work()
-    return round(time.perf_counter() - began, 3)
+    return round(time.perf_counter() - began, 5)
 
 
 def _reset_peak() -> None:
