@@ -51,7 +51,10 @@ def make_sample(
 
 @st.composite
 def samples(draw: st.DrawFn) -> WorkloadSample:
-    """Draw up to 40 objects and 40 pieces: spread, in one place, on edges of boxes, far out; any terms."""
+    """Draw up to 40 objects and 40 pieces: spread, in one place, on edges of boxes, far out; any terms.
+
+    All pieces of a subscription have the same terms, as those of the index do.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     objects, pieces = draw(st.integers(0, 40)), draw(st.integers(0, 40))
     spread = draw(st.sampled_from((0.0, 1e-6, 0.5, 10.0, 400.0)))
@@ -64,12 +67,14 @@ def samples(draw: st.DrawFn) -> WorkloadSample:
         corners = rng.integers(0, pieces, objects)
         points = np.column_stack([boxes[corners, rng.choice([0, 2])], boxes[corners, rng.choice([1, 3])]])
     known = draw(st.sampled_from((1, 4, len(TERMS))))
+    keys = rng.integers(0, pieces + 1, pieces).tolist()
+    posts = [rng.choice(TERMS[:known], rng.integers(0, 4)).tolist() for _ in range(pieces + 1)]
     return make_sample(
         points=[(x, y) for x, y in points.tolist()],
         terms=[rng.choice(TERMS[:known], rng.integers(0, 6)).tolist() for _ in range(objects)],
         boxes=[tuple(box) for box in boxes.tolist()],
-        posts=[rng.choice(TERMS[:known], rng.integers(0, 4)).tolist() for _ in range(pieces)],
-        keys=rng.integers(0, pieces + 1, pieces).tolist(),
+        posts=[posts[key] for key in keys],
+        keys=keys,
         insertions=draw(st.sampled_from((0.0, 0.25, 1.0))),
         deletions=draw(st.sampled_from((0.0, 0.5, 3.0))),
         object_scale=draw(st.sampled_from((1.0, 2.5))),

@@ -16,7 +16,8 @@ class WorkloadSample:
     boxes             float64[pieces, 4]  west, south, east, north of each box of each live subscription
     piece_key         int64[pieces]       equal for the (one or two) boxes of one subscription
     post_offsets      int64[pieces+1]     slice of `post_terms` of each piece
-    post_terms        int64[n]            terms of the clause that the piece is posted under, ascending inside a piece
+    post_terms        int64[n]            terms of the clause that the piece is posted under, ascending inside a piece,
+                                          the same for all pieces of a subscription
     reads             int32[n]            sampled postings that matching reads for each (object, term) of `terms`, plus
                                           `match_reads` for each posting whose box contains the object
     match_reads       int                 postings that can be read in the time that one match takes

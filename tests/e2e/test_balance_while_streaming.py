@@ -19,18 +19,18 @@ FILES = 8
 
 @pytest.mark.parametrize(("planner", "method"), [("a_grid", "shift"), ("quadtree", "fm")])
 def test_nothing_is_missed_or_doubled(tmp_path: Path, planner: str, method: str) -> None:
-    """Files land without waiting for the adjustments, which take their turns between the batches of the watcher."""
+    """Each adjustment has a batch to judge, and takes its turn while the watcher matches files that just landed."""
     world = written(tmp_path / "files", 71, FILES)
     home = new_home(tmp_path / "home", planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **RESTLESS)
-    moved, log = 0, list[LogFile]()
+    moved, batches, log = 0, 0, list[LogFile]()
     with Watching(home, landing_folder(tmp_path / "landing")) as watching:
         for number in range(FILES):
+            if number:
+                batches = watching.until(lambda pulse, before=batches: pulse.get("batches", 0) > before)["batches"]
             for kind, path in (("requests", world.requests[number]), ("objects", world.objects[number])):
                 watching.land(kind, path)
                 log.append(LogFile(kind, path))
-            if number == 0:
-                watching.until_idle(1)
-            else:
+            if number:
                 moved += len(home.run("balance", "local", "--method", method, "--apply")["moves"])
         watching.until(lambda pulse: len(read_files(State(home.path))) == len(log))
         watching.until_idle()
