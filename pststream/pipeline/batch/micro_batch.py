@@ -21,6 +21,7 @@ from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.pipeline.answers.answer_context import (
     AnswerContext,
+    Position,
     find_stream_time,
     make_answer_context,
     read_previous,
@@ -195,7 +196,8 @@ def run_batch(
     has_requests = batch["requests_to"] > batch["requests_after"]
     if has_requests:
         index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
-    stream_time, answers = _open_answers(home, settings, context, batch, ledger)
+    previous = read_previous(home, settings, batch, ledger.last_batch)
+    stream_time, answers = _open_answers(home, settings, context, batch, previous)
     if answers is not None:
         index_thresholds(home, settings, context, answers)
         crash_point("match.thresholds_indexed")
@@ -232,7 +234,7 @@ def run_batch(
     save_unit_loads(home, batch, reports)
     timer.end_step("save")
     crash_point("match.loads_written")
-    reported = log_reports(home, settings, batch)
+    reported = log_reports(home, settings, batch, previous.stream_time, stream_time)
     timer.end_step("report")
     crash_point("match.reported")
 
@@ -246,12 +248,11 @@ def run_batch(
 
 
 def _open_answers(
-    home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger
+    home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], previous: Position
 ) -> tuple[int, AnswerContext | None]:
     """Return the stream time before the objects of a batch, and what its tasks need to know of subscriptions with
-    memory; None if there are none. ledger: as it was before the batch.
+    memory; None if there are none. previous: end of the batch before.
     """
-    previous = read_previous(home, settings, batch, ledger.last_batch)
     stream_time = previous.stream_time
     if withdrawn_objects(home, batch["objects_after"], batch["objects_to"]):
         withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])

@@ -39,8 +39,13 @@ TASK_REGIONS = 8_192
 BUCKET_SALT = 28
 
 
-def log_reports(home: Home, settings: Settings, batch: Mapping[str, Any]) -> AnswerCounts:
-    """Append the changes that a batch (a row of `batches`) makes in reports to `answer_log`, and count them."""
+def log_reports(
+    home: Home, settings: Settings, batch: Mapping[str, Any], stream_before: int, stream_time: int
+) -> AnswerCounts:
+    """Append the changes that a batch (a row of `batches`) makes in reports to `answer_log`, and count them.
+
+    stream_before, stream_time: at the end of the batch before and of this one; microseconds, NO_TIME: no object so far
+    """
     asked = read_standing_regions(home, batch["requests_after"], batch["requests_to"])
     if asked is None:
         return AnswerCounts()
@@ -50,6 +55,8 @@ def log_reports(home: Home, settings: Settings, batch: Mapping[str, Any]) -> Ans
         batch["objects_after"],
         batch["objects_to"],
         batch["requests_after"],
+        stream_before,
+        stream_time,
         withdrawn_objects(home, up_to=batch["objects_after"]),
         withdrawn_objects(home, up_to=batch["objects_to"]),
     )

@@ -47,6 +47,7 @@ class ReportContext:
     way                name of the way to count terms: names.COUNT_WAYS
     objects_after, objects_to    key range of the objects of the batch
     requests_after     key of the last request before the batch
+    stream_before, stream_time   stream time before the batch and after it, also if the object with it was erased since
     withdrawn_before, withdrawn  objects that do not count before the batch and after it
     """
 
@@ -55,31 +56,28 @@ class ReportContext:
     objects_after: int
     objects_to: int
     requests_after: int
+    stream_before: int
+    stream_time: int
     withdrawn_before: WithdrawnObjects
     withdrawn: WithdrawnObjects
 
 
 @dataclass(frozen=True)
 class _Objects:
-    """Stored objects as they count before the batch and after it, those of the batch alone, and all of them.
-
-    `stream_before`, `stream_after`: the greatest ts
-    """
+    """Stored objects as they count before the batch and after it, those of the batch alone, and all of them."""
 
     before: ObjectSnapshot
     after: ObjectSnapshot
     new: ObjectSnapshot
     all: ObjectSnapshot
-    stream_before: int
-    stream_after: int
 
 
 def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[pa.RecordBatch]:
     """Yield the rows (CHANGES) by which the reports of some subscriptions change, a part of the ticks at a time."""
     objects = _open_objects(context)
-    before = ticks_until(asked.created_at, asked.end_before, asked.step, objects.stream_before)
+    before = ticks_until(asked.created_at, asked.end_before, asked.step, context.stream_before)
     before = TickRanges(before.first, np.where(asked.key <= context.requests_after, before.last, before.first - 1))
-    after = ticks_until(asked.created_at, asked.end_after, asked.step, objects.stream_after)
+    after = ticks_until(asked.created_at, asked.end_after, asked.step, context.stream_time)
     common = np.minimum(before.last, after.last)
     times = _occupied(objects.all, context.objects_to, asked, after.first)
     for pairs in split_pairs(TickRanges(common + 1, after.last), asked.step, asked.window, asked.k, times):
@@ -101,8 +99,7 @@ def _open_objects(context: ReportContext) -> _Objects:
         stored.without(withdrawn.keys) if withdrawn else stored
         for withdrawn in (context.withdrawn_before, context.withdrawn)
     )
-    ends = before.last_time(context.objects_after), after.last_time(context.objects_to)
-    return _Objects(before, after, new, stored, *ends)
+    return _Objects(before, after, new, stored)
 
 
 def _occupied(snapshot: ObjectSnapshot, up_to_key: int, asked: StandingRegions, first: np.ndarray) -> Intervals:

@@ -66,10 +66,10 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         figures |= built
         rows = sizes[-1] // HOURS
         for number, (name, hours) in enumerate(BATCHES.items(), 1):
-            figures |= figures_of(f"step_{name}", _measure_tick(world, rows, added.last_key, hours, number))
+            figures |= figures_of(f"step_{name}", _measure_tick(world, snapshot, rows, added.last_key, hours, number))
         steps.end(f"{sizes[-1]:,} objects: {figures['step_1h_seconds']} s")
         for number, count in enumerate(regions[:-1], len(BATCHES) + 1):
-            fewer = _measure_tick(world, rows, log_key(1, count), BATCHES["1m"], number)
+            fewer = _measure_tick(world, snapshot, rows, log_key(1, count), BATCHES["1m"], number)
             figures |= figures_of("step_1m", fewer, f"of_{count}_regions")
             steps.end(f"{count:,} regions: {fewer['seconds']} s")
         figures |= _compare_ways(snapshot, added, *COMPARED[scale], seed)
@@ -87,7 +87,8 @@ def _measure_world(
         world, added = _make_world(Path(folder), size, regions, seed, settings, progress)
         snapshot, _ = build_segments(world)
         _compare_ways(snapshot, added, 1, 32, seed)
-        return figures_of("step_1h", _measure_tick(world, size // HOURS, added.last_key, BATCHES["1h"], 1))
+        measured = _measure_tick(world, snapshot, size // HOURS, added.last_key, BATCHES["1h"], 1)
+        return figures_of("step_1h", measured)
 
 
 def _make_world(
@@ -99,7 +100,9 @@ def _make_world(
     return world, add_regions(world.home, regions, HOURS, seed)
 
 
-def _measure_tick(world: MeasuredWorld, rows: int, last_request: int, hours: float, batch_id: int) -> dict[str, float]:
+def _measure_tick(
+    world: MeasuredWorld, snapshot: ObjectSnapshot, rows: int, last_request: int, hours: float, batch_id: int
+) -> dict[str, float]:
     """Measure the reports of a batch with so many hours of objects, half of them before the tick, half after it.
 
     rows: objects of an hour
@@ -112,8 +115,9 @@ def _measure_tick(world: MeasuredWorld, rows: int, last_request: int, hours: flo
         "objects_after": log_key(HOURS, rows - half),
         "objects_to": log_key(HOURS + 1, half),
     }
+    stream_times = (snapshot.last_time(batch[name]) for name in ("objects_after", "objects_to"))
     wall, cpu = time.perf_counter(), time.process_time()
-    counts = log_reports(world.home, world.settings, batch)
+    counts = log_reports(world.home, world.settings, batch, *stream_times)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return {
         "seconds": round(wall, 2),

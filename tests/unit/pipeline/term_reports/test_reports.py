@@ -224,6 +224,40 @@ def test_erased_words_and_subscriptions_leave_the_reports(tmp_path: Path) -> Non
     assert home.run("check", "--all")["success"]
 
 
+def counted(home: Home, folder: Path, name: str, rows: list[Row], kind: str = "objects") -> list[Row]:
+    """Match some rows; return the changes of this batch."""
+    before = len(read_rows(home, "changes", folder))
+    home.ingest(kind, [write_rows(folder / f"{name}.jsonl", rows)])
+    home.match()
+    return read_rows(home, "changes", folder)[before:]
+
+
+def at_times(*texts: tuple[str, str]) -> list[Row]:
+    """Objects of a day in one place: (time of day, text)."""
+    place = {"lon": 0.0, "lat": 0.0}
+    return [place | {"object_id": ts, "ts": f"2026-03-01T{ts}:00Z", "text": text} for ts, text in texts]
+
+
+ON_THE_DAY = {"op": "insert", "subscription_id": "s", "kind": "frequent_terms", "created_at": "2026-03-01T00:00:00Z"}
+ON_THE_DAY |= {"bbox": [-1, -1, 1, 1], "window": "3h", "step": "1h"}
+
+
+def test_the_erasure_of_the_newest_object_leaves_stream_time(tmp_path: Path) -> None:
+    home, asked = made_home(tmp_path), [ON_THE_DAY | {"k": 2}]
+    things = at_times(("08:10", "tea"), ("10:05", "cake"))
+    counted(home, tmp_path, "r", asked, "requests")
+    assert len(counted(home, tmp_path, "o", things)) == 2
+    home.run("erase", "--object-id", "10:05")
+    later = at_times(("10:20", "coffee"))
+    assert counted(home, tmp_path, "p", later) == [], "no tick is passed"
+    assert logged_reports(home) == reports_of(published(things + later), asked)
+    home.run("erase", "--object-id", "10:20")
+    deletion = [{"op": "delete", "subscription_id": "s", "at": "2026-03-01T09:30:00Z"}]
+    left = counted(home, tmp_path, "d", deletion, "requests")
+    assert [(row["change"], row["as_of"][11:13], row["term"]) for row in left] == [("left", "10", "tea")]
+    assert logged_reports(home) == reports_of(published(things + later), asked + deletion)
+
+
 def test_reports_of_removed_objects_are_removed_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = new_home(tmp_path / "home", engine="local", workers=2, lateness_seconds=3600, max_ahead_seconds=0)
     head = {"op": "insert", "subscription_id": "s", "kind": "frequent_terms", "created_at": moment(0)}
