@@ -20,6 +20,7 @@ from pststream.kinds.frequent_terms.kind import NAME
 from pststream.ledgers.answer_counts import AnswerCounts
 from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.term_reports.logged_reports import open_logged_reports
 from pststream.pipeline.term_reports.report_changes import ReportContext, report_changes
 from pststream.pipeline.term_reports.standing_regions import StandingRegions, read_standing_regions
 from pststream.questions.open_snapshot import list_segments
@@ -59,6 +60,7 @@ def log_reports(
         stream_time,
         withdrawn_objects(home, up_to=batch["objects_after"]),
         withdrawn_objects(home, up_to=batch["objects_to"]),
+        open_logged_reports(home, batch["batch_id"]),
     )
     order = _by_place(asked)
     tasks = [asked.take(order[first : first + TASK_REGIONS]) for first in range(0, len(order), TASK_REGIONS)]

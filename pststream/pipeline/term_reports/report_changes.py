@@ -1,17 +1,20 @@
 """Compute how a micro-batch changes the reports of `frequent_terms` subscriptions, by questions about stored objects.
 
 A report is a function of both logs up to the end of a batch, so the report before the batch is a question too: about
-the objects up to the end of the batch before. Nothing else is kept.
+the objects up to the end of the batch before. Nothing else is kept. Once objects were removed, the report before the
+batch is the one that was logged.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.answers.contract import NO_TIME
 from pststream.ledgers.withdrawals import WithdrawnObjects
+from pststream.pipeline.term_reports.logged_reports import REPORT_ROWS, LoggedReports
 from pststream.pipeline.term_reports.report_ticks import (
     MOST_BUCKETS,
     Intervals,
@@ -36,8 +39,6 @@ CHANGES = pa.schema(
 )
 """Columns of changes: `ts` is the tick; `rank` is that in the report after the batch, or before it if the row left."""
 
-_ROWS = pa.schema([("pair", pa.int64()), ("rank", pa.int64()), ("term", pa.string()), ("count", pa.int64())])
-
 
 @dataclass(frozen=True)
 class ReportContext:
@@ -49,6 +50,7 @@ class ReportContext:
     requests_after     key of the last request before the batch
     stream_before, stream_time   stream time before the batch and after it, also if the object with it was erased since
     withdrawn_before, withdrawn  objects that do not count before the batch and after it
+    logged             the reports before the batch, if objects were removed; the stored objects do not depend on it
     """
 
     segments: StoredSegments
@@ -60,6 +62,7 @@ class ReportContext:
     stream_time: int
     withdrawn_before: WithdrawnObjects
     withdrawn: WithdrawnObjects
+    logged: LoggedReports | None = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,12 @@ def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[p
     times = _occupied(objects.all, context.objects_to, asked, after.first)
     for pairs in split_pairs(TickRanges(common + 1, after.last), asked.step, asked.window, asked.k, times):
         yield _changes(asked, pairs, None, _ask(context, objects.after, context.objects_to, asked, pairs))
-    for pairs in split_pairs(TickRanges(common + 1, before.last), asked.step, asked.window, asked.k, times):
-        yield _changes(asked, pairs, _ask(context, objects.before, context.objects_after, asked, pairs), None)
+    retracted = TickRanges(common + 1, before.last)
+    times_before = _with_logged(context, asked, retracted, times)
+    for pairs in split_pairs(retracted, asked.step, asked.window, asked.k, times_before):
+        yield _changes(asked, pairs, _reports_before(context, objects, asked, pairs), None)
     for pairs in _touched(context, objects, asked, TickRanges(after.first, common), times):
-        rows_before = _ask(context, objects.before, context.objects_after, asked, pairs)
+        rows_before = _reports_before(context, objects, asked, pairs)
         yield _changes(asked, pairs, rows_before, _ask(context, objects.after, context.objects_to, asked, pairs))
 
 
@@ -119,6 +124,7 @@ def _touched(
 ) -> Iterator[Pairs]:
     """Yield the pairs that had a report before and have one after the batch, which the batch may change."""
     if context.withdrawn != context.withdrawn_before:
+        times = _with_logged(context, asked, common, times)
         yield from split_pairs(common, asked.step, asked.window, asked.k, times)
         return
     late = _occupied(objects.new, context.objects_to, asked, common.first)
@@ -137,6 +143,26 @@ def _touched(
             touched = _has_new_words(context, objects, asked, pairs, asked.window[pairs.owner])
             if touched.any():
                 yield Pairs(pairs.owner[touched], pairs.tick[touched])
+
+
+def _with_logged(context: ReportContext, asked: StandingRegions, ranges: TickRanges, times: Intervals) -> Intervals:
+    """Add the ticks of ranges that have a logged report, whose objects may be removed, to the times with objects."""
+    some = np.flatnonzero(ranges.last >= ranges.first)
+    if context.logged is None or not len(some):
+        return times
+    first, last = ((ticks * asked.step)[some] for ticks in ranges)
+    ticks = context.logged.ticks(asked.key[some], int(first.min()), int(last.max()))
+    place = np.searchsorted(times.low, ticks, "right")
+    alone = ticks[ticks > np.append(NO_TIME, times.high)[place]]
+    low, high = (np.concatenate([edges, alone]) for edges in times)
+    return Intervals(np.sort(low), np.sort(high))
+
+
+def _reports_before(context: ReportContext, objects: _Objects, asked: StandingRegions, pairs: Pairs) -> pa.RecordBatch:
+    """Return the reports before the batch of some pairs: rows of REPORT_ROWS."""
+    if context.logged is None:
+        return _ask(context, objects.before, context.objects_after, asked, pairs)
+    return context.logged.reports(asked.key[pairs.owner], pairs.tick * asked.step[pairs.owner])
 
 
 def _has_new_words(
@@ -158,7 +184,7 @@ def _ask(
     window: np.ndarray | None = None,
     most: int | None = None,
 ) -> pa.RecordBatch:
-    """Return the terms of each pair, of objects up to a key: rows of _ROWS; `most` of them, None: k."""
+    """Return the terms of each pair, of objects up to a key: rows of REPORT_ROWS; `most` of them, None: k."""
     owner, up_to = pairs.owner, pairs.tick * asked.step[pairs.owner]
     after = up_to - (asked.window[owner] if window is None else window)
     limits = asked.k[owner] if most is None else np.full(len(owner), most)
@@ -170,14 +196,14 @@ def _ask(
         limits.astype(np.int64),
     )
     columns = {"pair": answered.question, "rank": answered.rank, **answered.columns}
-    return pa.RecordBatch.from_pydict({field.name: columns[field.name] for field in _ROWS}, schema=_ROWS)
+    return pa.RecordBatch.from_pydict({field.name: columns[field.name] for field in REPORT_ROWS}, schema=REPORT_ROWS)
 
 
 def _changes(
     asked: StandingRegions, pairs: Pairs, before: pa.RecordBatch | None, after: pa.RecordBatch | None
 ) -> pa.RecordBatch:
     """Return the rows that one side has and the other lacks: pair, term and count decide."""
-    none = pa.RecordBatch.from_pylist([], _ROWS)
+    none = pa.RecordBatch.from_pylist([], REPORT_ROWS)
     sides = [none if before is None else before, none if after is None else after]
     rows = pa.concat_batches(sides)
     entered = np.arange(rows.num_rows) >= sides[0].num_rows

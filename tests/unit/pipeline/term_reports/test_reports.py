@@ -258,6 +258,41 @@ def test_the_erasure_of_the_newest_object_leaves_stream_time(tmp_path: Path) -> 
     assert logged_reports(home) == reports_of(published(things + later), asked + deletion)
 
 
+def test_a_late_object_corrects_a_report_whose_objects_were_erased(tmp_path: Path) -> None:
+    home, asked = made_home(tmp_path), [ON_THE_DAY | {"k": 1}]
+    things = at_times(("08:05", "cake"), ("08:10", "cake"), ("08:15", "cake"), ("08:20", "tea"), ("08:25", "tea"))
+    counted(home, tmp_path, "r", asked, "requests")
+    counted(home, tmp_path, "o", [*things, *at_times(("09:00", "end"))])
+    home.run("erase", "--object-id", "08:05", "--object-id", "08:10")
+    assert counted(home, tmp_path, "far", at_times(("09:01", "end"))) == [], "reports are not counted again"
+    late = at_times(("08:30", "tea"))
+    changes = counted(home, tmp_path, "late", late)
+    assert sorted((row["change"], row["term"], row["count"], row["rank"]) for row in changes) == [
+        ("entered", "tea", 3, 1),
+        ("left", "cake", 3, 1),
+    ]
+    left = [*things[2:], *late, *at_times(("09:00", "end"), ("09:01", "end"))]
+    assert logged_reports(home) == reports_of(published(left), asked)
+    assert [(row["term"], row["count"]) for row in read_rows(home, "answers", tmp_path)] == [("tea", 3)]
+    assert home.run("check", "--all")["success"]
+
+
+def test_reports_of_windows_without_objects_are_retracted_after_an_erasure(tmp_path: Path) -> None:
+    home, asked = made_home(tmp_path), [ON_THE_DAY | {"k": 2}]
+    things = at_times(("02:10", "tea"), ("02:20", "tea cake"), ("06:30", "cake"), ("12:00", "cake"), ("12:30", "tea"))
+    counted(home, tmp_path, "r", asked, "requests")
+    counted(home, tmp_path, "o", things)
+    before = logged_reports(home)
+    home.run("erase", "--object-id", "06:30", "--object-id", "12:30")
+    deletion = [{"op": "delete", "subscription_id": "s", "at": "2026-03-01T08:00:00Z"}]
+    counted(home, tmp_path, "d", deletion, "requests")
+    assert logged_reports(home) == reports_of(published(things), asked + deletion) < before
+    home.run("withdraw", "--object-id", "12:00")
+    home.match()
+    left = [row for row in things if row["object_id"] in ("02:10", "02:20")]
+    assert logged_reports(home) == reports_of(published(left), asked + deletion)
+
+
 def test_reports_of_removed_objects_are_removed_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = new_home(tmp_path / "home", engine="local", workers=2, lateness_seconds=3600, max_ahead_seconds=0)
     head = {"op": "insert", "subscription_id": "s", "kind": "frequent_terms", "created_at": moment(0)}
