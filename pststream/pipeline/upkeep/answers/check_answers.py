@@ -2,8 +2,8 @@
 
 A task has one bucket. The changes of a bucket are looked at in rounds of subscriptions, so that the memory of a task is
 bounded by its state and ROUND_ROWS rows. Old changes that `maintain` has removed are no fault: what is left adds up to
-the answers too. Reports of objects that were erased may not add up (docs/privacy.md), so those of such a home are not
-looked at.
+the answers too. Once rows of reports were erased (docs/privacy.md), their number and the ranks of the others are not
+known, and are not compared.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.contract import Thresholds, Values
@@ -59,7 +58,7 @@ class AnswerCheck:
     requests       the data files of `requests`
     changes        the data files of `answer_log` with changes, and `rounds` by which they are looked at
     complete_from  the first batch of which no change was removed
-    has_reports    whether the reports are looked at
+    has_reports    whether no row of a report was erased, so that the numbers and ranks of all are known
     knows_all      whether no request was erased
     """
 
@@ -82,7 +81,7 @@ class AnswerCheck:
 class BucketFaults:
     """The faults of a bucket: by figure, how many rows and some keys of subscriptions; changes of each batch.
 
-    changes  int64[batch_id + 1], of objects and, if reports are looked at, of reports
+    changes  int64[batch_id + 1], of objects and, if no row of a report was erased, of reports
     """
 
     changes: np.ndarray
@@ -138,7 +137,7 @@ def _make_check(home: Home, settings: Settings, last: BatchRow, passed: int) -> 
         tuple(_slices(home, names.ANSWER_LOG, files)),
         1 + rows // (ROUND_ROWS * home.answer_buckets),
         ledger_tables.last_transaction(home, names.ANSWER_LOG, OLD_CHANGES) + 1,
-        not removed & {names.OBJECTS, names.REQUESTS, names.ANSWER_LOG},
+        names.ANSWER_LOG not in removed,
         names.REQUESTS not in removed,
     )
 
@@ -203,8 +202,7 @@ def _read_changes(check: AnswerCheck, bucket: int, round_: int) -> pa.Table:
             chosen = (rows.column("bucket").to_numpy() == bucket) & (keys % check.rounds == round_)
             yield rows.filter(pa.array(chosen)).cast(SCHEMA)
 
-    rows = pa.Table.from_batches(of_round(), SCHEMA)
-    return rows if check.has_reports else rows.filter(pc.is_null(rows.column("term")))
+    return pa.Table.from_batches(of_round(), SCHEMA)
 
 
 def _find_faults(
@@ -214,12 +212,15 @@ def _find_faults(
     changes = change_faults.to_changes(rows)
     present = change_faults.present_rows(rows, changes)
     previous = check.context.previous
-    faults.changes += np.bincount(changes.batch, minlength=len(faults.changes))
+    counted = changes.batch[check.has_reports | ~changes.is_report]
+    faults.changes += np.bincount(counted, minlength=len(faults.changes))
+    is_misranked = change_faults.find_wrong_ranks(changes, present, check.complete_from)
+    is_misranked &= check.has_reports | ~present.is_report
     begins_later = check.complete_from > 1
     for figure, side, is_fault in (
         ("unpaired", changes, change_faults.find_unpaired(changes, begins_later)),
         ("ranks_off", changes, change_faults.find_misplaced(changes, limits)),
-        ("ranks_off", present, change_faults.find_wrong_ranks(changes, present, check.complete_from)),
+        ("ranks_off", present, is_misranked),
         ("dead", present, change_faults.find_dead(present, limits, previous.stream_time, check.knows_all)),
         ("excess", present, change_faults.find_excess(present, limits)),
     ):
