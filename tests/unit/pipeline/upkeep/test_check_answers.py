@@ -220,3 +220,12 @@ def change_the_ledger(home: Home) -> None:
 def test_a_fault_is_found(home: Home, damage: Callable[[Home], None], figures: set[str]) -> None:
     damage(home)
     assert off(home) >= figures
+
+
+@pytest.mark.parametrize(("damage", "figure"), [(repeat_a_word, "unpaired"), (report_before_the_start, "dead")])
+def test_a_fault_of_a_report_is_found_after_an_erasure(home: Home, damage: Callable[[Home], None], figure: str) -> None:
+    (thing,) = (row for row in rows(home, "objects") if row["object_key"] == present(home)[0]["object_key"])
+    home.run("erase", "--object-id", thing["object_id"])
+    assert off(home) == set()
+    damage(home)
+    assert off(home) >= {figure, "changes_off"}, "no row of a report was erased"
