@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from pststream.answers.buffer_policy import MOST_TIMES_K
 from pststream.answers.contract import Subscriptions, Thresholds, Values
 from pststream.answers.sorted_rows import limit_rows, value_rows
 from pststream.atomic_files import replacing
@@ -24,7 +25,7 @@ from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, NEVER, WAITING
 from pststream.kernels.answers.object_bounds import ObjectBounds, bound_objects
 from pststream.kernels.answers.object_numbers import copy_entries, mark_used, number_objects
 
-LAYOUT = 0x5053_5441_0004
+LAYOUT = 0x5053_5441_0005
 """Name and version of the layout; the file of another version counts as missing."""
 
 HEADER = np.dtype(
@@ -216,10 +217,14 @@ def kept_of(subscriptions: Subscriptions) -> np.ndarray:
 
 
 def rooms_of(subscriptions: Subscriptions) -> np.ndarray:
-    """Return the slots of each: half as many again as it keeps, none to spare without a window; int64[n]."""
+    """Return the slots of each: int64[n]. Without a window it has `k`, which it keeps.
+
+    With one it has MOST_TIMES_K times `k`, or what it keeps if that is more. So a buffer that was made by one policy
+    has room when the state is built again for another one.
+    """
     windowed = (subscriptions.window_micros > 0) | (subscriptions.window_objects > 0)
     kept = kept_of(subscriptions).astype(np.int64)
-    return np.where(windowed, kept + (kept + 1) // 2, kept)
+    return np.where(windowed, np.maximum(kept, MOST_TIMES_K * subscriptions.k.astype(np.int64)), kept)
 
 
 def open_bucket(path: Path) -> BucketState | None:

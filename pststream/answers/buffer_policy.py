@@ -7,9 +7,18 @@ No choice changes an answer. A buffer that keeps more runs dry less often, and m
     skyband     objects of at least 0.95 of the score of the k-th (Skype's tuned setting of its peer)
     kmax        60 (Skype's tuned setting of its peer)
 
-Source: Skype, sections 6.2, 6.3 and 8. Departures: the buffers of all policies are plain ones, without the counters of
-dominance that remove an entry when `k` newer and better ones are in it. By Theorem 6 they run dry as often, and a late
-object, which newer ones may dominate at once, needs no count. `cskyband` searches all numbers instead of a descent.
+Source: Skype, sections 6.2, 6.3 and 8. Departures:
+
+- The buffers of all policies are plain ones, without the counters of dominance that remove an entry when `k` newer and
+  better ones are in it. By Theorem 6 they run dry as often, and a late object, which newer ones may dominate at once,
+  needs no count.
+- The threshold rises at each cut of a buffer, to its last entry (`fold`). In the paper it stays until the next
+  evaluation.
+- Equation 12 reflects the size of a buffer at twice the number that an evaluation keeps. A buffer is cut when it has
+  half as many again, or MOST_TIMES_K times k if that is less, and it is cut to that number, not held at the bound.
+- Objects arrive as often as others expire. The rates of section 6.3 are not measured.
+- The cost of an evaluation, C_topk, is a constant and not measured for each subscription.
+- `cskyband` tries all numbers up to MOST_TIMES_K times k instead of a descent.
 """
 
 import numpy as np
@@ -25,11 +34,14 @@ POLICIES = (THRESHOLD, CSKYBAND, SKYBAND, KMAX)
 SKYBAND_SHARE = 0.95
 KMAX_KEPT = 60
 
+EVALUATION_COST = 4_000.0
+"""Cost of an evaluation in steps within a buffer, for `cskyband`: 45 us to 11 ns."""
+
 SPREAD = 0.2
 """Greatest share by which `threshold` departs from the number that is given."""
 
-MOST_TIMES_K = 16
-"""`cskyband` keeps at most so many times k."""
+MOST_TIMES_K = 3
+"""A buffer has room for so many times k, whatever the policy: 60 of k = 20, as `kmax` needs."""
 
 
 def choose_kept(
@@ -40,7 +52,8 @@ def choose_kept(
     keys, k, kept   int64[n], int32[n], int32[n]: the subscriptions; `kept` is the number that `threshold` spreads
     costs           float[n] or one: cost of an evaluation; the cost of one step in a buffer is 1 (`cskyband`)
 
-    `skyband` does not know the number before the evaluation: it asks for `kept`, and `trim_evaluations` keeps some.
+    `skyband` does not know the number before the evaluation: it asks for `kept`, and `trim_evaluations` keeps some. The
+    result is the paper's only if `kept` is so large that some value falls below the share.
     Raises ValueError for an unknown policy.
     """
     if policy == THRESHOLD:
@@ -87,26 +100,30 @@ def evaluations_per_turnover(k: int, kept: int) -> float:
     return 2 * kept / updates_until_dry(k, kept)
 
 
-def cost(k: int, kept: int, evaluation: float, arrivals: float = 0.5) -> float:
-    """Return the cost of a buffer for each message of the window (Equation 13, times the length of the window).
+def cost(k: int, kept: np.ndarray, evaluation: float) -> np.ndarray:
+    """Return the cost of a buffer for each message of the window (Equation 13, times its length): float64[n].
 
     With the threshold at the score of the `kept`-th, p * |W| is `kept`, so neither is needed.
 
-    evaluation: cost of an evaluation; the cost of one step in a buffer is 1
+    kept: int64[n]; evaluation: cost of an evaluation; the cost of one step in a buffer is 1
     """
     maintenance = kept * k * np.log(kept / k)
-    return float(maintenance + evaluation * kept / updates_until_dry(k, kept, arrivals))
+    spare = kept - k + 1
+    # Equation 12 in closed form: `updates_until_dry` where objects arrive as often as others expire.
+    return np.asarray(maintenance + evaluation * kept / (2 * spare * kept + spare * (spare + 1)))
 
 
-def cheapest_kept(k: int, evaluation: float, arrivals: float = 0.5) -> int:
-    """Return the number of entries at an evaluation for which `cost` is least: at least k."""
-    return min(range(k, MOST_TIMES_K * k + 1), key=lambda kept: cost(k, kept, evaluation, arrivals))
+def cheapest_kept(k: int, evaluation: float) -> int:
+    """Return the number of entries at an evaluation for which `cost` is least: k to MOST_TIMES_K times k."""
+    return k + int(np.argmin(cost(k, np.arange(k, MOST_TIMES_K * k + 1), evaluation)))
 
 
 def trim_evaluations(asked: Asked, answers: Values, share: float = SKYBAND_SHARE) -> tuple[Asked, Values]:
     """Leave out the values whose score is less than a share of the score of the k-th (`skyband`).
 
-    answers: values that are negative scores, of the subscriptions that `asked` has, in any order
+    Of distances, which are positive values, those greater than the k-th divided by the share.
+
+    answers: values of the subscriptions that `asked` has, in any order
     Returns both with fewer values, and with the number that is left as `kept` where one was left out.
     """
     order = np.lexsort((-answers.object, -answers.ts, answers.value, answers.subscription))
@@ -114,7 +131,8 @@ def trim_evaluations(asked: Asked, answers: Values, share: float = SKYBAND_SHARE
     starts, stops = (np.searchsorted(rows.subscription, asked.subscription, side) for side in ("left", "right"))
     full = stops - starts >= asked.k
     limits = np.full(len(starts), np.inf)
-    limits[full] = rows.value[starts[full] + asked.k[full] - 1] * np.float32(share)
+    kth = rows.value[starts[full] + asked.k[full] - 1].astype(np.float64)
+    limits[full] = np.where(kth < 0, kth * share, kth / share)
     stays = rows.value <= np.repeat(limits, stops - starts)
     before = np.append(0, np.cumsum(stays))
     left = before[stops] - before[starts]

@@ -5,8 +5,9 @@ index had. It drops those that do not count, repeat, or come after the limit. Su
 or of which too few entries are left, are asked for: the caller evaluates them over all objects up to the end of the
 batch, and `fold_answers` completes the result. Neither writes the state, so both may be repeated.
 
-Source: DESIGN of subscriptions with memory; Skype, section 6 (buffers above a threshold). The buffer is the plain one:
-it also keeps what `k` newer and better objects dominate, so that a late object needs no counters.
+Source: Skype, section 6 (buffers above a threshold). Departures: the buffer is the plain one: it also keeps what `k`
+newer and better objects dominate, so that a late object needs no counters. A buffer that has grown by half is cut to
+`kept` entries and the threshold rises to the last of them; in the paper it stays until the next evaluation.
 """
 
 from typing import TypeVar

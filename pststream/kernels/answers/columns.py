@@ -25,7 +25,8 @@ class Columns(NamedTuple):
 
     key, created_at, end_at, counts_from, window_micros, window_objects   int64[r]
     k, kept       int32[r]     size of the answer, entries that a cut leaves
-    room          int32[r]     slots of the subscription: one entry more, and the buffer is cut
+    room          int32[r]     slots of the subscription; a buffer with more than half as many again as `kept`, or with
+                               more than this, is cut
     first_slot    int64[r]     first of its slots
     status        uint8[r]     ENDED, WAITING, LIVE
     size          int32[r]     entries of the buffer

@@ -102,8 +102,9 @@ def fold_buffer(columns, bounds, row, candidates, start, stop, end, buffer):
         return size, size == k and is_announced(columns.threshold[row], buffer.value[k - 1])
     if size < k and columns.threshold[row] < np.inf:
         return -1, False
-    is_cut = size > columns.room[row]
-    return columns.kept[row] if is_cut else size, is_cut
+    kept = columns.kept[row]
+    is_cut = size > min(kept + (kept + 1) // 2, columns.room[row])
+    return kept if is_cut else size, is_cut
 
 
 @kernel

@@ -1,5 +1,6 @@
 """Policies of buffers: the numbers of Skype's model, bounds, and that none changes an answer."""
 
+import math
 import random
 
 import numpy as np
@@ -45,9 +46,18 @@ def test_the_walk_is_what_a_simulation_finds(arrivals: float) -> None:
 
 def test_the_cheapest_number_is_a_minimum_and_grows_with_the_cost_of_an_evaluation() -> None:
     numbers = [cheapest_kept(20, evaluation) for evaluation in (0, 1e3, 1e5, 1e7)]
-    assert numbers == sorted(numbers) and numbers[0] == 20 and numbers[-1] > 60
-    best = cheapest_kept(20, 1e4)
-    assert cost(20, best, 1e4) < min(cost(20, best - 1, 1e4), cost(20, best + 1, 1e4))
+    assert numbers == sorted(numbers) and numbers[0] == 20 and numbers[1] < numbers[2] and numbers[-1] == 60
+    for evaluation in (1e3, 1e4):
+        below, least, above = cost(20, cheapest_kept(20, evaluation) + np.arange(-1, 2), evaluation)
+        assert least < min(below, above)
+
+
+@pytest.mark.parametrize(("k", "evaluation"), [(1, 10.0), (7, 900.0), (20, 4_000.0)])
+def test_the_cheapest_number_is_that_of_the_walk(k: int, evaluation: float) -> None:
+    def cost_by_walk(kept: int) -> float:
+        return kept * k * math.log(kept / k) + evaluation * kept / updates_until_dry(k, kept)
+
+    assert cheapest_kept(k, evaluation) == min(range(k, 3 * k + 1), key=cost_by_walk)
 
 
 def test_numbers_are_spread_by_the_key() -> None:
@@ -83,3 +93,10 @@ def test_skyband_keeps_scores_near_the_k_th() -> None:
     trimmed, answers = trim_evaluations(asked, to_values(rows))
     assert trimmed.kept.tolist() == [3, 4, 4, 4]
     assert answers.subscription.tolist() == [3, 3, 3, 5, 5, 5, 9] and answers.object.tolist()[:3] == [10, 11, 12]
+
+
+def test_skyband_keeps_distances_near_the_k_th() -> None:
+    asked = Asked(np.array([3]), np.full(1, 2, np.int32), np.full(1, 5, np.int32))
+    distances = [0.0, 95.0, 99.0, 100.0, 101.0]
+    trimmed, answers = trim_evaluations(asked, to_values([(3, 10 + n, n, one) for n, one in enumerate(distances)]))
+    assert trimmed.kept.tolist() == [4] and answers.value.tolist() == distances[:4]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pststream.answers.buffer_policy import CSKYBAND, KMAX, POLICIES, SKYBAND, THRESHOLD, choose_kept
+from pststream.answers.buffer_policy import EVALUATION_COST, POLICIES, SKYBAND, choose_kept
 from pststream.benchmarks.support.answers import answer_batches, buffer_curve
 from pststream.benchmarks.support.answers.answer_batches import measure_bucket
 from pststream.benchmarks.support.answers.scored_variants import VARIANTS
@@ -248,10 +248,10 @@ def _measure_buffers(scratch: Path, scale: str) -> Iterator[tuple[str, dict[str,
     keys, k = np.arange(world.subscriptions), np.full(world.subscriptions, K, np.int32)
     kept = {f"kept_{number}": np.full(len(k), number, np.int32) for number in KEPT}
     given = np.full(len(k), K + K // 2 + 1, np.int32)
-    wide = np.full(len(k), 2 * K, np.int32)
-    for policy in (THRESHOLD, CSKYBAND, SKYBAND, KMAX):
-        start = wide if policy == SKYBAND else given
-        kept[policy] = choose_kept(policy, keys, k, start, buffer_curve.EVALUATION_COST)
+    whole = np.full(len(k), world.window, np.int32)
+    for policy in POLICIES:
+        start = whole if policy == SKYBAND else given
+        kept[policy] = choose_kept(policy, keys, k, start, EVALUATION_COST)
     for name, numbers in kept.items():
         measured = buffer_curve.run(scratch / "buffers", numbers, world, trims=name == SKYBAND)
         yield (

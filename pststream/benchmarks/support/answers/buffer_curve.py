@@ -25,9 +25,6 @@ K = 20
 BATCHES = 100
 """Of a turnover."""
 
-EVALUATION_COST = 4_000.0
-"""Cost of an evaluation in steps within a buffer, for `cskyband`: 45 us to 11 ns."""
-
 
 class World(NamedTuple):
     """The number of subscriptions, the length of their count window, and how often it turns over."""
@@ -67,7 +64,7 @@ def values_of(keys: np.ndarray, objects: np.ndarray) -> np.ndarray:
 def run(path: Path, kept: np.ndarray, world: World, trims: bool = False) -> Figures:
     """Fold batches over some turnovers of a full window; the one before them is not counted.
 
-    kept: entries at an evaluation, int32[subscriptions]; trims: as `skyband` does
+    kept: entries at an evaluation, int32[subscriptions]; trims: as `skyband` does, then `kept` is the whole window
     """
     count, window, batch = world.subscriptions, world.window, world.batch
     keys, none = np.arange(count), np.zeros(count, np.int64)
