@@ -41,6 +41,9 @@ QUESTION_KINDS = ("range", "knn", "topk", "frequent_terms")
 SQL_DIALECTS = ("spark", "duckdb", "trino")
 """Programs in whose SQL the views of a home are written; `reports/views/dialects.py` declares the dialects."""
 
+ANSWER_BUFFERS = ("threshold", "cskyband", "skyband", "kmax")
+"""Policies of `answers/buffer_policy.py` for the setting `answer_buffers`."""
+
 COUNT_WAYS = ("shared", "single", "tables")
 MAPPINGS = ("hungarian", "greedy")
 """Methods of `balancing/worker_mapping.py` for the setting `mapping`; benchmarks also compare its other methods."""

@@ -149,6 +149,12 @@ class Settings:
         least=1,
         greatest=10_000,
     )
+    answer_buffers: str = declare(
+        "threshold",
+        "how many entries buffers of answers keep; no choice changes an answer (docs/answers.md): "
+        + ", ".join(names.ANSWER_BUFFERS),
+        choices=names.ANSWER_BUFFERS,
+    )
     report_counts: str = declare(
         "shared",
         "how terms are counted for reports of frequent_terms, which are the same (docs/answers.md): "

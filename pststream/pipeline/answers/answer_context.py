@@ -73,6 +73,7 @@ class AnswerContext:
     reevaluate    all answers may have changed: the batch withdraws objects, or rows were erased since the last one
     reweighed     the batch puts another version of the term statistics in force: all scores may have changed
     cache_dir, cache_bytes   as `task_context.cache_place` returns them
+    buffers       policy of the entries that buffers keep; each has states of its own
     """
 
     home: str
@@ -94,6 +95,7 @@ class AnswerContext:
     reweighed: bool
     cache_dir: str
     cache_bytes: int
+    buffers: str
 
     def end(self, latest: int) -> Position:
         """Return the end of this batch; latest: greatest ts of its objects, NO_TIME if it has none."""
@@ -102,7 +104,7 @@ class AnswerContext:
 
     def queries(self) -> StandingQueries:
         """Return the subscriptions with memory of the request log."""
-        return open_queries(self.request_files, (self.cache_dir, self.cache_bytes))
+        return open_queries(self.request_files, (self.cache_dir, self.cache_bytes), self.buffers)
 
     def batch_end(self, position: Position, windows: np.ndarray) -> BatchEnd:
         """Return the end of this batch or of the one before, with the boundaries of count windows (int64[w])."""
@@ -140,12 +142,12 @@ def states_folder(cache_dir: str) -> Path:
     return (Path(cache_dir) if cache_dir else node_folder()) / "answers"
 
 
-def states_of_home(home: Home) -> str:
+def states_of_home(home: Home, buffers: str = Settings.answer_buffers) -> str:
     """Return the name of the folder of a home's states: another home may have been at the path before, and a restored
-    home has the tables of another one.
+    home has the tables of another one. States of other policies of buffers keep other numbers of entries.
     """
     table_id = describe_snapshot(home.table(names.ANSWER_LOG)).partition("@")[0]
-    return hashlib.sha256(f"{home.path}\n{table_id}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{home.path}\n{table_id}\n{buffers}".encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=4)
@@ -160,11 +162,11 @@ def _open_segments(segments: StoredSegments, withdrawn: WithdrawnObjects) -> Obj
 
 
 def make_answer_context(
-    home: Home, batch: Mapping[str, Any], cache: tuple[str, int], previous: Position, stream_time: int
+    home: Home, batch: Mapping[str, Any], cache: tuple[str, int], previous: Position, stream_time: int, buffers: str
 ) -> AnswerContext:
     """Return the context of a batch (a row of `batches`).
 
-    cache: as `task_context.cache_place` returns it; stream_time: see AnswerContext
+    cache: as `task_context.cache_place` returns it; stream_time, buffers: see AnswerContext
     """
     withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
     before = withdrawn_objects(home, up_to=batch["objects_after"])
@@ -172,7 +174,7 @@ def make_answer_context(
     version, before_version = (statistics_in_force(home, at) for at in (batch["requests_to"], previous.requests_to))
     return AnswerContext(
         home.path,
-        states_of_home(home),
+        states_of_home(home, buffers),
         batch["batch_id"],
         home.answer_buckets,
         previous,
@@ -189,6 +191,7 @@ def make_answer_context(
         withdrawn != before or _erased_since(home, batch["batch_id"] - 1),
         version != before_version,
         *cache,
+        buffers,
     )
 
 
@@ -206,9 +209,11 @@ def _request_files(home: Home, requests_to: int) -> list[DataFile]:
     return KeyRange("request_key", -1, requests_to).files(list_data_files(home, names.REQUESTS))
 
 
-def open_queries(groups: tuple[Paths, ...], cache: tuple[str, int]) -> StandingQueries:
+def open_queries(
+    groups: tuple[Paths, ...], cache: tuple[str, int], buffers: str = Settings.answer_buffers
+) -> StandingQueries:
     """Return the subscriptions with memory in groups of files; cache: as `task_context.cache_place` returns it."""
-    return StandingQueries(groups, _query_cache(*cache))
+    return StandingQueries(groups, _query_cache(*cache), buffers)
 
 
 def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:

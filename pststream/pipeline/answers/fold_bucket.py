@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, open_bucket
+from pststream.answers.buffer_policy import SKYBAND, trim_evaluations
 from pststream.answers.contract import NO_TIME, BatchEnd, Folded, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers
 from pststream.kinds.registry import ranked_answers
@@ -110,6 +111,9 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
         report.counts.evaluations = _count_by_kind(queries, folded.asked.subscription)
         steps.end("fold")
         answers = _evaluate(context, position, queries, folded, end)
+        if context.buffers == SKYBAND:
+            asked, answers = trim_evaluations(folded.asked, answers)
+            folded = folded._replace(asked=asked)
         steps.end("evaluate")
         folded = fold_answers(state, folded, answers)
         steps.end("fold")

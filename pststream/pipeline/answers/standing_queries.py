@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.answers.buffer_policy import spread_kept
+from pststream.answers.buffer_policy import EVALUATION_COST, MOST_TIMES_K, SKYBAND, THRESHOLD, choose_kept
 from pststream.answers.contract import NO_TIME, Subscriptions
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.domain.integer_hash import hash_integers
@@ -79,10 +79,10 @@ class Deletions(NamedTuple):
 
 
 class StandingQueries:
-    """The subscriptions with memory in groups of data files of `requests`."""
+    """The subscriptions with memory in groups of data files of `requests`; buffers: policy of what they keep."""
 
-    def __init__(self, groups: Sequence[Paths], cache: ArrayCache) -> None:
-        self._groups, self._cache = groups, cache
+    def __init__(self, groups: Sequence[Paths], cache: ArrayCache, buffers: str = THRESHOLD) -> None:
+        self._groups, self._cache, self._buffers = groups, cache, buffers
 
     def insertions(self, after: int, up_to: int, bucket: int, buckets: int) -> Subscriptions:
         """Return the subscriptions of a bucket that the requests after < key <= up_to insert."""
@@ -90,7 +90,7 @@ class StandingQueries:
         for queries, _ in self._arrays():
             low, high = np.searchsorted(queries.key, [after, up_to], "right")
             rows = low + np.flatnonzero(bucket_of(queries.key[low:high], buckets) == bucket)
-            parts.append(_subscriptions(queries, rows))
+            parts.append(_subscriptions(queries, rows, self._buffers))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         order = np.argsort(columns[0], kind="stable")
         return Subscriptions(*(column[order] for column in columns))
@@ -160,14 +160,14 @@ def bucket_of(keys: np.ndarray, buckets: int) -> np.ndarray:
     return (hash_integers(keys, BUCKET_SALT) % np.uint64(buckets)).astype(np.int64)
 
 
-def _subscriptions(queries: Queries, rows: np.ndarray) -> Subscriptions:
+def _subscriptions(queries: Queries, rows: np.ndarray, buffers: str) -> Subscriptions:
     key, k, created = queries.key[rows], queries.k[rows], queries.created_at[rows]
     window_micros, window_objects = queries.window_micros[rows], queries.window_objects[rows]
     has_window = (window_micros > 0) | (window_objects > 0)
     return Subscriptions(
         key=key,
         k=k.astype(np.int32),
-        kept=entries_kept(key, k, has_window),
+        kept=entries_kept(key, k, has_window, buffers),
         window_micros=window_micros,
         window_objects=window_objects,
         counts_from=np.where(has_window, NO_TIME, created),
@@ -176,13 +176,16 @@ def _subscriptions(queries: Queries, rows: np.ndarray) -> Subscriptions:
     )
 
 
-def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray) -> np.ndarray:
-    """Return how many entries an evaluation keeps for each subscription: int32[n].
+def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray, buffers: str = THRESHOLD) -> np.ndarray:
+    """Return how many entries an evaluation keeps for each subscription: int32[n]; buffers: the policy.
 
-    Without a window no object leaves, so k are enough. With one, about half as many more are kept, spread by the key.
+    Without a window no object leaves, so k are enough. With one, `threshold` keeps about half as many more, spread by
+    the key. No policy keeps more than a buffer has room for; `skyband` asks for that many, and trims the answer.
     """
-    kept = (k + k // 2 + 1).astype(np.int32)
-    return np.where(has_window, spread_kept(key, k.astype(np.int32), kept), k).astype(np.int32)
+    most = MOST_TIMES_K * k
+    given = (most if buffers == SKYBAND else k + k // 2 + 1).astype(np.int32)
+    kept = choose_kept(buffers, key, k.astype(np.int32), given, EVALUATION_COST)
+    return np.where(has_window, np.minimum(kept, most), k).astype(np.int32)
 
 
 def _build(paths: Paths) -> dict[str, np.ndarray]:

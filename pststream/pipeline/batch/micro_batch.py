@@ -260,7 +260,7 @@ def _open_answers(
     if not has_standing_queries(home, batch["requests_to"]):
         return stream_time, None
     cache = context.cache_dir, context.cache_bytes
-    return stream_time, make_answer_context(home, batch, cache, previous, stream_time)
+    return stream_time, make_answer_context(home, batch, cache, previous, stream_time, settings.answer_buffers)
 
 
 def _done_row(

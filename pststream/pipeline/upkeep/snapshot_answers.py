@@ -53,7 +53,8 @@ def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerConte
         "requests_to": last["requests_to"],
     }
     previous = read_previous(home, settings, batch, last)
-    return make_answer_context(home, batch, cache_place(settings), previous, previous.stream_time)
+    cache, stream_time = cache_place(settings), previous.stream_time
+    return make_answer_context(home, batch, cache, previous, stream_time, settings.answer_buffers)
 
 
 def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:
