@@ -1,7 +1,8 @@
 """Parse a question of the kind `topk`: the k objects with the best score of place and text.
 
-A departure from Skype: a text is a set of words, so a word that a text repeats weighs no more; this changes the answers
-for long texts.
+Departures from Skype (Equation 1): a text is a set of words, so a word that a text repeats weighs no more; this changes
+the answers for long texts. The distance is the great-circle distance, and its part of the score is not less than 0. A
+word weighs ln(1 + N / max(df, 1)), rounded to 1/65,536, by the version of the term statistics that is in force.
 """
 
 import math
