@@ -11,7 +11,8 @@ _VALUE = "knn: distance, metres; topk: negative score"
 ANSWER_TABLES = (
     Table(
         names.ANSWER_LOG,
-        "what each batch changed in the answers of subscriptions with memory; one commit for each batch",
+        "what each batch changed in the answers of subscriptions with memory; "
+        "a batch has one commit for answers, then one for reports",
         (
             Column("batch_id", pa.int64(), "the batch"),
             Column("bucket", pa.int64(), _BUCKET),
