@@ -14,10 +14,9 @@ from pststream.demo_data.demo_texts import demo_objects
 from pststream.demo_data.named_subscriptions import named_subscriptions
 from pststream.demo_data.sentences import THEMES, themed_places, write_sentence
 from pststream.demo_data.standing_subscriptions import standing_subscriptions
-from pststream.kinds.registry import kinds_with_answers
 from pststream.kinds.contract import RequestLimits
 from pststream.kinds.question_registry import QUESTION_KINDS
-from pststream.kinds.registry import KINDS
+from pststream.kinds.registry import KINDS, kinds_with_answers
 from pststream.questions.read_questions import read_question_records
 from pststream.settings import Settings
 from pststream.shapes.region import RegionError
@@ -85,7 +84,9 @@ def test_every_named_subscription_finds_something() -> None:
 
 def test_the_demo_has_valid_subscriptions_of_each_kind_with_memory(demo: DemoFiles) -> None:
     rows = lines(*demo.answer_requests)
-    assert rows == standing_subscriptions() and {row["kind"] for row in rows} == {kind.name for kind in kinds_with_answers()}
+    assert rows == standing_subscriptions() and {row["kind"] for row in rows} == {
+        kind.name for kind in kinds_with_answers()
+    }
     for row in rows:
         KINDS[row["kind"]].parse_request(row, RequestLimits())
 
