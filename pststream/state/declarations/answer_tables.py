@@ -32,7 +32,7 @@ ANSWER_TABLES = (
             Column("term", pa.string(), "frequent_terms: a word", True),
             Column("count", pa.int64(), "frequent_terms: objects that have it", True),
         ),
-        ("batch_id", "event", "subscription_key", "object_key", "ts", "rank"),
+        ("batch_id", "bucket", "event", "subscription_key", "object_key", "ts", "rank", "count"),
         partitions=("part",),
         append_only=False,
     ),
