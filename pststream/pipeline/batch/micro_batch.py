@@ -242,9 +242,13 @@ def run_batch(
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
     if batch["batch_id"] % COMPACT_EVERY == 0:
-        for name in (names.FILES, names.BATCHES, names.UNIT_LOADS):
-            ledger_tables.compact(home, name)
+        _compact_ledgers(home)
     return done
+
+
+def _compact_ledgers(home: Home) -> None:
+    for name in (names.FILES, names.BATCHES, names.UNIT_LOADS):
+        ledger_tables.compact(home, name)
 
 
 def _open_answers(
