@@ -23,13 +23,10 @@ Source: Skype, sections 6.2, 6.3 and 8. Departures:
 
 import numpy as np
 
+from pststream import names
 from pststream.answers.contract import Asked, Values
 
-THRESHOLD = "threshold"
-CSKYBAND = "cskyband"
-SKYBAND = "skyband"
-KMAX = "kmax"
-POLICIES = (THRESHOLD, CSKYBAND, SKYBAND, KMAX)
+THRESHOLD, CSKYBAND, SKYBAND, KMAX = POLICIES = names.ANSWER_BUFFERS
 
 SKYBAND_SHARE = 0.95
 KMAX_KEPT = 60

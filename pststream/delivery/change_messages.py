@@ -19,7 +19,7 @@ from pststream.delivery.messages import (
     hash_parts,
     show_briefly,
 )
-from pststream.kinds.contract import AnswerRow
+from pststream.kinds.answer_contract import AnswerRow
 from pststream.sinks.contract import Message
 from pststream.utc_times import from_micros, iso
 

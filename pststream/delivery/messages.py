@@ -9,11 +9,11 @@ messages of two homes that feed one queue do not collide.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.kinds.contract import AnswerRow
+from pststream.kinds.answer_contract import AnswerRow, Answers
 from pststream.kinds.registry import stored_kind
 from pststream.sinks.contract import Message
 from pststream.text.words import tokenize
@@ -49,13 +49,19 @@ class MessageObject:
 
 @dataclass(frozen=True)
 class MessageSubscription:
-    """A subscription as messages show it: `asked` are the words of its keywords, `show_row` is that of its kind."""
+    """A subscription as messages show it: `asked` are the words of its keywords, `answers` are those of its kind."""
 
     key: int
     subscription_id: str
     shown: dict[str, Any]
     asked: frozenset[str]
-    show_row: Callable[[AnswerRow], dict[str, Any]]
+    answers: Answers | None
+
+    def show_row(self, row: AnswerRow) -> dict[str, Any]:
+        """Return a row of its answer as messages show it."""
+        if self.answers is None:
+            raise ValueError(f"subscription {self.subscription_id!r} is of a kind without answers")
+        return self.answers.show_row(row)
 
 
 def message_object(key: int, object_id: str, ts: str, lon: float, lat: float, text: str = "") -> MessageObject:
@@ -77,7 +83,7 @@ def message_subscription(key: int, row: Mapping[str, Any]) -> MessageSubscriptio
     part = kind.message_part(row)
     shown = {"subscription_id": row["subscription_id"], **part.fields, "payload": _read_payload(row["payload"])}
     shown = _cut(shown, dict.fromkeys(shown, MAX_FIELD))
-    return MessageSubscription(key, row["subscription_id"], shown, part.words, kind.show_row)
+    return MessageSubscription(key, row["subscription_id"], shown, part.words, kind.answers)
 
 
 def _read_payload(payload: str | None) -> Any:

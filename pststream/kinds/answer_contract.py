@@ -15,6 +15,16 @@ Description = Mapping[str, Any]
 """What `StoredQuery.describe` returns."""
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """A row of an answer as `answer_log` stores it: `rank` is from 1; what its kind does not have is None."""
+
+    rank: int
+    value: float | None = None
+    term: str | None = None
+    count: int | None = None
+
+
 class WordWeights(Protocol):
     """The weights of words by one version of the term statistics."""
 
@@ -76,6 +86,11 @@ class RankedAnswers:
     is_weighed: bool
     reach: Callable[[Description, float], Region | None] = field(repr=False)
 
+    def show_row(self, row: AnswerRow) -> dict[str, Any]:
+        """Return a row as messages show it: its rank and its value."""
+        value = {self.value_column: self.sign * (row.value or 0.0)} if self.value_column else {}
+        return {"rank": row.rank, **value}
+
 
 @dataclass(frozen=True)
 class TermReports:
@@ -86,6 +101,10 @@ class TermReports:
     """
 
     ticks: Callable[[Description, int, int, int | None], range] = field(repr=False)
+
+    def show_row(self, row: AnswerRow) -> dict[str, Any]:
+        """Return a row of a report as messages show it."""
+        return {"rank": row.rank, "term": row.term, "count": row.count}
 
 
 Answers = RankedAnswers | TermReports

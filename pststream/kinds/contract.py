@@ -106,21 +106,6 @@ class MessagePart(NamedTuple):
     words: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRow:
-    """A row of an answer as `answer_log` stores it: `rank` is from 1; what its kind does not have is None."""
-
-    rank: int
-    value: float | None = None
-    term: str | None = None
-    count: int | None = None
-
-
-def _show_rank(row: AnswerRow) -> dict[str, Any]:
-    """Show the rank alone."""
-    return {"rank": row.rank}
-
-
 @dataclass(frozen=True)
 class StoredObject:
     """An accepted object as the table `objects` stores it."""
@@ -215,7 +200,6 @@ class QueryKind:
     facts           turns the result of `describe` into texts by label, for a terminal or a page
     brief           shows the query in one line, for lists of subscriptions
     message_part    makes the subscription's part of a message
-    show_row        shows a row of an answer in a message: its rank, and what ranks it
     parse_columns   parses the fields of many requests at once, as `parse_request` does each, for speed; requests that
                     it marks as not parsed go to `parse_request`, and so do all if it is None
     check_start     checks parsed columns and the microseconds from `created_at` to the ingest, within limits; raises
@@ -236,7 +220,6 @@ class QueryKind:
     facts: Callable[[Mapping[str, Any]], dict[str, str]] = field(repr=False)
     brief: Callable[[Mapping[str, Any]], str] = field(repr=False)
     message_part: Callable[[Mapping[str, Any]], MessagePart] = field(repr=False)
-    show_row: Callable[[AnswerRow], dict[str, Any]] = field(default=_show_rank, repr=False)
     parse_columns: Callable[[RawFields, RequestLimits], ParsedColumns] | None = field(default=None, repr=False)
     check_start: Callable[[Mapping[str, Any], int, RequestLimits], None] | None = field(default=None, repr=False)
     check_starts: Callable[[Mapping[str, pa.Array], np.ndarray, RequestLimits], np.ndarray] | None = field(

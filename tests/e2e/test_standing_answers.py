@@ -111,6 +111,8 @@ def test_answers_do_not_depend_on_what_buffers_keep(tmp_path: Path, first: str) 
         if number == 3:
             home.run("maintain")  # states are built from buffers that another policy made
     StandingTwin(home).assert_answers_after_each_batch()
+    states = [answer_context.states_of_home(State(home.path), policy) for policy in names.ANSWER_BUFFERS]
+    assert sum((answer_context.states_folder("") / name).exists() for name in states) == 1
 
 
 def _disturb(home: Home, what: str, rnd: random.Random, folder: Path) -> None:

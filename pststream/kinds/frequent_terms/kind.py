@@ -29,7 +29,6 @@ FREQUENT_TERMS = QueryKind(
     facts=facts,
     brief=lambda row: brief(describe(row), NAME),
     message_part=lambda row: message_part(describe(row), NAME),
-    show_row=lambda row: {"rank": row.rank, "term": row.term, "count": row.count},
     parse_columns=parse_columns,
     check_start=check_start,
     check_starts=check_starts,

@@ -20,7 +20,6 @@ KNN = QueryKind(
     facts=facts,
     brief=lambda row: brief(describe(row), NAME),
     message_part=lambda row: message_part(describe(row), NAME),
-    show_row=lambda row: {"rank": row.rank, "distance_m": row.value},
     parse_columns=parse_columns,
     answers=NEAREST,
 )

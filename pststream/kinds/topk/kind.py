@@ -20,7 +20,6 @@ TOPK = QueryKind(
     facts=facts,
     brief=lambda row: brief(describe(row), NAME),
     message_part=lambda row: message_part(describe(row), NAME),
-    show_row=lambda row: {"rank": row.rank, "score": -(row.value or 0.0)},
     parse_columns=parse_columns,
     answers=BEST_SCORES,
 )

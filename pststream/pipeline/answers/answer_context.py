@@ -130,6 +130,12 @@ class AnswerContext:
         """Return the folder of the node's cache that has the `topk` index of a bucket."""
         return states_folder(self.cache_dir) / self.states / f"{bucket}-topk"
 
+    def folders_of_other_policies(self) -> list[Path]:
+        """Return the folders of the node's cache for states of this home by other policies of buffers."""
+        home = Home(self.home)
+        states = (states_of_home(home, policy) for policy in names.ANSWER_BUFFERS if policy != self.buffers)
+        return [states_folder(self.cache_dir) / name for name in states]
+
     def read_messages(self) -> Iterator[pa.RecordBatch]:
         """Yield the objects of this batch that are not withdrawn: object_key, ts, lon, lat, terms."""
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)

@@ -7,6 +7,7 @@ result.
 """
 
 import pickle
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -180,6 +181,8 @@ def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> B
         state = None
     if state is None:
         drop_scored_index(context.index_folder(bucket))  # after a restore a key may be that of another subscription
+        for folder in context.folders_of_other_policies():
+            shutil.rmtree(folder, ignore_errors=True)
         state = build_state(home, path, queries, bucket, context.last_snapshot)
     if state.batch_id < last.batch_id:
         inserted, deleted = _requests(queries, bucket, context, state, last)

@@ -225,9 +225,7 @@ def run_batch(
     retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]), withdrawn)
     timer.end_step("retract")
     if answers is not None:
-        changed = [file for bucket in folded for file in bucket.files]
-        commit_files(home, names.ANSWER_LOG, changed, application="answers", transaction=batch["batch_id"])
-        crash_point("match.answered")
+        _commit_changes(home, batch["batch_id"], folded)
     files = [file for report in reports for file in report.files] + retracted.files
     commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
     crash_point("match.matched")
@@ -244,6 +242,13 @@ def run_batch(
     if batch["batch_id"] % COMPACT_EVERY == 0:
         _compact_ledgers(home)
     return done
+
+
+def _commit_changes(home: Home, batch_id: int, folded: list[BucketReport]) -> None:
+    """Commit what the batch changes in the answers of all buckets."""
+    changed = [file for bucket in folded for file in bucket.files]
+    commit_files(home, names.ANSWER_LOG, changed, application="answers", transaction=batch_id)
+    crash_point("match.answered")
 
 
 def _compact_ledgers(home: Home) -> None:

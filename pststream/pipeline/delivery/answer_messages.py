@@ -34,7 +34,7 @@ from pststream.delivery.change_messages import (
 )
 from pststream.delivery.messages import DIGEST_OBJECTS, erased_object
 from pststream.delivery.rate_limit import MessageLimiter
-from pststream.kinds.contract import AnswerRow
+from pststream.kinds.answer_contract import AnswerRow
 from pststream.pipeline.delivery.external_sort import SortedRows
 from pststream.pipeline.delivery.message_rows import MessageRows, ObjectRows, SubscriptionRows, halve_if_too_large
 from pststream.pipeline.delivery.message_source import MessageBlock

@@ -11,8 +11,8 @@ _VALUE = "knn: distance, metres; topk: negative score"
 ANSWER_TABLES = (
     Table(
         names.ANSWER_LOG,
-        "what each batch changed in the answers of subscriptions with memory; "
-        "a batch has one commit for answers, then one for reports",
+        "the changes that each batch makes in the answers of subscriptions with memory. "
+        "A batch commits those of answers first, then those of reports",
         (
             Column("batch_id", pa.int64(), "the batch"),
             Column("bucket", pa.int64(), _BUCKET),

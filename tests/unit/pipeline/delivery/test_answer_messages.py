@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from pststream import names
+from pststream.kinds.knn.explain import NEAREST
 from pststream.kinds.knn.kind import KNN
 from pststream.kinds.registry import KINDS
 from pststream.ledgers.ledger_rows import log_key
@@ -178,7 +179,7 @@ def test_messages_and_examples_have_the_schema_of_the_page(busy_home: Home) -> N
 
 def test_a_kind_shows_the_rows_of_its_answers(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind of one's own needs no change of delivery: its contract shows its rows."""
-    own = replace(KNN, show_row=lambda row: {"place": row.rank, "miles": round((row.value or 0.0) / 1609.344, 1)})
+    own = replace(KNN, answers=replace(NEAREST, value_column="nearness", sign=-1))
     monkeypatch.setitem(KINDS, "knn", own)
     shown = {
         message["id"]: message
@@ -186,7 +187,7 @@ def test_a_kind_shows_the_rows_of_its_answers(busy_home: Home, monkeypatch: pyte
         if message["subscription"].get("kind") == "knn"
     }
     rows = [row for m in shown.values() for row in m.get("objects", [m])]
-    assert rows and all("miles" in row and "place" in row and "distance_m" not in row for row in rows)
+    assert rows and all(row["nearness"] <= 0 < row["rank"] and "distance_m" not in row for row in rows)
 
 
 class DownAfter(Memory):
