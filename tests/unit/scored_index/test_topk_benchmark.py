@@ -29,7 +29,7 @@ def test_the_benchmark_measures_all_it_names() -> None:
     assert figures["all_prunings_scored"] <= figures["without_location_aware_prefix_scored"]
     assert figures["kept_20_evaluations_per_turnover"] > figures["kept_40_evaluations_per_turnover"]
     assert figures["policy_kmax_buffer_size"] > figures["policy_cskyband_buffer_size"]
-    assert figures["kernel_and_fold_rate_of_5m"] == round(figures["kernel_and_fold_rate"] * 300 / 5_000_000)
+    assert figures["kernel_and_fold_rate_of_cores"] >= figures["kernel_and_fold_rate"] > 0
 
 
 def test_variants_with_other_pairs_fail(monkeypatch: pytest.MonkeyPatch) -> None:
