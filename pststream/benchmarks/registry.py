@@ -8,6 +8,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pststream.benchmarks.scenarios.answers import frequent_terms, knn, question
 from pststream.benchmarks.scenarios.plans import (
     adjust,
     balance,
+    balance_methods,
     calibrate,
     drift,
     mapping,
@@ -59,6 +61,13 @@ BENCHMARKS = {
     "adjust": Benchmark("throughput after a sudden imbalance, by balancer, from the same start", adjust.run),
     "balance-cost": Benchmark("subscriptions that GR, DP, SI and RA move from the same cells", balance.run_cost),
     "balance-mapping": Benchmark("bytes moved by each mapping of a new plan's parts to workers", mapping.run),
+    **{
+        f"balance-methods-{millions}m": Benchmark(
+            f"bytes, seconds and delays of migrations by GR, DP, SI and RA, {millions},000,000 subscriptions",
+            partial(balance_methods.run, millions),
+        )
+        for millions in (1, 5, 10)
+    },
     "balance-select": Benchmark("time to select the cells to move, by their number", balance.run_select),
     "calibrate": Benchmark("the cost model's constants on this machine, and how well they predict", calibrate.run),
     "hostile": Benchmark("a day of files with hostile ones between them: lag, memory, lost rows", hostile.run),

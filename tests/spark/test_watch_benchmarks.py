@@ -3,6 +3,7 @@
 import pytest
 
 from pststream.benchmarks.registry import run_benchmark
+from pststream.benchmarks.scenarios.plans import balance_methods
 from pststream.benchmarks.scenarios.streams import freshness, hostile, planner_latency, soak, year
 from pststream.settings import Settings
 
@@ -28,6 +29,19 @@ def test_latency_is_measured_by_planner(monkeypatch: pytest.MonkeyPatch) -> None
     for planner in planner_latency.PLANNERS:
         assert 0 < figures[f"q2_{planner}_median_seconds"] <= figures[f"q2_{planner}_max_seconds"]
     assert figures["q2_metric_matches_per_object"] == figures["q2_plain_kd_tree_matches_per_object"]
+
+
+def test_each_method_migrates_from_the_same_start_while_files_land(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(balance_methods.SUBSCRIPTIONS, "small", 2_000)
+    for name, files in (("WARM_FILES", 1), ("BEFORE", 2), ("AFTER", 6)):
+        monkeypatch.setattr(balance_methods, name, files)
+    figures = run_benchmark("balance-methods-1m", "small", 1, Settings(), lambda _: None)["figures"]
+    assert figures["dp_moved_subscriptions"] <= figures["si_moved_subscriptions"]
+    for method in ("gr", "dp", "si", "ra"):
+        assert figures[f"{method}_moved_bytes"] > 0 < figures[f"{method}_select_ms"]
+        shares = [figures[f"{method}_{name}"] for name in ("under_2s", "from_2s_to_5s", "over_5s")]
+        assert sum(shares) == pytest.approx(1, abs=0.002)
+        assert 0 < figures[f"{method}_median_seconds"] <= figures[f"{method}_max_seconds"]
 
 
 @pytest.mark.chaos

@@ -72,5 +72,8 @@ def describe_workload(style: SubscriptionStyle, requests: str, vocabulary: int =
     return f"{style.kind.upper()}, {keywords}, {share}, {vocabulary:,} words, {requests}"
 
 
+FILE_VOCABULARY = 50_000
+"""Words of the files that `write_objects` and `write_requests` generate."""
+
 FIVE_A_REQUEST = "five objects a request, half of them deletions after lifetimes of N(mu, (0.2 mu)^2)"
 """The requests of the paper's workloads (section VI-A)."""

@@ -47,18 +47,19 @@ def run_select(scale: str, seed: int, settings: Settings, progress: Progress) ->
     for count in CELLS[scale]:
         loads, sizes = rng.lognormal(0.0, 1.5, count), np.ceil(rng.lognormal(3.0, 1.5, count)).astype(np.int64)
         for method in METHODS:
-            figures[f"{method}_ms_at_{count}"] = _milliseconds(method, loads, sizes)
+            figures[f"{method}_ms_at_{count}"] = time_selection(method, loads, sizes, 0.2 * loads.sum())
             steps.end(f"{method} over {count} cells: {figures[f'{method}_ms_at_{count}']} ms")
     targets = {"gr_ms_at_100000": at_most(figures["gr_ms_at_100000"], 50.0)} if scale == "full" else {}
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _milliseconds(method: str, loads: np.ndarray, sizes: np.ndarray) -> float | None:
+def time_selection(method: str, loads: np.ndarray, sizes: np.ndarray, wanted: float) -> float | None:
+    """Return the milliseconds to select cells with the load `wanted`, see `select_cells`; None where `dp` refuses."""
     times = []
     for _ in range(1 if method == "dp" else 6):
         began = time.perf_counter()
         try:
-            select_cells(method, loads, sizes, 0.2 * loads.sum())
+            select_cells(method, loads, sizes, wanted)
         except UsageError:
             return None
         times.append(time.perf_counter() - began)

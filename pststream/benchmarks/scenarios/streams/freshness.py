@@ -15,16 +15,14 @@ from typing import Any
 import numpy as np
 
 from pststream.benchmarks.support.engines import ENGINES, side_by_side
+from pststream.benchmarks.support.landing import SECONDS, fill_home, land, write_parts
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.benchmarks.support.watchers import PATIENCE, idle_watcher, matched, start_watcher, wait
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
-from pststream.generator.generate_files import write_objects, write_requests
 from pststream.ledgers.log_end import Ledger, read_batches
-from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.engine.running_engine import stop_engine
-from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.progress import Progress
 from pststream.reports.pages import airflow_views
 from pststream.settings import Settings
@@ -33,8 +31,8 @@ from pststream.state.home import Home
 SIZES = {"small": (20_000, 20), "full": (5_000_000, 240)}
 """Subscriptions, and files that land for each engine."""
 
-OBJECTS, SECONDS = 500, 0.5
-"""Objects of a file, and seconds from one file to the next: 1,000 objects/s."""
+OBJECTS = 500
+"""Objects of a file: 1,000 objects/s."""
 
 STYLE = SubscriptionStyle(frequent_share=0.12)
 WARM_FILES = 10
@@ -47,9 +45,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
         folder, home = Path(name), Home(f"{name}/home")
         steps = Steps(progress, 1 + len(ENGINES))
-        fill_home(home, settings, folder, subscriptions, seed, progress)
+        fill_home(home, settings, folder, subscriptions, seed, STYLE, progress)
         stop_engine()
-        parts = write_parts(folder, files * len(ENGINES), seed)
+        parts = write_parts(folder, files * len(ENGINES), OBJECTS, seed)
         (folder / "landing" / "objects").mkdir(parents=True)
         delays = {}
         steps.end(f"{subscriptions:,} subscriptions written, ingested and indexed")
@@ -77,7 +75,7 @@ def measure_delays(home: Home, settings: Settings, landing: Path, parts: list[Pa
     watcher = start_watcher(home, settings, landing)
     try:
         wait(watcher, lambda: idle_watcher(home) == watcher.pid, "the watcher does not become idle")
-        landed = _land(parts, landing / "objects")
+        landed = land(parts, landing / "objects")
         wait(watcher, lambda: landed.keys() <= matched(home).keys(), "not all files are matched")
         watcher.send_signal(signal.SIGTERM)
         watcher.wait(PATIENCE)
@@ -106,45 +104,3 @@ def _page_seconds(home: Home) -> float:
         if page.status != 200:
             raise PstError(f"the page has status {page.status}", "run `pststream report` for the cause")
     return max(seconds)
-
-
-def fill_home(
-    home: Home,
-    settings: Settings,
-    folder: Path,
-    subscriptions: int,
-    seed: int,
-    progress: Progress,
-    style: SubscriptionStyle = STYLE,
-) -> None:
-    """Ingest the subscriptions from files and index them."""
-    home.init()
-    write_requests(folder / "requests.parquet", subscriptions, seed, style=style)
-    write_objects(folder / "first.parquet", 20_000, seed, id_prefix="first")
-    for kind, file in (("requests", "requests"), ("objects", "first")):
-        ingest(home, settings, kind, [f"{folder}/{file}.parquet"], ReaderOptions(), progress)
-    match(home, settings, progress=progress)
-
-
-def write_parts(folder: Path, files: int, seed: int) -> list[Path]:
-    """Write files of objects, to be renamed into the landing folder later; their times follow the first file's."""
-    write_objects(
-        folder / "all.jsonl", files * OBJECTS, seed + 1, start="2026-01-02T00:00:00Z", seconds_per_object=0.001
-    )
-    parts = []
-    with open(folder / "all.jsonl", encoding="utf-8") as lines:
-        for number in range(files):
-            part = folder / f"part-{number:05}.jsonl"
-            part.write_text("".join(next(lines) for _ in range(OBJECTS)), "utf-8")
-            parts.append(part)
-    return parts
-
-
-def _land(parts: list[Path], landing: Path) -> dict[str, float]:
-    """Rename the files into the folder one by one, at an even rate; return the time of each."""
-    landed, began = {}, time.monotonic()
-    for number, part in enumerate(parts):
-        time.sleep(max(0.0, began + number * SECONDS - time.monotonic()))
-        part.rename(landing / part.name)
-        landed[part.name] = time.time()
-    return landed
