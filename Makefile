@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 BENCHES ?= kernel end-to-end steady-state growth
-RESULTS := kernel growth ingest end-to-end steady-state freshness hostile soak year calibrate planning planners planners-large scalability peers questions knn topk balance-select balance-cost balance-mapping migration drift
+RESULTS := kernel growth ingest end-to-end steady-state freshness hostile soak year calibrate planning planners planners-large paper-model planner-options phase-one paper-job paper-job-uk planner-latency scalability peers questions knn topk balance-select balance-cost balance-mapping balance-methods-1m balance-methods-5m balance-methods-10m migration drift
 SCALE ?= small
 TIMES ?= 20
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
@@ -92,7 +92,7 @@ peers: setup  ## install the systems that `bench run peers` compares with: Sedon
 		--requirement infra/peers/requirements.txt
 	cd infra/peers/lucene && mvn --quiet --batch-mode package
 
-results: setup  ## run all benchmarks at full size and render docs/results (two hours on 2 cores; `make peers` first)
+results: setup  ## run all benchmarks at full size and render docs/results (four hours on 2 cores; `make peers` first)
 	@for name in $(RESULTS); do $(BIN)/pststream bench run $$name --scale full --json --out docs/results/$$name.json \
 		> /dev/null || exit; done
 	$(BIN)/python -m pststream.benchmarks.results_page docs/results

@@ -6,9 +6,11 @@ Each benchmark returns figures, figures of baseline jobs (`floor`: the same job 
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from pststream.benchmarks.scenarios.plans import (
     drift,
     mapping,
     migration,
+    paper_job,
     paper_model,
     phase_one,
     planner_options,
@@ -43,18 +46,27 @@ from pststream.benchmarks.scenarios.streams import (
     steady_state,
     year,
 )
+from pststream.benchmarks.support.object_sources import read_objects
+from pststream.errors import UsageError
+from pststream.generator.draw_subscriptions import KINDS
 from pststream.progress import Progress
 from pststream.settings import Settings
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One benchmark: its description, and `run(scale, seed, settings, progress)`, which returns {"figures", "floor",
-    "targets"}.
+    """One benchmark.
+
+    meaning       what it measures
+    run           `run(scale, seed, settings, progress)` returns {"figures", "floor", "targets"}
+    workloads     names of the workloads at a scale, of which `run` takes some as `workloads`; None: it takes none
+    any_objects   whether `run` takes another source of objects as `objects_from`
     """
 
     meaning: str
-    run: Callable[[str, int, Settings, Progress], dict[str, Any]]
+    run: Callable[..., dict[str, Any]]
+    workloads: Callable[[str], Collection[str]] | None = None
+    any_objects: bool = False
 
 
 BENCHMARKS = {
@@ -73,7 +85,9 @@ BENCHMARKS = {
     "hostile": Benchmark("a day of files with hostile ones between them: lag, memory, lost rows", hostile.run),
     "ingest": Benchmark("rows/s of `ingest` by format, and growth with the rows of a file", ingest.run),
     "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),
-    "drift": Benchmark("throughput while the workload drifts, with load adjustment and without", drift.run),
+    "drift": Benchmark(
+        "throughput while the workload drifts, with load adjustment and without", drift.run, any_objects=True
+    ),
     "frequent-terms": Benchmark(
         "seconds of a tick of standing frequent terms, by objects, batch and way", frequent_terms.run
     ),
@@ -82,16 +96,40 @@ BENCHMARKS = {
     "topk": Benchmark("messages/s of standing `topk` queries, re-evaluations, prunings, bytes", topk.run),
     "migration": Benchmark("time of a migration, and of the batches before and after it", migration.run),
     "end-to-end": Benchmark("Delta in, Delta out, and the same job without the search for pairs", end_to_end.run),
+    **{
+        name: Benchmark(
+            f"PS2Stream's planners on its workloads{where}, by the real job: throughput, bytes",
+            partial(paper_job.run, country),
+            lambda _: KINDS,
+            any_objects=True,
+        )
+        for name, country, where in (("paper-job", "us", ""), ("paper-job-uk", "uk", " in Britain"))
+    },
     "paper-model": Benchmark("all planners on Q1, Q2, Q3 by Definition 1 alone, over several seeds", paper_model.run),
     "phase-one": Benchmark("how often phase I of the adjustment acts when Q1 changes to Q2", phase_one.run),
     "planner-latency": Benchmark("seconds from landing to match, by planner", planner_latency.run),
     "planner-options": Benchmark("loads by Definition 1, by each option of the planners", planner_options.run),
-    "planners": Benchmark("all planners on workloads like Q1, Q2, Q3, measured by the real job", planners.run),
-    "planners-large": Benchmark("planners that divide space, at 5,000,000 subscriptions", planners_large.run),
+    "planners": Benchmark(
+        "all planners on workloads like Q1, Q2, Q3, measured by the real job",
+        planners.run,
+        lambda _: planners.WORKLOADS,
+        any_objects=True,
+    ),
+    "planners-large": Benchmark(
+        "planners that divide space, at 5,000,000 subscriptions",
+        planners_large.run,
+        planners_large.list_workloads,
+        any_objects=True,
+    ),
     "planning": Benchmark("seconds and memory to make a plan, by planner", planning.run),
     "peers": Benchmark("objects/s of Lucene Monitor, SedonaDB, PostgreSQL and a Spark join, equal matches", peers.run),
     "questions": Benchmark("ms of questions about stored objects, seconds of `ask`, other systems", questions.run),
-    "scalability": Benchmark("throughput by the number of workers, of hybrid and the kd-tree", scalability.run),
+    "scalability": Benchmark(
+        "throughput by the number of workers, of hybrid, kd-tree and metric",
+        scalability.run,
+        lambda _: scalability.WORKLOADS,
+        any_objects=True,
+    ),
     "soak": Benchmark("growth of time, files, memory and logs over hundreds of batches with upkeep", soak.run),
     "steady-state": Benchmark("many small batches with insertions and deletions in a warm session", steady_state.run),
     "year": Benchmark("a small batch, and the status page, in a home that has run for a year", year.run),
@@ -99,23 +137,60 @@ BENCHMARKS = {
 }
 
 
-def run_benchmark(name: str, scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+def run_benchmark(
+    name: str,
+    scale: str,
+    seed: int,
+    settings: Settings,
+    progress: Progress,
+    *,
+    workloads: Sequence[str] = (),
+    objects: str | None = None,
+) -> dict[str, Any]:
     """Run one benchmark.
 
-    Returns {"name", "scale", "seed", "machine": see `machine`, "seconds", "figures", "floor": figures of the baseline
-    jobs, "targets": {figure: see support/targets.py}}.
+    workloads  those to run; empty: all
+    objects    a file of objects to use in place of synthetic ones; None: synthetic ones
+
+    Returns {"name", "scale", "seed", "options": {option: text} of those that are given, "machine": see `machine`,
+    "seconds", "figures", "floor": figures of the baseline jobs, "targets": {figure: see support/targets.py}}. Raises
+    UsageError if the benchmark has no such workload, or has synthetic objects alone; InputFileError for a file that
+    cannot be read.
     """
+    chosen = _choose(name, scale, workloads, objects)
     began = time.perf_counter()
     simulated = replace(settings, max_ahead_seconds=0)  # the data has times of its own
-    result = BENCHMARKS[name].run(scale, seed, simulated, progress)
+    result = BENCHMARKS[name].run(scale, seed, simulated, progress, **chosen)
+    options = {"workloads": ",".join(workloads)} if workloads else {}
+    if objects is not None:
+        options |= {"objects": Path(objects).name, "sha256": sha256(Path(objects).read_bytes()).hexdigest()}
     return {
         "name": name,
         "scale": scale,
         "seed": seed,
+        "options": options,
         "machine": machine(),
         "seconds": round(time.perf_counter() - began, 1),
         **result,
     }
+
+
+def _choose(name: str, scale: str, workloads: Sequence[str], objects: str | None) -> dict[str, Any]:
+    """Return the arguments of a benchmark for the given options."""
+    benchmark, chosen = BENCHMARKS[name], dict[str, Any]()
+    if workloads:
+        there = benchmark.workloads(scale) if benchmark.workloads else ()
+        unknown = sorted(set(workloads) - set(there))
+        if unknown:
+            hint = "one or more of: " + ", ".join(there) if there else "leave --workloads out"
+            raise UsageError(f"benchmark {name} has no workload {', '.join(unknown)}", hint)
+        chosen["workloads"] = tuple(workloads)
+    if objects is not None:
+        if not benchmark.any_objects:
+            with_objects = ", ".join(other for other, one in BENCHMARKS.items() if one.any_objects)
+            raise UsageError(f"benchmark {name} has objects of its own", f"--objects is for: {with_objects}")
+        chosen["objects_from"] = read_objects(objects)
+    return chosen
 
 
 def machine() -> dict[str, Any]:

@@ -1,15 +1,18 @@
 """Render the results page from JSON documents of benchmarks: `python -m pststream.benchmarks.results_page DIR`.
 
 Each document (JSON) was printed by `pststream bench run NAME --scale SCALE --seed SEED --json --out DIR/NAME.json`. The
-page lists the command, the machine and every figure with its target, met or missed.
+page lists the command, the machine and every figure with its target, met or missed. Documents of one benchmark with
+several seeds (`DIR/NAME-seed-2.json`, for example) are shown together, each figure with its spread.
 """
 
 import json
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pststream.benchmarks.merge_seeds import merge_seeds, middle_of, spread_of
 from pststream.benchmarks.model_tables import render_paper_model, render_planner_options
 from pststream.benchmarks.paper_comparison import FIGURES_OF_PAPER, HEAD, REASONS
 from pststream.benchmarks.scenarios.plans.planners import FIGURES
@@ -21,27 +24,36 @@ INTRO = """\
 # Results
 
 The command above each table printed its figures, on the machine named there; `make results` runs all
-commands again and renders this page. Missed targets are marked.
+commands again and renders this page. Missed targets are marked. Where a benchmark ran with several seeds, a figure is
+the median of them with the least and the greatest, and a target is met if every seed meets it.
 """
 
 MODEL_TABLES = {"paper-model": render_paper_model, "planner-options": render_planner_options}
 """The benchmarks whose figures have a spread, and what renders them."""
 
+COMPARED_WITH_PAPER = ("paper-job", "paper-job-uk", "planners")
+"""Benchmarks whose ratios are compared with the paper's figures 6, 7, 9 and 10."""
+
+_KINDS = ("q1", "q2", "q3")
+_AGAINST_KD_TREE = ("slightly above 1", "above 1", "1.30")
+_AGAINST_METRIC = ("much above 1", "about 1", "1.30")
+_BASELINES = ("plain_kd_tree", "kd_tree", "metric")
+
 PAPER_RATIOS = (
     ("6", "q1", "throughput", "grid", "frequency", "2.09"),
     ("6", "q2", "throughput", "metric", "r_tree", "1.47"),
-    ("7a", "q1", "throughput", "hybrid", "kd_tree", "slightly above 1"),
-    ("7a", "q1", "throughput", "hybrid", "metric", "much above 1"),
-    ("7b", "q2", "throughput", "hybrid", "kd_tree", "above 1"),
-    ("7b", "q2", "throughput", "hybrid", "metric", "about 1"),
-    ("7c", "q3", "throughput", "hybrid", "kd_tree", "1.30"),
-    ("7c", "q3", "throughput", "hybrid", "metric", "1.30"),
-    *(("9", kind, "dispatch_bytes", "hybrid", "kd_tree", "above 1") for kind in ("q1", "q2", "q3")),
-    *(("9", kind, "dispatch_bytes", "hybrid", "metric", "above 1") for kind in ("q1", "q2", "q3")),
-    *(("10", kind, "worker_bytes", "hybrid", "kd_tree", "below 1 mostly") for kind in ("q1", "q2", "q3")),
-    *(("10", kind, "worker_bytes", "hybrid", "metric", "below 1 mostly") for kind in ("q1", "q2", "q3")),
-    *(("10", kind, "subscriptions_stored", "hybrid", "kd_tree", "below 1 mostly") for kind in ("q1", "q2", "q3")),
-    *(("10", kind, "subscriptions_stored", "hybrid", "metric", "below 1 mostly") for kind in ("q1", "q2", "q3")),
+    *(
+        ("7", kind, "throughput", "hybrid", planner, paper)
+        for planner, of_paper in zip(_BASELINES, (_AGAINST_KD_TREE, _AGAINST_KD_TREE, _AGAINST_METRIC))
+        for kind, paper in zip(_KINDS, of_paper)
+    ),
+    *(("9", kind, "dispatch_bytes", "hybrid", other, "above 1") for other in _BASELINES for kind in _KINDS),
+    *(("10", kind, "worker_bytes", "hybrid", other, "below 1 mostly") for other in _BASELINES for kind in _KINDS),
+    *(
+        ("10", kind, "subscriptions_stored", "hybrid", other, "below 1 mostly")
+        for other in _BASELINES
+        for kind in _KINDS
+    ),
 )
 """Figure of the paper, workload, figure compared, planner, planner it is compared with, value in the paper."""
 
@@ -49,26 +61,47 @@ PAPER_RATIOS = (
 def render(documents: list[dict[str, Any]]) -> str:
     """Render the page of these documents, in the order of their names."""
     parts = [INTRO]
-    for document in sorted(documents, key=lambda d: d["name"]):
-        compared = any(name.endswith(COMPARED) for name in document["figures"])
-        if document["name"] in MODEL_TABLES:
+    by_name = sorted(documents, key=lambda d: (d["name"], d["seed"]))
+    for name, group in groupby(by_name, key=lambda d: str(d["name"])):
+        of_seeds = list(group)
+        document = merge_seeds(of_seeds)
+        if name in MODEL_TABLES:
             shown = _model_tables(document)
+        elif any(figure.endswith(COMPARED) for figure in document["figures"]):
+            shown = _planners_tables(document)
         else:
-            shown = _planners_tables(document) if compared else _figures_table(document)
-        parts.append(f"{_heading(document)}\n{shown}")
+            shown = _figures_table(document)
+        ratios = _compare_with_paper(of_seeds) if name in COMPARED_WITH_PAPER else ""
+        parts.append("\n".join(filter(None, [_heading(of_seeds), shown, ratios])))
     titles, *rows = FIGURES_OF_PAPER
     return "\n".join([*parts, HEAD, _table([titles, ("---",) * len(titles), *rows]), REASONS])
 
 
-def _heading(document: dict[str, Any]) -> str:
-    name, machine = document["name"], document["machine"]
-    command = f"pststream bench run {name} --scale {document['scale']} --seed {document['seed']} --json"
-    where = f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['processor']}, Python {machine['python']}"
-    if "random_read_ns" in machine:
-        where += f", {machine['random_read_ns']} ns per random read"
-    if "load_average" in machine:
-        where += f", load average {machine['load_average']:.1f} at the end"
-    return f"## {name}\n\n```bash\n{command}\n```\n\n{where}; {document['seconds']:.0f} s.\n"
+def _heading(documents: Sequence[dict[str, Any]]) -> str:
+    """Return the commands of a benchmark, a line for each seed, and the machine."""
+    machines = [document["machine"] for document in documents]
+    where = "{cores} cores, {memory_gb} GB, {processor}, Python {python}".format_map(machines[0])
+    if "random_read_ns" in machines[0]:
+        where += f", {_range([machine['random_read_ns'] for machine in machines])} ns per random read"
+    if "load_average" in machines[0]:
+        loads = [round(machine["load_average"], 1) for machine in machines]
+        where += f", load average {_range(loads)} at the end"
+    commands = "\n".join(map(_command, documents))
+    seconds = _range([round(document["seconds"]) for document in documents])
+    return f"## {documents[0]['name']}\n\n```bash\n{commands}\n```\n\n{where}; {seconds} s.\n"
+
+
+def _command(document: dict[str, Any]) -> str:
+    """Return the command that printed a document."""
+    options = [f"--{name} {value}" for name, value in document.get("options", {}).items() if name != "sha256"]
+    seed = f"--scale {document['scale']} --seed {document['seed']}"
+    return " ".join(["pststream bench run", document["name"], seed, *options, "--json"])
+
+
+def _range(values: Sequence[float]) -> str:
+    """Format the least and the greatest value; one if they are equal."""
+    least, greatest = min(values), max(values)
+    return f"{least}" if least == greatest else f"{least} to {greatest}"
 
 
 def _figures_table(document: dict[str, Any]) -> str:
@@ -90,27 +123,25 @@ def _planners_tables(document: dict[str, Any]) -> str:
     sizes = [f"{figures[name]:,} {name}" for name in ("subscriptions", "objects", "workers") if name in figures]
     parts = [f"{', '.join(sizes)}.\n"]
     for workload in (name.removesuffix(COMPARED) for name in figures if name.endswith(COMPARED)):
-        ratio = figures[f"{workload}{COMPARED}"]
+        ratio = _format_value(figures[f"{workload}{COMPARED}"])
         there = [name for name in PLANNERS if f"{workload}_{name}_throughput" in figures]
         shown = [figure for figure in FIGURES if all(f"{workload}_{name}_{figure}" in figures for name in there)]
         rows = [("planner", *(name.replace("_", " ") for name in shown)), ("---",) * (len(shown) + 1)]
-        ranked = sorted(there, key=lambda name: -figures[f"{workload}_{name}_throughput"])
+        ranked = sorted(there, key=lambda name: -middle_of(figures[f"{workload}_{name}_throughput"]))
         rows += [
             (name, *(_format_value(figures[f"{workload}_{name}_{figure}"]) for figure in shown)) for name in ranked
         ]
         target = _target(targets.get(f"{workload}{COMPARED}"))
-        model = [figures[f"{workload}_model_{figure}"] for figure in ("correlation", "over_measured")]
+        model = [_format_value(figures[f"{workload}_model_{figure}"]) for figure in ("correlation", "over_measured")]
         wanted = _target(targets.get(f"{workload}_model_correlation"))
         parts.append(
-            f"### {workload}: {figures[f'{workload}_matches_per_object']} matches per object\n\n"
+            f"### {workload}: {_format_value(figures[f'{workload}_matches_per_object'])} matches per object\n\n"
             f"{_workload(figures, workload)}{_table(rows)}\n"
             f"`hybrid` over the best other planner: {ratio}{f' (target: {target})' if target else ''}\n\n"
             f"{_auto_line(figures, targets, f'{workload}_auto_over_best')}"
             f"Model and measurement, over the workers of all plans: correlation {model[0]}"
             f"{f' (target: {wanted})' if wanted else ''}, total {model[1]} of the measured one\n"
         )
-    if document["name"] == "planners":
-        parts.append(_compare_with_paper(figures))
     return "\n".join(parts)
 
 
@@ -118,8 +149,8 @@ def _auto_line(figures: dict[str, Any], targets: dict[str, Any], name: str) -> s
     """Return a line on the planner `auto`; empty if it was not measured."""
     if name not in figures:
         return ""
-    target = _target(targets.get(name))
-    return f"`auto` over the best single planner: {figures[name]}{f' (target: {target})' if target else ''}\n\n"
+    target, ratio = _target(targets.get(name)), _format_value(figures[name])
+    return f"`auto` over the best single planner: {ratio}{f' (target: {target})' if target else ''}\n\n"
 
 
 def _workload(figures: dict[str, Any], workload: str) -> str:
@@ -136,14 +167,19 @@ def _model_tables(document: dict[str, Any]) -> str:
     return "\n".join([f"{', '.join(sizes)}.\n", *tables])
 
 
-def _compare_with_paper(figures: dict[str, Any]) -> str:
-    """Compare the ratios in the paper with those measured here."""
+def _compare_with_paper(documents: Sequence[dict[str, Any]]) -> str:
+    """Compare the ratios in the paper with those measured here, in each document."""
     rows = [("figure", "workload", "ratio of", "planners", "paper", "here"), ("---",) * 6]
     for figure, workload, compared, one, other, paper in PAPER_RATIOS:
-        if f"{workload}_{one}_{compared}" not in figures:
-            continue
-        here = figures[f"{workload}_{one}_{compared}"] / figures[f"{workload}_{other}_{compared}"]
-        rows.append((figure, workload, compared.replace("_", " "), f"{one} over {other}", paper, f"{here:.2f}"))
+        names = [f"{workload}_{planner}_{compared}" for planner in (one, other)]
+        ratios = [
+            document["figures"][names[0]] / document["figures"][names[1]]
+            for document in documents
+            if all(name in document["figures"] for name in names)
+        ]
+        if ratios:
+            here = _format_value(spread_of([round(ratio, 2) for ratio in ratios]))
+            rows.append((figure, workload, compared.replace("_", " "), f"{one} over {other}", paper, here))
     return f"### Comparison with the paper's figures 6, 7, 9 and 10 (11: `scalability`)\n\n{_table(rows)}"
 
 
@@ -154,6 +190,9 @@ def _target(target: dict[str, Any] | None) -> str:
 def _format_value(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, list):
+        median, least, greatest = map(_format_value, value)
+        return median if least == greatest else f"{median} ({least} to {greatest})"
     if isinstance(value, float) and 0 < abs(value) < 0.001:
         return f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -427,3 +427,9 @@ def _add_workloads(commands: Any) -> None:
     bench.add_argument("--scale", choices=("small", "full"), default="small")
     bench.add_argument("--seed", type=seed, default=1)
     bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
+    bench.add_argument("--workloads", metavar="A,B", help="of the benchmarks of planners: only these")
+    bench.add_argument(
+        "--objects",
+        metavar="FILE",
+        help="of the benchmarks of planners: objects of this file (lon, lat, text) in place of synthetic ones",
+    )

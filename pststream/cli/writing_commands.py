@@ -380,12 +380,23 @@ def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
     if arguments.what == "calibrate":
         return _calibrate(context, arguments)
     if arguments.what == "list":
-        listed = {name: benchmark.meaning for name, benchmark in BENCHMARKS.items()}
-        return CommandResult(listed, "\n".join(f"{name:14} {meaning}" for name, meaning in listed.items()))
+        listed = {name: BENCHMARKS[name].meaning for name in sorted(BENCHMARKS)}
+        width = max(map(len, listed))
+        return CommandResult(listed, "\n".join(f"{name:{width}}  {meaning}" for name, meaning in listed.items()))
+    if arguments.name is None:
+        raise UsageError("bench run: name a benchmark", "pststream bench list shows them")
     if arguments.name not in BENCHMARKS:
-        raise UsageError(f"benchmark {arguments.name!r} is unknown", "one of: " + ", ".join(BENCHMARKS))
+        raise UsageError(f"benchmark {arguments.name!r} is unknown", "one of: " + ", ".join(sorted(BENCHMARKS)))
     check_output_path(arguments.out)
-    document = run_benchmark(arguments.name, arguments.scale, arguments.seed, context.settings, context.progress)
+    document = run_benchmark(
+        arguments.name,
+        arguments.scale,
+        arguments.seed,
+        context.settings,
+        context.progress,
+        workloads=arguments.workloads.split(",") if arguments.workloads else (),
+        objects=arguments.objects,
+    )
     if arguments.out:
         Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     return CommandResult(document, json.dumps(document, indent=1))
@@ -396,7 +407,8 @@ def _calibrate(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.benchmarks.registry import run_benchmark
     from pststream.settings import write_settings
 
-    refuse_options("bench calibrate", {"--out": arguments.out})
+    given = {"--out": arguments.out, "--workloads": arguments.workloads, "--objects": arguments.objects}
+    refuse_options("bench calibrate", given)
     home = context.home.check()
     document = run_benchmark("calibrate", arguments.scale, arguments.seed, context.settings, context.progress)
     measured = {name: value for name, value in document["figures"].items() if name.startswith("cost_")}

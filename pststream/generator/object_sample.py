@@ -92,7 +92,7 @@ def sample_of_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[s
                 kept, priority = kept.take(rows), priority[rows]
         if kept is None:
             raise ValueError("it has no rows")
-        lon, lat = (_degrees(kept.column(names[field])) for field in ("lon", "lat"))
+        lon, lat = (as_degrees(kept.column(names[field])) for field in ("lon", "lat"))
         return sample_texts(lon, lat, kept.column(names["text"]).cast(pa.string()).to_pylist())
     except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError, KeyError) as error:
         hint = "it needs columns " + ", ".join(names.values())
@@ -107,7 +107,12 @@ def _batches(path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
     return ds.dataset(path, format=_FORMATS[ending]).to_batches(columns=columns, batch_size=65_536)
 
 
-def _degrees(column: pa.ChunkedArray) -> np.ndarray:
+def read_columns(path: str, columns: list[str]) -> pa.Table:
+    """Read some columns of a CSV, JSON Lines or Parquet file."""
+    return pa.Table.from_batches(_batches(path, columns))
+
+
+def as_degrees(column: pa.ChunkedArray) -> np.ndarray:
     """Return a column of numbers, or of texts, as float64; blank texts are NaN."""
     if pa.types.is_string(column.type):
         column = pc.if_else(pc.equal(pc.utf8_trim_whitespace(column), ""), None, column)

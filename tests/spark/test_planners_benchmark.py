@@ -1,9 +1,11 @@
 """The benchmark of planners runs, at a size of its own, and the results page shows it."""
 
+from itertools import product
+
 import pytest
 
 from pststream.benchmarks.results_page import render
-from pststream.benchmarks.scenarios.plans import calibrate, planners, planners_large, planning, scalability
+from pststream.benchmarks.scenarios.plans import calibrate, paper_job, planners, planners_large, planning, scalability
 from pststream.names import PLANNERS
 from tests.counted_benchmark import run_counted
 
@@ -26,13 +28,24 @@ def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_throughput_is_measured_by_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(planners.SIZES, "small", (2_000, 2_000))
+    monkeypatch.setitem(scalability.SIZES, "small", (2_000, 2_000, 1))
     monkeypatch.setattr(scalability, "NUMBERS", (2, 3))
     figures = run_counted("scalability")["figures"]
-    for planner in scalability.PLANNERS:
-        for workers in (2, 3):
-            assert figures[f"{planner}_{workers}_workers_throughput"] > 0
-            assert 1 <= figures[f"{planner}_{workers}_workers_max_over_mean"] <= workers
+    for workload, planner, workers in product(scalability.WORKLOADS, scalability.PLANNERS, (2, 3)):
+        name = f"{workload}_{planner}_{workers}_workers"
+        assert figures[f"{name}_throughput"] > 0
+        assert 1 <= figures[f"{name}_max_over_mean"] <= workers
+
+
+def test_planners_of_the_paper_are_measured_on_its_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(paper_job.SIZES, "small", (2_000, 2_000, 1))
+    monkeypatch.setattr(paper_job, "PLANNERS", ("hybrid", "metric"))
+    document = run_counted("paper-job-uk")
+    figures, page = document["figures"], render([document])
+    assert "Q2, 1 to 3 keywords joined by AND or OR, frequent_share 1 (as the paper)" in figures["q2_workload"]
+    for kind in ("q1", "q2", "q3"):
+        assert figures[f"{kind}_metric_worker_bytes"] > 0 < figures[f"{kind}_metric_dispatch_bytes"]
+        assert f"### {kind}: " in page and f"| 10 | {kind} | worker bytes | hybrid over metric |" in page
 
 
 def test_more_subscriptions_are_measured_alike(monkeypatch: pytest.MonkeyPatch) -> None:

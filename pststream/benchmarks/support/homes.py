@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.benchmarks.support.arrays import clause_lists
+from pststream.benchmarks.support.object_sources import CityObjects, ObjectSource
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import (
     SyntheticObjects,
     SyntheticSubscriptions,
-    synthetic_objects,
     synthetic_subscriptions,
     term_ids,
 )
@@ -37,14 +37,16 @@ class BenchHome:
     live subscriptions; deletions take those whose lifetime ends first (PS2Stream section VI-A).
     """
 
-    def __init__(self, path: str, seed: int, progress: Progress) -> None:
+    def __init__(self, path: str, seed: int, progress: Progress, objects: ObjectSource | None = None) -> None:
+        """Make the home; objects: where they are drawn from, None: around the cities of the USA."""
         self.home = Home(path)
         self.home.init()
         self.seed = seed
         self.progress = progress
         self.clock = START
         self.commits = 0
-        self.source = synthetic_objects(200_000, seed)
+        self.objects = objects or CityObjects()
+        self.source = self.objects.draw(200_000, seed)
         self.live = np.empty(0, np.int64)
         self.live_ends = np.empty(0)
         self.inserted = 0
@@ -67,7 +69,7 @@ class BenchHome:
         """Append a file of objects; return its key range (after, to]."""
         seq = Ledger(self.home).next_file_seq
         starts = range(0, count, CHUNK)
-        drawn = (synthetic_objects(min(CHUNK, count - at), self.seed * 1000 + seq + at) for at in starts)
+        drawn = (self.objects.draw(min(CHUNK, count - at), self.seed * 1000 + seq + at) for at in starts)
         return self.add_drawn_objects(drawn)
 
     def add_drawn_objects(self, parts: Iterable[SyntheticObjects]) -> tuple[int, int]:

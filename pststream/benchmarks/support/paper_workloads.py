@@ -3,6 +3,7 @@
 import numpy as np
 
 from pststream.benchmarks.support.arrays import clause_lists, frequencies
+from pststream.benchmarks.support.object_sources import CityObjects
 from pststream.cost.load_model import CostModel
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
@@ -10,7 +11,6 @@ from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.places import BRITAIN_BOUNDS, USA_BOUNDS, city_places
 from pststream.generator.power_law import PowerLaw
 from pststream.generator.synthetic_arrays import (
-    DEFAULT_VOCABULARY,
     synthetic_objects,
     synthetic_subscriptions,
     term_ids,
@@ -61,19 +61,19 @@ def draw_paper_sample(
 _WORDS = {"and": "joined by AND", "or": "joined by OR", "both": "joined by AND or OR"}
 
 
-def describe_workload(style: SubscriptionStyle, requests: str, vocabulary: int = DEFAULT_VOCABULARY.size) -> str:
-    """Return a line on the subscriptions, the words and the requests of a workload.
+def describe_workload(style: SubscriptionStyle, requests: str, objects: str = CityObjects.description) -> str:
+    """Return a line on the subscriptions, the objects and the requests of a workload.
 
     requests  how objects relate to insertions and deletions, and how long subscriptions live
     """
     low, high = style.keywords
     keywords = f"{low} to {high} keywords {_WORDS[style.connective]}"
     share = f"frequent_share {style.frequent_share:g}" + (" (as the paper)" if style.frequent_share == 1.0 else "")
-    return f"{style.kind.upper()}, {keywords}, {share}, {vocabulary:,} words, {requests}"
+    return f"{style.kind.upper()}, {keywords}, {share}, {objects}, {requests}"
 
 
-FILE_VOCABULARY = 50_000
-"""Words of the files that `write_objects` and `write_requests` generate."""
+OBJECTS_OF_FILES = "50,000 words"
+"""The words of the files that `write_objects` and `write_requests` generate."""
 
 FIVE_A_REQUEST = "five objects a request, half of them deletions after lifetimes of N(mu, (0.2 mu)^2)"
 """The requests of the paper's workloads (section VI-A)."""

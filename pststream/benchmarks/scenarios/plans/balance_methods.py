@@ -18,7 +18,7 @@ from pststream.balancing.local_adjustment import Adjustment
 from pststream.benchmarks.scenarios.plans.balance import time_selection
 from pststream.benchmarks.support.landing import fill_home, land, write_parts
 from pststream.benchmarks.support.measured_worlds import CACHE_BYTES, with_cache
-from pststream.benchmarks.support.paper_workloads import FILE_VOCABULARY, describe_workload
+from pststream.benchmarks.support.paper_workloads import OBJECTS_OF_FILES, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.watchers import PATIENCE, idle_watcher, matched, start_watcher, wait
 from pststream.cost.block_loads import BlockLoads, compute_block_loads
@@ -54,7 +54,7 @@ WARM_FILES, BEFORE, AFTER = 20, 20, 60
 """Files that land first and do not count, before the migration begins, and from its beginning on: 15 s."""
 
 BOUNDS = (2.0, 5.0)
-"""Seconds between which a share of the objects is told."""
+"""Seconds from landing to match that separate the shares of objects."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def run(millions: int, scale: str, seed: int, settings: Settings, progress: Prog
     """
     subscriptions = millions * SUBSCRIPTIONS[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects_per_second": round(OBJECTS / SECONDS)}
-    figures["workload"] = describe_workload(STYLE, "objects alone, no request while they land", FILE_VOCABULARY)
+    figures["workload"] = describe_workload(STYLE, "objects alone, no request while they land", OBJECTS_OF_FILES)
     steps = Steps(progress, 1 + len(METHODS))
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
         world = _make_world(Path(name), settings, subscriptions, seed, progress)

@@ -9,6 +9,7 @@ import numpy as np
 from pststream import names
 from pststream.balancing.local_adjustment import PHASE_ONE
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.object_sources import CityObjects, ObjectSource
 from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
@@ -21,7 +22,7 @@ from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 
-SIZES = {"small": (20_000, 2), "full": (250_000, 8)}
+SIZES = {"small": (20_000, 2), "full": (250_000, 6)}
 """Live subscriptions, and intervals."""
 
 PARTS = 10
@@ -33,7 +34,9 @@ STYLE = SubscriptionStyle("q3")
 LATENESS_SECONDS = 600
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+def run(
+    scale: str, seed: int, settings: Settings, progress: Progress, *, objects_from: ObjectSource | None = None
+) -> dict[str, Any]:
     """Measure throughput (tuples over the CPU seconds of the slowest worker) and imbalance with and without adjustment.
 
     `gain_if_even` is the gain if all workers always had equal loads. The seconds of a worker are summed over each
@@ -45,12 +48,13 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     load is adjusted.
     """
     chosen = replace(settings, planner="hybrid", balance_batches=PARTS, lateness_seconds=LATENESS_SECONDS)
-    figures: dict[str, Any] = {"workload": describe_workload(STYLE, FIVE_A_REQUEST)}
+    source = objects_from or CityObjects()
+    figures: dict[str, Any] = {"workload": describe_workload(STYLE, FIVE_A_REQUEST, source.description)}
     runs = {}
     steps = Steps(progress, 2 * SIZES[scale][1], alike=True)
     for name in ("fixed", "adjusted"):
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-            bench = BenchHome(f"{folder}/home", seed, progress)
+            bench = BenchHome(f"{folder}/home", seed, progress, source)
             runs[name] = _run_intervals(
                 bench, replace(chosen, cache_dir=f"{folder}/cache"), scale, name == "adjusted", steps
             )

@@ -14,6 +14,7 @@ import numpy as np
 
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.object_sources import ObjectSource
 from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
@@ -44,19 +45,25 @@ FIGURES = ("throughput", "load_total", "max_seconds", "imbalance", "copies", "su
            "dispatch_bytes", "worker_bytes", "seconds", "model_correlation", "model_imbalance")  # fmt: skip
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+def run(
+    scale: str,
+    seed: int,
+    settings: Settings,
+    progress: Progress,
+    *,
+    workloads: Sequence[str] = tuple(WORKLOADS),
+    objects_from: ObjectSource | None = None,
+) -> dict[str, Any]:
     """Measure each planner on each workload; the throughput of hybrid, and of auto, over the best of the others."""
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workers": WORKERS}
     targets = {}
-    steps = Steps(progress, len(WORKLOADS), alike=True)
-    for name, style in WORKLOADS.items():
+    steps = Steps(progress, len(workloads), alike=True)
+    for name in workloads:
+        style = WORKLOADS[name]
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-            bench = BenchHome(f"{folder}/home", seed, progress)
-            bench.add_subscriptions(subscriptions, style)
-            bench.add_objects(objects)
-            add_requests(bench, objects, style)
-            figures[f"{name}_workload"] = describe_workload(style, FIVE_A_REQUEST)
+            bench = fill_home(f"{folder}/home", subscriptions, objects, style, seed, objects_from, progress)
+            figures[f"{name}_workload"] = describe_workload(style, FIVE_A_REQUEST, bench.objects.description)
             figures |= measured(name, bench, settings, tuple(names.PLANNERS), ROUNDS[scale], progress)
         single = max(figures[f"{name}_{planner}_throughput"] for planner in names.PLANNERS if planner != "auto")
         figures[f"{name}_auto_over_best"] = round(figures[f"{name}_auto_throughput"] / single, 3)
@@ -69,7 +76,24 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def add_requests(bench: BenchHome, objects: int, style: SubscriptionStyle) -> None:
+def fill_home(
+    path: str,
+    subscriptions: int,
+    objects: int,
+    style: SubscriptionStyle,
+    seed: int,
+    objects_from: ObjectSource | None,
+    progress: Progress,
+) -> BenchHome:
+    """Fill a home with a workload: subscriptions, objects, and the requests that come with the objects."""
+    bench = BenchHome(path, seed, progress, objects_from)
+    bench.add_subscriptions(subscriptions, style)
+    bench.add_objects(objects)
+    _add_requests(bench, objects, style)
+    return bench
+
+
+def _add_requests(bench: BenchHome, objects: int, style: SubscriptionStyle) -> None:
     """Add the requests that come with some objects: one for OBJECTS_A_REQUEST of them, half of them deletions."""
     changed = objects // OBJECTS_A_REQUEST // 2
     bench.add_subscriptions(changed, style, delete=changed)

@@ -1,46 +1,64 @@
 """Benchmark throughput by the number of workers, under plans of three planners (PS2Stream, figure 11)."""
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks.scenarios.plans.planners import ROUNDS, SIZES, WORKLOADS, add_requests
-from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.scenarios.plans.planners import fill_home
+from pststream.benchmarks.support.object_sources import ObjectSource
 from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.progress import Progress
 from pststream.settings import Settings
 
-WORKLOAD = "q3"
+SIZES = {"small": (20_000, 20_000, 1), "full": (500_000, 300_000, 3)}
+"""Subscriptions, objects, and times that the objects are matched under every plan."""
+
+WORKLOADS = {kind: SubscriptionStyle(kind) for kind in ("q1", "q3")}
 NUMBERS = (4, 8, 16, 32)
 PLANNERS = ("hybrid", "kd_tree", "metric")
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Measure tuples/s of all workers together, by planner and workers.
+def run(
+    scale: str,
+    seed: int,
+    settings: Settings,
+    progress: Progress,
+    *,
+    workloads: Sequence[str] = tuple(WORKLOADS),
+    objects_from: ObjectSource | None = None,
+) -> dict[str, Any]:
+    """Measure tuples/s of all workers together, by workload, planner and workers.
 
     Also the greatest time of a worker over the mean, as measured and as the model predicted it.
     """
-    subscriptions, objects = SIZES[scale]
-    style = WORKLOADS[WORKLOAD]
+    subscriptions, objects, rounds = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects}
-    figures["workload"] = describe_workload(style, FIVE_A_REQUEST)
-    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-        bench = BenchHome(f"{folder}/home", seed, progress)
-        bench.add_subscriptions(subscriptions, style)
-        bench.add_objects(objects)
-        add_requests(bench, objects, style)
-        steps = Steps(progress, len(NUMBERS))
-        for workers in NUMBERS:
-            chosen = replace(settings, workers=workers)
-            for plan in compare(bench.home, chosen, PLANNERS, rounds=ROUNDS[scale], progress=progress)["plans"]:
-                name = f"{plan['planner']}_{workers}_workers"
-                figures[f"{name}_throughput"] = plan["throughput"]
-                for loads, prefix in (("worker_seconds", ""), ("model_seconds", "model_")):
-                    seconds = np.array(plan[loads])
-                    figures[f"{name}_{prefix}max_over_mean"] = round(float(seconds.max() / seconds.mean()), 3)
-            steps.end(f"{workers} workers: hybrid {figures[f'hybrid_{workers}_workers_throughput']:,} objects/s")
+    steps = Steps(progress, len(workloads) * len(NUMBERS))
+    for workload in workloads:
+        style = WORKLOADS[workload]
+        with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+            bench = fill_home(f"{folder}/home", subscriptions, objects, style, seed, objects_from, progress)
+            figures[f"{workload}_workload"] = describe_workload(style, FIVE_A_REQUEST, bench.objects.description)
+            for workers in NUMBERS:
+                chosen = replace(settings, workers=workers)
+                for plan in compare(bench.home, chosen, PLANNERS, rounds=rounds, progress=progress)["plans"]:
+                    name = f"{workload}_{plan['planner']}_{workers}_workers"
+                    figures |= {f"{name}_{figure}": value for figure, value in _figures(plan).items()}
+                ours = figures[f"{workload}_hybrid_{workers}_workers_throughput"]
+                steps.end(f"{workload}, {workers} workers: hybrid {ours:,} objects/s")
     return {"figures": figures, "floor": {}, "targets": {}}
+
+
+def _figures(plan: dict[str, Any]) -> dict[str, float]:
+    """Return the figures of a plan."""
+    figures = {"throughput": plan["throughput"]}
+    for loads, prefix in (("worker_seconds", ""), ("model_seconds", "model_")):
+        seconds = np.array(plan[loads])
+        figures[f"{prefix}max_over_mean"] = round(float(seconds.max() / seconds.mean()), 3)
+    return figures
