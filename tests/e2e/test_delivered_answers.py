@@ -51,7 +51,7 @@ class Delivered:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.world: WrittenWorld = write_standing_world(folder / "files", 31, FILES)
-        self.home = standing_home(folder / "home", self.world)
+        self.home = standing_home(folder / "home", self.world, delivery_seconds=600)
         self.home.add_sink("all", kind="file", target=str(folder / "all"), messages=50)
         self.home.add_sink("few", kind="file", target=str(folder / "few"), limit=2, limit_seconds=1_000_000_000)
         reports = write_rows(folder / "reports.jsonl", some_reports(random.Random(1), 6))
@@ -98,37 +98,82 @@ def iso(row: Row, name: str) -> str:
     return str(row[name].replace(tzinfo=None).isoformat()) + "Z"
 
 
+class Receiver:
+    """Keeps the rows that entered by `row`, and of reports the words by subscription and tick."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, tuple[Any, ...]] = {}
+        self.reports: dict[tuple[str, str], set[tuple[str, int]]] = {}
+
+    def receive(self, messages: list[Row]) -> None:
+        """Take messages in their order."""
+        for message in messages:
+            name = message["subscription"]["subscription_id"]
+            if message["kind"] == "left":
+                del self.rows[message["row"]]
+            elif message["kind"] == "entered":
+                assert message["row"] not in self.rows
+                value = message["distance_m"] if "distance_m" in message else message["score"]
+                self.rows[message["row"]] = name, message["object"]["object_id"], message["object"]["ts"], value
+            elif message["kind"] == "report":
+                words = self.reports.setdefault((name, message["tick"]), set())
+                assert message["correction"] or not words
+                words -= {(row["term"], row["count"]) for row in message["left"]}
+                words |= {(row["term"], row["count"]) for row in message["entered"]}
+
+    def forget(self, name: str) -> None:
+        """Drop what is kept of a subscription."""
+        self.rows = {row: one for row, one in self.rows.items() if one[0] != name}
+        self.reports = {report: words for report, words in self.reports.items() if report[0] != name}
+
+    def assert_answers(self, answers: list[Row]) -> None:
+        """Assert that what is kept are the exported answers."""
+        expected = {
+            (a["subscription_id"], a["object_id"], iso(a, "ts"), a["distance_m"] if a["kind"] == "knn" else a["score"])
+            for a in answers
+            if a["kind"] != "frequent_terms"
+        }
+        assert set(self.rows.values()) == expected and len(expected) == len(self.rows) > 20
+        last: dict[str, str] = {}
+        for (name, tick), words in self.reports.items():
+            last[name] = max(tick, last.get(name, "")) if words else last.get(name, "")
+        of_terms = [a for a in answers if a["kind"] == "frequent_terms"]
+        assert {(a["subscription_id"], iso(a, "as_of"), a["term"], a["count"]) for a in of_terms} == {
+            (name, tick, *word) for name, tick in last.items() if tick for word in self.reports[name, tick]
+        }
+
+
 def test_messages_add_up_to_the_answers(delivered: Delivered) -> None:
-    """A receiver keeps the rows that entered by `row`, and of reports the words by tick."""
-    rows: dict[str, tuple[Any, ...]] = {}
-    reports: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    for message in messages_in(delivered.folder / "all"):
-        name = message["subscription"]["subscription_id"]
-        if message["kind"] == "left":
-            del rows[message["row"]]
-        elif message["kind"] == "entered":
-            assert message["row"] not in rows
-            value = message["distance_m"] if "distance_m" in message else message["score"]
-            rows[message["row"]] = name, message["object"]["object_id"], message["object"]["ts"], value
-        elif message["kind"] == "report":
-            words = reports.setdefault((name, message["tick"]), set())
-            assert message["correction"] or not words
-            words -= {(row["term"], row["count"]) for row in message["left"]}
-            words |= {(row["term"], row["count"]) for row in message["entered"]}
-    answers = exported(delivered.home, "answers")
-    expected = {
-        (a["subscription_id"], a["object_id"], iso(a, "ts"), a["distance_m"] if a["kind"] == "knn" else a["score"])
-        for a in answers
-        if a["kind"] != "frequent_terms"
-    }
-    assert set(rows.values()) == expected and len(expected) == len(rows) > 20
-    last: dict[str, str] = {}
-    for (name, tick), words in reports.items():
-        last[name] = max(tick, last.get(name, "")) if words else last.get(name, "")
-    of_terms = [a for a in answers if a["kind"] == "frequent_terms"]
-    assert {(a["subscription_id"], iso(a, "as_of"), a["term"], a["count"]) for a in of_terms} == {
-        (name, tick, *word) for name, tick in last.items() if tick for word in reports[name, tick]
-    }
+    receiver = Receiver()
+    receiver.receive(messages_in(delivered.folder / "all"))
+    receiver.assert_answers(exported(delivered.home, "answers"))
+
+
+def test_messages_after_an_erasure_add_up_to_the_answers(delivered: Delivered, tmp_path: Path) -> None:
+    """The erased object leaves with the next batch, without its id; no message names an erased subscription."""
+    receiver = Receiver()
+    receiver.receive(messages_in(delivered.folder / "all"))
+    home = Home(tmp_path / "home")
+    shutil.copytree(delivered.home.path, home.path)
+    settings = home.path / "pststream.toml"
+    settings.write_text(settings.read_text().replace(str(delivered.folder), str(tmp_path)))
+    answers = exported(home, "answers")
+    object_id = Counter(a["object_id"] for a in answers if a["object_id"] is not None).most_common(1)[0][0]
+    kept = next(a["subscription_id"] for a in answers if a["object_id"] == object_id)
+    erased = next(a["subscription_id"] for a in answers if a["subscription_id"] != kept)
+    home.run("erase", "--object-id", object_id, "--subscription-id", erased)
+    last = {"object_id": "last", "ts": worlds.moment(worlds.STEPS), "lon": 0.0, "lat": 0.0, "text": "coffee tea"}
+    home.ingest("objects", [write_rows(tmp_path / "last.jsonl", [last])])
+    home.match()
+    assert {sink["state"] for sink in home.run("deliver")["sinks"].values()} == {"ok"}
+    sent = messages_in(tmp_path / "all")
+    gone = [message for message in sent if message["kind"] == "left" and message["object"]["object_id"] is None]
+    assert {receiver.rows[message["row"]][1] for message in gone} == {object_id}
+    receiver.receive(sent)
+    assert erased not in {message["subscription"]["subscription_id"] for message in sent}
+    receiver.forget(erased)
+    receiver.assert_answers(exported(home, "answers"))
+    assert without_words(sent) == without_words(expected_messages(State(home.path))[-len(sent) :])
 
 
 def test_late_objects_make_corrections(delivered: Delivered) -> None:
