@@ -286,6 +286,7 @@ def check_command(context: CommandContext, arguments: Any) -> CommandResult:
     for one in document["checks"]:
         lines.append(f"{'ok  ' if one['success'] else 'FAIL'}  {one['check']} ({duration(one['seconds'])})")
         lines += ["      " + escape_controls(sentence) for sentence in one["failed"]]
+        lines += ["      not compared: " + what for what in one["skipped"]]
     lines += [f"Data Docs: {page}" for page in document["data_docs"]]
     return CommandResult(document, "\n".join(lines), DONE if document["success"] else FAILED)
 

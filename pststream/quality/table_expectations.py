@@ -3,6 +3,8 @@
 `pipeline/upkeep/check_tables.py` counts the figures and checks them against these thresholds.
 """
 
+from typing import NamedTuple
+
 from pststream.quality.expectations import Threshold
 
 FIGURES: dict[str, dict[str, str]] = {
@@ -46,6 +48,33 @@ FIGURES: dict[str, dict[str, str]] = {
     },
 }
 """The figures of each check, each with the sentence to report if it is not zero."""
+
+UNCOUNTED = {
+    "objects_off": "the number of rows of objects: a file of objects is unfinished",
+    "requests_off": "the number of rows of requests: a file of requests is unfinished",
+    "rejects_off": "the number of rows of rejects: a file is unfinished",
+    "answers_off": "the number of rows of question_answers: a file of questions is unfinished",
+    "stray": "rows of worker_index at workers without their units: a migration may have left some",
+    "snapshot_off": "the last snapshot of the answers: there is none, or an earlier check has passed it",
+}
+"""The figures that a check may leave out, None then, each with what is not compared."""
+
+
+class TableFaults(NamedTuple):
+    """What a check has counted.
+
+    figures   by name; None: not counted
+    examples  some subscription keys for each figure that is not zero
+    skipped   what was not compared, besides the figures that are None
+    """
+
+    figures: dict[str, int | None]
+    examples: dict[str, list[int]] = {}
+    skipped: tuple[str, ...] = ()
+
+    def list_skipped(self) -> list[str]:
+        """Return all that was not compared."""
+        return [*(UNCOUNTED[name] for name, value in self.figures.items() if value is None), *self.skipped]
 
 
 def table_thresholds(check: str) -> list[Threshold]:

@@ -52,11 +52,15 @@ def check_pairs(home: Home, settings: Settings, suites: Sequence[Suite], after: 
         frame = make_frame(run_query(home, query, ()).cast(schema))
         [results], page = judge_frames(home.files, home.path, suites, [(f"batches {after + 1} to {to}", frame)])
         data_docs.append(page)
+    judged = min(count, settings.suite_rows)
+    passed = [f"pairs of the batches up to {after:,}: an earlier check has passed them"] if after else []
+    beyond = [f"{count - judged:,} pairs: suite_rows bounds those that are judged"] if judged < count else []
     document = {
         "check": PAIRS,
         "success": all(one.success for one in results),
         "failed": [reason for one in results for reason in one.reasons],
-        "figures": {"pairs": count, "judged": min(count, settings.suite_rows)},
+        "skipped": [*passed, *beyond],
+        "figures": {"pairs": count, "judged": judged},
         "batch_id": to,
         "seconds": round(time.perf_counter() - began, 3),
     }

@@ -21,7 +21,7 @@ from pststream.pipeline.upkeep.check_pairs import check_pairs, load_pair_suites
 from pststream.progress import Progress, no_progress
 from pststream.quality.expectations import ThresholdResults, check_thresholds
 from pststream.quality.suites.judged_rows import PAIRS
-from pststream.quality.table_expectations import table_thresholds
+from pststream.quality.table_expectations import TableFaults, table_thresholds
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -34,8 +34,8 @@ NOTHING = -(2**63)
 def check_tables(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = no_progress) -> Any:
     """Run the checks.
 
-    Returns {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}], "data_docs":
-    [addresses of the pages on the pairs]}.
+    Returns {"success", "checks": [{"check", "success", "failed", "skipped" (what was not compared), "figures",
+    "batch_id", "seconds"}], "data_docs": [addresses of the pages on the pairs]}.
 
     Checks the matches and judges the pairs of batches after the last batch that has passed; with `everything`, those of
     all batches. Locks the home, and raises HomeBusy while another command has it locked; SuiteError before any work.
@@ -49,12 +49,14 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
         after = 0 if everything else _passed(home, SUITE, "matches")
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = NOTHING if horizon is None else to_micros(horizon)
-        counters: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
-            "ledger": lambda: (count_ledger_faults(home, settings.max_ahead_seconds), {}),
-            "placement": lambda: count_placement_faults(
-                home, settings, last["requests_to"], last["batch_id"], bound, progress
+        counters: dict[str, Callable[[], TableFaults]] = {
+            "ledger": lambda: TableFaults(count_ledger_faults(home, settings.max_ahead_seconds)),
+            "placement": lambda: TableFaults(
+                *count_placement_faults(home, settings, last["requests_to"], last["batch_id"], bound, progress)
             ),
-            "matches": lambda: (count_match_faults(home, settings, after, last["batch_id"], progress), {}),
+            "matches": lambda: TableFaults(
+                dict(count_match_faults(home, settings, after, last["batch_id"], progress)), {}, _passed_before(after)
+            ),
         }
         if has_answers(home) and last["batch_id"]:
             counters["answers"] = lambda: count_answer_faults(
@@ -62,9 +64,9 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
             )
         for name, count in counters.items():
             began = time.perf_counter()
-            figures, examples = count()
-            (judged,) = check_thresholds([figures], table_thresholds(name))
-            checks.append(_document(name, figures, judged, examples, last["batch_id"], time.perf_counter() - began))
+            faults = count()
+            (judged,) = check_thresholds([faults.figures], table_thresholds(name))
+            checks.append(_document(name, faults, judged, last["batch_id"], time.perf_counter() - began))
             rows.append(_row(checks[-1]))
             _report(progress, checks[-1])
         data_docs = []
@@ -81,6 +83,8 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
 
 def _report(progress: Progress, check: dict[str, Any]) -> None:
     progress(f"{check['check']}: {'passed' if check['success'] else '; '.join(check['failed'])}")
+    for what in check["skipped"]:
+        progress(f"{check['check']}: not compared: {what}")
 
 
 def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
@@ -98,24 +102,24 @@ def _passed(home: Home, suite: str, name: str) -> int:
     return max(rows.column(0).to_pylist(), default=0)
 
 
+def _passed_before(after: int) -> tuple[str, ...]:
+    return (f"matches of the batches up to {after:,}: an earlier check has passed them",) if after else ()
+
+
 def _document(
-    name: str,
-    figures: dict[str, Any],
-    judged: ThresholdResults,
-    examples: dict[str, list[int]],
-    batch_id: int,
-    seconds: float,
+    name: str, faults: TableFaults, judged: ThresholdResults, batch_id: int, seconds: float
 ) -> dict[str, Any]:
     failed = []
     for result in judged.results:
         if not result.success:
-            keys = ", ".join(map(str, examples.get(result.name, [])))
+            keys = ", ".join(map(str, faults.examples.get(result.name, [])))
             failed.append(result.sentence + (f" (subscription keys such as {keys})" if keys else ""))
     return {
         "check": name,
         "success": judged.success,
         "failed": failed,
-        "figures": figures,
+        "skipped": faults.list_skipped(),
+        "figures": faults.figures,
         "batch_id": batch_id,
         "seconds": round(seconds, 3),
     }

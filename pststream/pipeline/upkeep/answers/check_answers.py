@@ -30,7 +30,7 @@ from pststream.pipeline.upkeep.answers.answer_limits import AnswerLimits, read_l
 from pststream.pipeline.upkeep.answers.change_faults import Changes
 from pststream.pipeline.upkeep.snapshot_answers import context_after
 from pststream.progress import Counted, Progress, TaskCounter
-from pststream.quality.table_expectations import FIGURES
+from pststream.quality.table_expectations import FIGURES, TableFaults
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
@@ -100,11 +100,8 @@ def has_answers(home: Home) -> bool:
     return bool(list_data_files(home, names.ANSWER_LOG))
 
 
-def count_answer_faults(
-    home: Home, settings: Settings, batch_id: int, passed: int, progress: Progress
-) -> tuple[dict[str, int | None], dict[str, list[int]]]:
-    """Return the figures of the check `answers` (quality/table_expectations.py) after a batch that is done, and
-    some subscription keys for each that is not zero.
+def count_answer_faults(home: Home, settings: Settings, batch_id: int, passed: int, progress: Progress) -> TableFaults:
+    """Return the figures of the check `answers` (quality/table_expectations.py) after a batch that is done.
 
     passed: the last batch that such a check has passed, 0: look at everything
     """
@@ -122,7 +119,17 @@ def count_answer_faults(
     counts["changes_off"] = _count_batches_off(home, check, logged)
     if check.snapshot is None:
         counts["snapshot_off"] = None
-    return counts, examples
+    return TableFaults(counts, examples, tuple(_list_skipped(check)))
+
+
+def _list_skipped(check: AnswerCheck) -> Iterator[str]:
+    """Yield what is not compared because rows were removed."""
+    if check.complete_from > 1:
+        yield f"changes of the batches up to {check.complete_from - 1:,}: `keep` has replaced them by their sum"
+    if not check.has_reports:
+        yield "the number and the ranks of words of reports: some were removed"
+    if not check.knows_all:
+        yield "whether the subscriptions of all answers are live: some were erased"
 
 
 def _make_check(home: Home, settings: Settings, last: BatchRow, passed: int) -> AnswerCheck:

@@ -18,7 +18,7 @@ from pststream.progress import no_progress
 from pststream.settings import load_settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home as State
-from tests.commands import Home
+from tests.commands import Home, run_here
 from tests.damage import delete_rows
 from tests.unit.reports.commands.homes import add_answer_rows
 
@@ -36,9 +36,14 @@ def off(home: Home) -> set[str]:
     """The figures that are not zero."""
     place = State(home.path)
     last = ledger_tables.greatest(place, names.BATCHES, "batch_id")
-    counts, examples = count_answer_faults(place, load_settings(home.path), last, 0, no_progress)
-    assert all(counts[figure] for figure in examples if examples[figure])
-    return {figure for figure, count in counts.items() if count}
+    faults = count_answer_faults(place, load_settings(home.path), last, 0, no_progress)
+    assert all(faults.figures[figure] for figure, keys in faults.examples.items() if keys)
+    return {figure for figure, count in faults.figures.items() if count}
+
+
+def skipped(home: Home, *options: str) -> str:
+    """What the check `answers` says that it does not compare."""
+    return "; ".join(home.run("check", *options)["checks"][-1]["skipped"])
 
 
 def rows(home: Home, table: str) -> list[Row]:
@@ -102,6 +107,9 @@ def test_the_command_checks_answers_and_a_snapshot_once(home: Home) -> None:
     first, second = (home.run("check")["checks"][-1] for _ in range(2))
     assert first["check"] == "answers" and first["success"] and second["success"]
     assert first["figures"]["snapshot_off"] == 0 and second["figures"]["snapshot_off"] is None
+    assert first["skipped"] == [] and "the last snapshot" in second["skipped"][0]
+    shown = run_here("check", "--home", home.path).out
+    assert "not compared: the last snapshot" in shown and "not compared: matches of the batches up to" in shown
     replace(home, present(home)[0], rank=9)
     failed = home.run("check", code=1)["checks"][-1]
     assert "rank that is not theirs" in failed["failed"][0] and "subscription keys such as" in failed["failed"][0]
@@ -113,11 +121,12 @@ def test_a_home_with_fewer_changes_and_rows_has_no_fault(home: Home, monkeypatch
     monkeypatch.setattr(old_changes, "utc_now", lambda: now)
     assert home.run("maintain", "--keep", "answer_log=1d")["rows_expired"]["answer_log"] > 0
     assert off(home) == set()
+    assert "by their sum" in skipped(home, "--all") and "erased" not in skipped(home, "--all")
     one, other = present(home)[0], present(home)[-1]
     (thing,) = (row for row in rows(home, "objects") if row["object_key"] == one["object_key"])
     (asked,) = (row for row in rows(home, "requests") if row["request_key"] == other["subscription_key"])
     home.run("erase", "--object-id", thing["object_id"], "--subscription-id", asked["subscription_id"])
-    assert off(home) == set()
+    assert off(home) == set() and "are live: some were erased" in skipped(home, "--all")
 
 
 def lose_a_change(home: Home) -> None:
