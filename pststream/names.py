@@ -23,6 +23,9 @@ PLANNERS = {
 `partitioning/registry.py` imports a module when its planner is first used, so this list loads nothing.
 """
 
+TOPK_PLANNERS = ("hash", "location", "keyword", "prefix", "spatial_first", "keyword_first")
+"""Planners of `topk` subscriptions, which have a plan of their own; `partitioning/dskype/planners.py` makes it."""
+
 BALANCERS = {
     "gr": "pststream.balancing.cell_moves",
     "dp": "pststream.balancing.cell_moves",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks.scenarios.answers import frequent_terms, knn, questions, topk
+from pststream.benchmarks.scenarios.answers import frequent_terms, knn, questions, topk, topk_planners
 from pststream.benchmarks.scenarios.plans import (
     adjust,
     balance,
@@ -94,6 +94,7 @@ BENCHMARKS = {
     "freshness": Benchmark("seconds from a file's landing to its matches, with `run --watch`", freshness.run),
     "knn": Benchmark("batches of standing `knn` queries: kernel and fold, Delta to Delta, by size and k", knn.run),
     "topk": Benchmark("messages/s of standing `topk` queries, re-evaluations, prunings, bytes", topk.run),
+    "topk-planners": Benchmark("partitioners of `topk`: load, replication, messages sent", topk_planners.run),
     "migration": Benchmark("time of a migration, and of the batches before and after it", migration.run),
     "end-to-end": Benchmark("Delta in, Delta out, and the same job without the search for pairs", end_to_end.run),
     **{

@@ -16,7 +16,14 @@ from pststream.kernels.scored.fill_blocks import change_thresholds
 from pststream.kernels.scored.find_candidates import find_candidates
 from pststream.kernels.scored.index_arrays import IndexArrays
 from pststream.kernels.scored.message_words import MessageArrays, list_probes
-from pststream.scored_index.scored_segment import ScoredSubscriptions, build_scored_segment, subscriptions_of
+from pststream.scored_index.scored_segment import (
+    Marks,
+    ScoredSubscriptions,
+    build_scored_segment,
+    rows_without_postings,
+    subscriptions_of,
+    take_subscriptions,
+)
 
 RATIO = 4
 """A segment is at least this many times larger than the next one."""
@@ -43,13 +50,14 @@ class Messages(NamedTuple):
 
 
 class ScoredIndex:
-    """The index of the `topk` subscriptions of a bucket, for one version of the term statistics.
+    """The index of the `topk` subscriptions of a bucket or of a unit of a plan, for one version of the term statistics.
 
     segments  the largest first
+    marks     which words have postings; None: all
     """
 
-    def __init__(self, segments: Iterable[IndexArrays] = ()) -> None:
-        self.segments = list(segments)
+    def __init__(self, segments: Iterable[IndexArrays] = (), marks: Marks | None = None) -> None:
+        self.segments, self.marks = list(segments), marks
 
     def insert(self, subscriptions: ScoredSubscriptions) -> None:
         """Add subscriptions, whose keys are not in the index."""
@@ -59,7 +67,7 @@ class ScoredIndex:
         while self.segments and len(self.segments[-1].keys) < RATIO * size:
             parts.append(subscriptions_of(self.segments.pop()))
             size += len(parts[-1].key)
-        self.segments.append(build_scored_segment(parts))
+        self.segments.append(build_scored_segment(parts, self.marks))
 
     def delete(self, keys: np.ndarray) -> None:
         """Remove subscriptions by their keys (int64[n]); those that are not in the index are passed over."""
@@ -73,12 +81,17 @@ class ScoredIndex:
         """
         if np.isnan(thresholds).any():
             raise ValueError("a threshold is not a number")
+        again = []
         for segment in self.segments:
             rows = np.searchsorted(segment.keys, keys)
             known = rows < len(segment.keys)
             known[known] = segment.keys[rows[known]] == keys[known]
             known[known] = segment.thresholds[rows[known]] > -np.inf
             change_thresholds(segment, rows[known], thresholds[known].astype(np.float32, copy=False))
+            if self.marks is not None:
+                again.append(_remove_lacking(segment, rows[known], self.marks))
+        for subscriptions in again:
+            self.insert(subscriptions)
 
     def find_candidates(self, messages: Messages) -> Values:
         """Return each pair of a subscription and a message that share a word and whose value is at most the threshold.
@@ -94,6 +107,17 @@ class ScoredIndex:
             pairs = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
         keys, rows, values = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
         return Values(keys, messages.key[rows], messages.ts[rows], values)
+
+
+def _remove_lacking(segment: IndexArrays, rows: np.ndarray, marks: Marks) -> ScoredSubscriptions:
+    """Remove the subscriptions whose thresholds ask for more postings than they have, and return them.
+
+    Source: Skype, section 7.3.4 (lazy reallocation): postings that are no longer needed stay.
+    """
+    lacking = rows_without_postings(segment, rows[segment.thresholds[rows] > -np.inf], marks)
+    subscriptions = take_subscriptions(segment, lacking)
+    change_thresholds(segment, lacking, np.full(len(lacking), -np.inf, np.float32))
+    return subscriptions
 
 
 def _search(segment: IndexArrays, messages: MessageArrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """Build a segment of the `topk` index from arrays of subscriptions, and return its subscriptions as arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,8 +40,12 @@ class ScoredSubscriptions(NamedTuple):
     weights: np.ndarray
 
 
-def build_scored_segment(subscriptions: Sequence[ScoredSubscriptions]) -> IndexArrays:
-    """Return the arrays of a segment (kernels/scored/index_arrays.py); keys are distinct.
+Marks = Callable[[ScoredSubscriptions], np.ndarray]
+"""Returns which words of subscriptions have postings in an index: bool[m]."""
+
+
+def build_scored_segment(subscriptions: Sequence[ScoredSubscriptions], marks: Marks | None = None) -> IndexArrays:
+    """Return the arrays of a segment (kernels/scored/index_arrays.py); keys are distinct. marks None: all words.
 
     Raises ValueError for 2^31 postings or more.
     """
@@ -57,12 +61,18 @@ def build_scored_segment(subscriptions: Sequence[ScoredSubscriptions]) -> IndexA
     sort_words(word_offsets, words)
     squares = sum_squares(word_offsets, words, weights)
     rows, signatures = measure_postings(records, squares, thresholds, word_offsets, words, ids, weights)
-    posting_offsets = _offsets(np.bincount(words, minlength=len(ids)))
+    posted: slice | np.ndarray = slice(None)
+    if marks is not None:
+        sorted_ = (joined.key[by_key], *records.T, thresholds, word_offsets, ids[words], weights[words])
+        posted = np.flatnonzero(marks(ScoredSubscriptions(*sorted_))).astype(np.int32)
+    posting_offsets = _offsets(np.bincount(words[posted], minlength=len(ids)))
     block_offsets = _offsets(-(-np.diff(posting_offsets) // BLOCK))
     chunk_offsets = _offsets(-(-np.diff(block_offsets) // BLOCK))
-    order = order_postings(posting_offsets, words, rows)
-    places = np.empty(len(words), np.int32)
-    places[order] = np.arange(len(words), dtype=np.int32)
+    order = order_postings(posting_offsets, words[posted], rows[posted])
+    if isinstance(posted, np.ndarray):
+        order = posted[order]
+    places = np.full(len(words), -1, np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
     owners = np.repeat(np.arange(len(by_key), dtype=np.int32), np.diff(word_offsets))
     filled = fill_blocks(posting_offsets, block_offsets, order, rows)
     block_bounds, chunk_bounds = bound_blocks(posting_offsets, block_offsets, chunk_offsets, filled)
@@ -90,13 +100,26 @@ def build_scored_segment(subscriptions: Sequence[ScoredSubscriptions]) -> IndexA
 
 def subscriptions_of(index: IndexArrays) -> ScoredSubscriptions:
     """Return the subscriptions of a segment that a message may enter: those whose threshold is not -infinity."""
-    rows = np.flatnonzero(index.thresholds > -np.inf)
+    return take_subscriptions(index, np.flatnonzero(index.thresholds > -np.inf))
+
+
+def take_subscriptions(index: IndexArrays, rows: np.ndarray) -> ScoredSubscriptions:
+    """Return the subscriptions of a segment in some rows: int[n]."""
     offsets, words = gather_rows(rows, index.word_offsets, index.words)
     lon, lat, alpha, scale = index.records[rows].T
     terms, weights = index.ids[words], index.weights[words]
     return ScoredSubscriptions(
         index.keys[rows], lon, lat, alpha, scale, index.thresholds[rows], offsets, terms, weights
     )
+
+
+def rows_without_postings(index: IndexArrays, rows: np.ndarray, marks: Marks) -> np.ndarray:
+    """Return those of some rows of a segment (int[n]) that lack a posting that `marks` asks for: int[]."""
+    _, own = gather_rows(rows, index.word_offsets, np.arange(len(index.words), dtype=np.int32))
+    chosen = take_subscriptions(index, rows)
+    is_missing = marks(chosen) & (index.places[own] < 0)
+    owner = np.repeat(np.arange(len(rows)), np.diff(chosen.offsets))
+    return rows[np.unique(owner[is_missing])]
 
 
 def _join(parts: Sequence[ScoredSubscriptions]) -> ScoredSubscriptions:

@@ -129,7 +129,8 @@ def change_thresholds(index: IndexArrays, rows: np.ndarray, thresholds: np.ndarr
         index.thresholds[row] = thresholds[at]
         need = need_of(thresholds[at], index.records[row, 2])
         for own in range(index.word_offsets[row], index.word_offsets[row + 1]):
-            _change_need(index, index.words[own], index.places[own], need)
+            if index.places[own] >= 0:
+                _change_need(index, index.words[own], index.places[own], need)
 
 
 @kernel

@@ -55,7 +55,7 @@ the sum and the greatest weight.
 
 
 class IndexArrays(NamedTuple):
-    """The arrays of n subscriptions with W words, m postings, B blocks and C chunks.
+    """The arrays of n subscriptions with W words, m words of their own in all, M postings, B blocks and C chunks.
 
     keys             int64[n]      request keys of the subscriptions, ascending
     records          float64[n,4]  longitude, latitude, alpha, scale of distances in metres
@@ -63,16 +63,16 @@ class IndexArrays(NamedTuple):
     thresholds       float32[n]    greatest value that enters, a score below 0; infinity: all enter; -infinity: none
     word_offsets     int32[n+1]    slice of `words` of each subscription
     words            int32[m]      its words, ascending
-    places           int32[m]      the posting of each of its words
+    places           int32[m]      the posting of each of its words, -1: another unit of the plan has it, or none
     ids              int64[W]      term ids of the words, in their order: greatest weight first, then by id
     weights          float32[W]    their weights
     table            int64[2^b,2]  the word of each term id (kernels/matching/term_table.py)
     posting_offsets  int32[W+1]    slice of the postings of each word
     block_offsets    int32[W+1]    slice of its blocks
     chunk_offsets    int32[W+1]    slice of its chunks
-    numbers          float32[m*FIELDS]  of the postings: the fields of a block one after another, as the next
-    signatures       uint64[m]     of the words of the subscription after this one, a bit for each
-    subscriptions    int32[m]      the subscription of each posting
+    numbers          float32[M*FIELDS]  of the postings: the fields of a block one after another, as the next
+    signatures       uint64[M]     of the words of the subscription after this one, a bit for each
+    subscriptions    int32[M]      the subscription of each posting
     block_bounds     float32[B*BOUNDS]  of the blocks: the fields of a chunk one after another
     chunk_bounds     float32[C,BOUNDS]
     """

@@ -1,0 +1,141 @@
+"""Benchmark the partitioners of DSkype: what each unit of their plans holds, receives and computes.
+
+Source: Skype, section 8.2: tables 2 and 5, figures 21 to 26. The streams have the vocabulary and the mean number of
+words of the paper's data sets (table 3). Units run one after the other in this process: the CPU seconds of the slowest
+one bound the throughput of a cluster, without its network. All planners must find the same number of pairs.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from pststream import names
+from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, Stream
+from pststream.benchmarks.support.answers.topk_worlds import TopkWorld, make_world, take_messages
+from pststream.benchmarks.support.measured_worlds import figures_of
+from pststream.benchmarks.support.steps import Steps
+from pststream.domain.imbalance import imbalance_of
+from pststream.domain.topk_plan import TopkPlan
+from pststream.generator.power_law import PowerLaw
+from pststream.partitioning.dskype.planners import HYBRIDS, make_topk_plan
+from pststream.partitioning.dskype.topk_loads import count_loads
+from pststream.progress import Progress
+from pststream.scored_index.scored_index import ScoredIndex
+from pststream.scored_index.unit_share import UnitShare
+from pststream.settings import Settings
+
+DATA = {
+    "tweets": STREAMS["tweets"],
+    "gn": Stream(7.0, PowerLaw(208_000, shift=20.0)),
+    "yelp": Stream(37.0, PowerLaw(85_000, shift=20.0)),
+}
+"""TWEETS, GN and YELP of table 3: words of a message, vocabulary."""
+
+SWEPT = "tweets"
+"""The stream of the sweeps."""
+
+SIZES = {"small": (1_000, 600, 200), "full": (500_000, 1_000_000, 5_000)}
+"""Subscriptions, messages of the window, messages that are measured. The paper has 5,000,000 subscriptions."""
+
+SAMPLED = {"small": 500, "full": 50_000}
+"""Messages in the sample of a plan."""
+
+UNITS = {"small": 4, "full": 32}
+SWEPT_UNITS = {"small": (2,), "full": (4, 8, 16)}
+K, SWEPT_K = 20, {"small": (10,), "full": (10, 30, 40, 50)}
+SWEPT_SIZES = {"small": (500,), "full": (125_000, 250_000, 1_000_000)}
+
+SWEPT_PLANNERS = ("hash", "location", "prefix")
+"""Planners of figures 22 to 24, as in the paper."""
+
+
+def kept_for(k: int) -> int:
+    """Return the entries of a buffer: the default of the setting `answer_buffers`, half as many again as the answer."""
+    return k + k // 2
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Measure all planners on each stream, then the sweeps of the paper on the first one."""
+    units, levels = UNITS[scale], _levels(UNITS[scale])
+    sweeps = len(SWEPT_UNITS[scale]) + len(SWEPT_K[scale]) + len(SWEPT_SIZES[scale])
+    steps = Steps(progress, len(DATA) * len(names.TOPK_PLANNERS) + sweeps * len(SWEPT_PLANNERS) + 2 * len(levels))
+    figures: dict[str, Any] = {"subscriptions": SIZES[scale][0], "units": units, "window": SIZES[scale][1]}
+
+    def measure(world: TopkWorld, planners: tuple[str, ...], number: int, prefix: str, **options: int) -> None:
+        for planner in planners:
+            measured = measure_planner(world, planner, number, SAMPLED[scale], options)
+            figures.update(figures_of(f"{prefix}_{planner}", measured))
+            steps.end(f"{prefix} {planner}: {measured['throughput']} messages/s")
+        _require_equal_pairs(figures, prefix)
+
+    for name, stream in DATA.items():
+        world = _make(stream, SIZES[scale], K, seed)
+        measure(world, names.TOPK_PLANNERS, units, name)
+        if name == SWEPT:
+            for number in SWEPT_UNITS[scale]:
+                measure(world, SWEPT_PLANNERS, number, f"units_{number}")
+            for level in levels:
+                measure(world, HYBRIDS, units, f"first_{level}", first=level)
+    for k in SWEPT_K[scale]:
+        measure(_make(DATA[SWEPT], SIZES[scale], k, seed), SWEPT_PLANNERS, units, f"k_{k}")
+    for size in SWEPT_SIZES[scale]:
+        measure(_make(DATA[SWEPT], (size, *SIZES[scale][1:]), K, seed), SWEPT_PLANNERS, units, f"size_{size}")
+    return {"figures": figures, "floor": {}, "targets": {}}
+
+
+def _levels(units: int) -> list[int]:
+    """Return the numbers of parts of the first level: the powers of two that divide the units."""
+    return [1 << bit for bit in range(units.bit_length()) if units % (1 << bit) == 0]
+
+
+def _make(stream: Stream, sizes: tuple[int, ...], k: int, seed: int) -> TopkWorld:
+    subscriptions, window, messages = sizes
+    return make_world(stream, (subscriptions, window, messages), kept_for(k), QueryWords(5), seed)
+
+
+def measure_planner(
+    world: TopkWorld, planner: str, units: int, sampled: int, options: dict[str, int]
+) -> dict[str, float]:
+    """Make a plan, build the index of each of its units, and search it with the messages that go there."""
+    sample = world.sample(sampled)
+    began = time.process_time()
+    plan = make_topk_plan(planner, sample, units, options)
+    planning = time.process_time() - began
+    loads = count_loads(sample, plan)
+    began = time.process_time()
+    message, unit = plan.route(world.messages.offsets, world.messages.terms)
+    routing = time.process_time() - began
+    searched = [_search_unit(world, plan, number, message[unit == number]) for number in range(units)]
+    seconds, stored, pairs = zip(*searched, strict=True)
+    messages = len(world.messages.key)
+    return {
+        "throughput": round(messages / max(seconds)),
+        "total_us": round(sum(seconds) / messages * 1e6, 2),
+        "slowest_us": round(max(seconds) / messages * 1e6, 2),
+        "imbalance": round(imbalance_of(seconds), 2),
+        "model_imbalance": round(loads.imbalance, 2),
+        "replication": round(sum(stored) / len(world.subscriptions.key), 3),
+        "copies": round(len(message) / messages, 2),
+        "plan_seconds": round(planning, 2),
+        "route_us": round(routing / messages * 1e6, 2),
+        "pairs": sum(pairs),
+    }
+
+
+def _search_unit(world: TopkWorld, plan: TopkPlan, unit: int, rows: np.ndarray) -> tuple[float, int, int]:
+    """Return the CPU seconds of the search, the subscriptions that the unit holds, and the pairs that it finds."""
+    share = UnitShare(plan, unit)
+    stored, index = share.select(world.subscriptions), ScoredIndex(marks=share.mark)
+    index.insert(stored)
+    messages = take_messages(world.messages, rows)
+    index.find_candidates(take_messages(messages, slice(0, 100)))
+    began = time.process_time()
+    candidates = index.find_candidates(messages)
+    return max(time.process_time() - began, 1e-9), len(stored.key), len(candidates.subscription)
+
+
+def _require_equal_pairs(figures: dict[str, Any], prefix: str) -> None:
+    pairs = {value for name, value in figures.items() if name.startswith(f"{prefix}_") and name.endswith("_pairs")}
+    if len(pairs) > 1:
+        raise ValueError(f"{prefix}: the planners find different pairs: {sorted(pairs)}")

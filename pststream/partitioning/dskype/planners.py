@@ -1,0 +1,103 @@
+"""Make plans of `topk` subscriptions by the names of DSkype's partitioners (Skype, sections 7.3 and 8.2).
+
+hash           by a hash of the subscription (section 7.3.1)
+location       leaves of a kd-tree (7.3.2, Algorithm 3)
+keyword        runs of words; a subscription at each unit with one of its words (7.3.3, Algorithm 4)
+prefix         the same, for the words of its loose prefix alone (7.3.4)
+spatial_first  leaves of a kd-tree, each divided by runs of words as `prefix` (8.2)
+keyword_first  runs of words as `prefix`, each divided by a kd-tree of its own (8.2)
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from pststream import names
+from pststream.domain.topk_plan import HASH, SPACE_FIRST, WORDS_FIRST, TopkPlan, find_leaves
+from pststream.errors import UsageError
+from pststream.partitioning.dskype.space_cuts import cut_space
+from pststream.partitioning.dskype.topk_sample import TopkSample
+from pststream.partitioning.dskype.word_cuts import Words, cut_words
+from pststream.partitioning.planner_contract import read_integer_options
+
+HYBRIDS = ("spatial_first", "keyword_first")
+
+
+def make_topk_plan(name: str, sample: TopkSample, units: int, options: Mapping[str, object] | None = None) -> TopkPlan:
+    """Return the plan that a planner (`names.TOPK_PLANNERS`) makes of a sample: a pure function.
+
+    options  of the hybrids: `first`, parts of the first level, a divisor of `units`; default: the greatest one of which
+             the square is at most `units`
+
+    Raises UsageError for an unknown planner or option, or for less than one unit.
+    """
+    if name not in names.TOPK_PLANNERS:
+        raise UsageError(f"planner {name!r} is unknown", "for topk one of: " + ", ".join(names.TOPK_PLANNERS))
+    if units < 1:
+        raise UsageError(f"a plan needs at least 1 worker, not {units}")
+    first = _first_level(name, units, options or {})
+    if name == "hash":
+        return TopkPlan(name, HASH, units)
+    if name == "location":
+        return _space_first(name, sample, units, 1, False)
+    if name == "keyword_first":
+        return _words_first(name, sample, first, units // first)
+    first = first if name == "spatial_first" else 1
+    return _space_first(name, sample, first, units // first, name != "keyword")
+
+
+def _first_level(name: str, units: int, options: Mapping[str, object]) -> int:
+    squares = [number for number in range(1, units + 1) if units % number == 0 and number * number <= units]
+    defaults = {"first": squares[-1]} if name in HYBRIDS else {}
+    first = read_integer_options(name, options, defaults).get("first", 1)
+    if units % first:
+        raise UsageError(f"option first of planner {name}: {first} does not divide {units} workers")
+    return first
+
+
+def _space_first(name: str, sample: TopkSample, leaves: int, runs: int, is_prefix: bool) -> TopkPlan:
+    cuts = cut_space(_places(sample), _message_places(sample), leaves)
+    plan = TopkPlan(name, SPACE_FIRST, leaves, runs, is_prefix, cuts[None], order_words(sample) if runs > 1 else _NONE)
+    stored, sent = _stored(sample, plan), Words(sample.message_owners, plan.places(sample.message_terms))
+    leaf = find_leaves(cuts, sample.lon, sample.lat)[stored.owners]
+    words = len(plan.words)
+    tables = [cut_words(Words(*(one[leaf == number] for one in stored)), sent, words, runs) for number in range(leaves)]
+    return replace(plan, word_cuts=np.stack(tables))
+
+
+def _words_first(name: str, sample: TopkSample, runs: int, leaves: int) -> TopkPlan:
+    plan = TopkPlan(name, WORDS_FIRST, runs, leaves, True, words=order_words(sample))
+    stored, sent = _stored(sample, plan), Words(sample.message_owners, plan.places(sample.message_terms))
+    cuts = cut_words(stored, sent, len(plan.words), runs)
+    run_stored, run_sent = (np.searchsorted(cuts, one.places, "right") for one in (stored, sent))
+    trees = []
+    for run in range(runs):
+        places = _places(sample)[np.unique(stored.owners[run_stored == run])]
+        messages = _message_places(sample)[np.unique(sent.owners[run_sent == run])]
+        trees.append(cut_space(places, messages, leaves))
+    return replace(plan, word_cuts=cuts[None], space_cuts=np.stack(trees))
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def order_words(sample: TopkSample) -> np.ndarray:
+    """Return all words of the sample, the least frequent in messages first, then by id: int64[n]."""
+    words = np.union1d(sample.terms, sample.message_terms)
+    counts = np.bincount(np.searchsorted(words, sample.message_terms), minlength=len(words))
+    return words[np.lexsort((words, counts))]
+
+
+def _stored(sample: TopkSample, plan: TopkPlan) -> Words:
+    """Return the words under which the plan holds subscriptions."""
+    chosen = sample.in_prefix if plan.is_prefix else slice(None)
+    return Words(sample.owners[chosen], plan.places(sample.terms[chosen]))
+
+
+def _places(sample: TopkSample) -> np.ndarray:
+    return np.column_stack([sample.lon, sample.lat])
+
+
+def _message_places(sample: TopkSample) -> np.ndarray:
+    return np.column_stack([sample.message_lon, sample.message_lat])

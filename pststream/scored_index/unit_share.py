@@ -1,0 +1,35 @@
+"""Choose the `topk` subscriptions that a unit of a plan holds, and the words under which it does."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.domain.topk_plan import TopkPlan
+from pststream.kernels.questions.build_segment import gather_rows
+from pststream.partitioning.dskype.loose_prefix import mark_prefix
+from pststream.scored_index.scored_segment import ScoredSubscriptions
+
+
+class UnitShare(NamedTuple):
+    """The share of a unit of a plan."""
+
+    plan: TopkPlan
+    unit: int
+
+    def mark(self, subscriptions: ScoredSubscriptions) -> np.ndarray:
+        """Return which words of the subscriptions have postings at the unit, wherever they are: bool[m]."""
+        some = subscriptions
+        is_own = self.plan.owns(self.unit, some.terms)
+        if self.plan.is_prefix:
+            is_own &= mark_prefix(some.alpha, some.threshold, some.offsets, some.terms, some.weights)
+        return is_own
+
+    def select(self, subscriptions: ScoredSubscriptions) -> ScoredSubscriptions:
+        """Return those that the unit holds: their place is in its part of the space, and one of their words marked."""
+        some = subscriptions
+        is_stored = np.zeros(len(some.key), bool)
+        is_stored[np.repeat(np.arange(len(some.key)), np.diff(some.offsets))[self.mark(some)]] = True
+        rows = np.flatnonzero(is_stored & self.plan.holds(self.unit, some.key, some.lon, some.lat))
+        offsets, places = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
+        columns = [column[rows] for column in some[:6]]
+        return ScoredSubscriptions._make([*columns, offsets, some.terms[places], some.weights[places]])

@@ -1,0 +1,51 @@
+"""The benchmark of DSkype's partitioners measures all of them, and fails if one of them finds other pairs."""
+
+import pytest
+
+from pststream import names
+from pststream.benchmarks.scenarios.answers import topk_planners
+from pststream.benchmarks.support.answers.topk_worlds import _fill, make_world
+from pststream.scored_index.scored_index import ScoredIndex
+from tests.counted_benchmark import run_counted
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(topk_planners.SIZES, "small", (400, 300, 60))
+    monkeypatch.setitem(topk_planners.SWEPT_SIZES, "small", (200,))
+
+
+def test_the_benchmark_measures_all_planners() -> None:
+    figures = run_counted("topk-planners")["figures"]
+    for stream in topk_planners.DATA:
+        of = {name: {key: figures[f"{stream}_{name}_{key}"] for key in ("replication", "copies", "pairs")}
+              for name in names.TOPK_PLANNERS}  # fmt: skip
+        assert of["hash"]["replication"] == of["location"]["replication"] == 1.0
+        assert of["hash"]["copies"] == of["location"]["copies"] == topk_planners.UNITS["small"]
+        assert 1.0 <= of["prefix"]["replication"] <= of["keyword"]["replication"]
+        assert of["prefix"]["copies"] <= of["hash"]["copies"]
+        assert of["hash"]["pairs"] > 0
+    assert figures["first_4_spatial_first_replication"] == 1.0
+    assert figures["first_1_spatial_first_replication"] == figures["tweets_prefix_replication"]
+    assert {f"k_10_{name}_throughput" for name in topk_planners.SWEPT_PLANNERS} < set(figures)
+
+
+def test_planners_that_lose_pairs_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = topk_planners._search_unit
+    monkeypatch.setattr(
+        topk_planners,
+        "_search_unit",
+        lambda world, plan, unit, rows: searched(world, plan, unit, rows[: len(rows) // 2 if unit else None]),
+    )
+    with pytest.raises(ValueError, match="different pairs"):
+        run_counted("topk-planners")
+
+
+def test_thresholds_are_those_of_full_buffers() -> None:
+    world = make_world(topk_planners.DATA["gn"], (60, 250, 10), 5, topk_planners.QueryWords(5), 3)
+    index = ScoredIndex()
+    index.insert(world.subscriptions._replace(threshold=_fill(world.subscriptions, world.window, 10**6)))
+    found = index.find_candidates(world.window)
+    for key, threshold in zip(world.subscriptions.key.tolist(), world.subscriptions.threshold.tolist(), strict=True):
+        values = sorted(found.value[found.subscription == key].tolist())
+        assert threshold == (values[4] if len(values) > 4 else float("inf"))

@@ -1,0 +1,187 @@
+"""The planners of DSkype divide as slow twins do, and every plan gives each pair of a word and a place one unit."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from pststream import names
+from pststream.domain.topk_plan import TopkPlan
+from pststream.errors import UsageError
+from pststream.partitioning.dskype.planners import make_topk_plan, order_words
+from pststream.partitioning.dskype.topk_loads import count_loads, stored_by
+from pststream.partitioning.dskype.topk_sample import TopkSample
+from tests.oracles.dskype import Sent, Wish, by_frequency, is_inside, loose_prefix, split_space, split_words
+
+UNITS = (1, 2, 3, 5, 8)
+every_planner = pytest.mark.parametrize("planner", names.TOPK_PLANNERS)
+every_size = pytest.mark.parametrize("units", UNITS)
+
+
+def world(seed: int, wishes: int = 60, messages: int = 50) -> tuple[list[Wish], list[Sent]]:
+    """Draw few places and words, so that many are equal."""
+    rnd = random.Random(seed)
+    weights = {word: rnd.randint(1, 12) / 2 for word in range(25)}
+
+    def words(most: int) -> list[int]:
+        return sorted({int(25 * rnd.random() ** 2) for _ in range(rnd.randint(1, most))})
+
+    def place() -> tuple[float, float]:
+        return rnd.choice((-3.0, 0.0, 0.5, 7.0, rnd.uniform(-9, 9))), rnd.choice((-1.0, 2.0, rnd.uniform(-9, 9)))
+
+    made = [
+        Wish(
+            *place(),
+            rnd.choice((0.0, 1.0, rnd.random())),
+            float(np.float32(rnd.choice((math.inf, -rnd.random(), -0.9 - rnd.random() / 20)))),
+            {word: weights[word] for word in words(5)},
+        )
+        for _ in range(wishes)
+    ]
+    return made, [Sent(*place(), tuple(words(9))) for _ in range(messages)]
+
+
+def sample_of(wishes: list[Wish], sent: list[Sent]) -> TopkSample:
+    def lists(parts: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+        return np.cumsum([0, *map(len, parts)]), np.array([word for part in parts for word in part], np.int64)
+
+    offsets, terms = lists([list(wish.words) for wish in wishes])
+    return TopkSample(
+        np.arange(len(wishes)),
+        *(np.array([getattr(wish, name) for wish in wishes], np.float64) for name in ("lon", "lat", "alpha")),
+        np.array([wish.threshold for wish in wishes], np.float32),
+        offsets,
+        terms,
+        np.array([weight for wish in wishes for weight in wish.words.values()], np.float32),
+        *(np.array([getattr(one, name) for one in sent], np.float64) for name in ("lon", "lat")),
+        *lists([list(one.words) for one in sent]),
+    )
+
+
+def owner(plan: TopkPlan, wish: Wish, key: int, word: int) -> int:
+    """Return the one unit that finds pairs of a subscription whose rarest shared word is this one."""
+    place = np.array([key]), np.array([wish.lon]), np.array([wish.lat])
+    (unit,) = (u for u in range(plan.units) if plan.holds(u, *place)[0] and plan.owns(u, np.array([word]))[0])
+    return unit
+
+
+@every_planner
+@every_size
+def test_each_pair_is_found_at_one_unit_that_has_both(planner: str, units: int) -> None:
+    wishes, sent = world(units)
+    sample = sample_of(wishes[:30], sent[:25])  # words and places of the others are new
+    plan = make_topk_plan(planner, sample, units)
+    assert (plan.planner, plan.units) == (planner, units)
+    message, unit = plan.route(*_words(sent))
+    routed = set(zip(message.tolist(), unit.tolist(), strict=True))
+    assert len(routed) == len(message)
+    for key, wish in enumerate(wishes):
+        for word in wish.words:
+            its = owner(plan, wish, key, word)
+            assert all((number, its) in routed for number, one in enumerate(sent) if word in one.words)
+
+
+def _words(sent: list[Sent]) -> tuple[np.ndarray, np.ndarray]:
+    return np.cumsum([0, *(len(one.words) for one in sent)]), np.array([w for one in sent for w in one.words], np.int64)
+
+
+@every_size
+@pytest.mark.parametrize("seed", range(4))
+def test_location_is_algorithm_3(units: int, seed: int) -> None:
+    wishes, sent = world(seed)
+    sample = sample_of(wishes, sent)
+    plan = make_topk_plan("location", sample, units)
+    for unit, (members, way) in enumerate(split_space(wishes, sent, units)):
+        assert stored_by(sample, plan, unit).tolist() == [n for n, wish in enumerate(wishes) if id(wish) in members]
+        other = np.random.default_rng(seed).uniform(-12, 12, (20, 2))
+        expected = [is_inside(*point, way) for point in other.tolist()]
+        assert plan.holds(unit, np.arange(20), *other.T).tolist() == expected
+    loads = count_loads(sample, plan)
+    assert (loads.replication, loads.copies) == (1.0, float(units))
+
+
+@every_size
+@pytest.mark.parametrize("planner", ["keyword", "prefix"])
+@pytest.mark.parametrize("seed", range(4))
+def test_keyword_and_prefix_are_algorithm_4(units: int, planner: str, seed: int) -> None:
+    wishes, sent = world(seed)
+    sample, stored = sample_of(wishes, sent), [set(wish.words) for wish in wishes]
+    if planner == "prefix":
+        stored = [loose_prefix(wish) for wish in wishes]
+    order = by_frequency(wishes, sent)
+    assert order_words(sample).tolist() == order
+    plan = make_topk_plan(planner, sample, units)
+    runs = split_words(stored, [set(one.words) for one in sent], order, units)
+    for unit, run in enumerate(runs):
+        assert sorted(np.array(order)[plan.owns(unit, np.array(order))].tolist()) == sorted(run)
+        assert stored_by(sample, plan, unit).tolist() == [n for n, some in enumerate(stored) if some & set(run)]
+    loads = count_loads(sample, plan)
+    assert loads.replication == pytest.approx(
+        sum(bool(some & set(run)) for some in stored for run in runs) / len(stored)
+    )
+    assert loads.copies == sum(bool(set(run) & set(one.words)) for one in sent for run in runs) / len(sent)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_hybrids_divide_the_parts_of_the_first_level(seed: int) -> None:
+    wishes, sent = world(seed)
+    sample, prefixes = sample_of(wishes, sent), {id(wish): loose_prefix(wish) for wish in wishes}
+    order, sent_words = by_frequency(wishes, sent), [set(one.words) for one in sent]
+    space = make_topk_plan("spatial_first", sample, 6, {"first": 2})
+    for leaf, (members, _) in enumerate(split_space(wishes, sent, 2)):
+        inside = [wish for wish in wishes if id(wish) in members]
+        for run, words in enumerate(split_words([prefixes[id(w)] for w in inside], sent_words, order, 3)):
+            expected = [n for n, w in enumerate(wishes) if id(w) in members and prefixes[id(w)] & set(words)]
+            assert stored_by(sample, space, leaf * 3 + run).tolist() == expected
+    words_first = make_topk_plan("keyword_first", sample, 6, {"first": 3})
+    for run, words in enumerate(split_words(list(prefixes.values()), sent_words, order, 3)):
+        inside = [wish for wish in wishes if prefixes[id(wish)] & set(words)]
+        sent_there = [one for one in sent if set(one.words) & set(words)]
+        for leaf, (members, _) in enumerate(split_space(inside, sent_there, 2)):
+            expected = [n for n, wish in enumerate(wishes) if id(wish) in members]
+            assert stored_by(sample, words_first, run * 2 + leaf).tolist() == expected
+
+
+@every_planner
+def test_samples_without_subscriptions_or_messages(planner: str) -> None:
+    wishes, sent = world(1)
+    for some in (([], []), (wishes, []), ([], sent)):
+        sample = sample_of(*some)
+        plan = make_topk_plan(planner, sample, 4)
+        loads = count_loads(sample, plan)
+        assert loads.load.shape == (4,)
+        keys = np.arange(len(wishes))
+        owners = [owner(plan, wish, key, word) for key, wish in enumerate(wishes) for word in wish.words]
+        assert len(owners) >= len(keys)
+
+
+def test_a_prefix_grows_as_the_threshold_loosens() -> None:
+    wishes, sent = world(5, wishes=200)
+    tight, loose = (
+        sample_of([Wish(w.lon, w.lat, w.alpha, t, w.words) for w in wishes], sent).in_prefix for t in (-0.9, -0.3)
+    )
+    assert (tight <= loose).all() and tight.sum() < loose.sum()
+    assert tight.any()
+
+
+def test_prefixes_are_those_of_the_twin() -> None:
+    wishes, sent = world(6, wishes=300)
+    sample = sample_of(wishes, sent)
+    for number, wish in enumerate(wishes):
+        own = slice(sample.offsets[number], sample.offsets[number + 1])
+        assert set(sample.terms[own][sample.in_prefix[own]].tolist()) == loose_prefix(wish)
+
+
+def test_the_levels_of_a_hybrid() -> None:
+    sample = sample_of(*world(2))
+    first = {units: make_topk_plan("keyword_first", sample, units).first for units in (1, 2, 4, 5, 12, 32)}
+    assert first == {1: 1, 2: 1, 4: 2, 5: 1, 12: 3, 32: 4}
+    with pytest.raises(UsageError, match="does not divide"):
+        make_topk_plan("spatial_first", sample, 4, {"first": 3})
+    with pytest.raises(UsageError, match="no option"):
+        make_topk_plan("prefix", sample, 4, {"first": 2})
+    with pytest.raises(UsageError, match="unknown"):
+        make_topk_plan("kd_tree", sample, 4)
+    with pytest.raises(UsageError, match="at least 1"):
+        make_topk_plan("hash", sample, 0)
