@@ -50,7 +50,7 @@ def _run(home: str, landing: str, rest: Sequence[str], only_if_idle: bool) -> di
     if not asked["result"]:
         StderrLog("run", quiet=False).log_progress("nothing is new")
         nothing = {
-            "ingest": {}, "match": {"batches": [], "objects": 0, "matches": 0}, "deliver": {"sinks": {}},
+            "ingest": {}, "match": {"batches": [], "objects": 0, "matches": 0, "changes": 0}, "deliver": {"sinks": {}},
             "questions": NOTHING_ANSWERED,
         }  # fmt: skip
         return asked | {"result": nothing}

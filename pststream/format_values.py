@@ -23,6 +23,14 @@ def short(value: float | None) -> str:
     return f"{value:.3g}"
 
 
+def counted_matches(matches: int, changes: int) -> str:
+    """Format the numbers of matches and of changes of answers, without those that are 0 if the others are not."""
+    if changes and not matches:
+        return counted(changes, "change of answers", "changes of answers")
+    text = counted(matches, "match", "matches")
+    return f"{text}, {counted(changes, 'change of answers', 'changes of answers')}" if changes else text
+
+
 def duration(seconds: float | None) -> str:
     """A duration in at most two units: 0.05 s, 1.8 s, 2 min 5 s, 3 h 12 min, 2 days 5 h; a dash for None."""
     if seconds is None:

@@ -402,14 +402,13 @@ def _add_workloads(commands: Any) -> None:
     generate.add_argument("what", choices=("objects", "requests"))
     generate.add_argument("--count", type=positive, required=True)
     generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
-    generate.add_argument(
-        "--kind",
-        choices=("q1", "q2", "q3", "knn", "topk", "frequent_terms"),
-        default="q1",
-        help="query set of the PS2Stream paper, or a kind of subscription with memory (default %(default)s)",
-    )
     generate.add_argument("--seed", type=seed, default=1)
     requests = generate.add_argument_group("requests")
+    requests.add_argument(
+        "--kind",
+        choices=("q1", "q2", "q3", "knn", "topk", "frequent_terms"),
+        help="query set of the PS2Stream paper, or a kind of subscription with memory (default q1)",
+    )
     requests.add_argument(
         "--objects", metavar="FILE", help="draw places and keywords from these objects (default: synthetic ones)"
     )

@@ -5,7 +5,7 @@ from typing import Any
 from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
 from pststream.domain.planner_choice import describe_choice
 from pststream.escape_text import escape_controls
-from pststream.format_values import byte_size, counted, duration
+from pststream.format_values import byte_size, counted, counted_matches, duration
 
 
 def describe_ingest(kind: str, document: dict[str, Any]) -> str:
@@ -35,7 +35,7 @@ def describe_match(document: dict[str, Any]) -> str:
     """Describe the micro-batches of one run of `match`."""
     if not document["batches"]:
         return "nothing is pending"
-    return describe_batches(len(document["batches"]), document["objects"], document["matches"])
+    return describe_batches(len(document["batches"]), document["objects"], document["matches"], document["changes"])
 
 
 def describe_answers(document: dict[str, Any]) -> str:
@@ -45,10 +45,10 @@ def describe_answers(document: dict[str, Any]) -> str:
     return f"{text}{rejected}, {counted(document['rows'], 'row')} of answers"
 
 
-def describe_batches(batches: int, objects: int, matches: int) -> str:
-    """Describe micro-batches by their counts."""
+def describe_batches(batches: int, objects: int, matches: int, changes: int) -> str:
+    """Describe micro-batches by their counts; changes: rows that entered or left answers."""
     text = f"{counted(batches, 'batch', 'batches')}: {counted(objects, 'object')}"
-    return f"{text}, {counted(matches, 'match', 'matches')}"
+    return f"{text}, {counted_matches(matches, changes)}"
 
 
 def describe_plan(document: dict[str, Any], dry_run: bool) -> str:

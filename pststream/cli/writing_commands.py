@@ -274,7 +274,8 @@ def _watch(context: CommandContext, arguments: Any, options: Any) -> CommandResu
     document = watch(
         context.home, context.settings, arguments.landing, options, arguments.max_objects, context.progress, metrics
     )
-    return CommandResult(document, describe_batches(document["batches"], document["objects"], document["matches"]))
+    counts = (document[name] for name in ("batches", "objects", "matches", "changes"))
+    return CommandResult(document, describe_batches(*counts))
 
 
 def check_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -344,18 +345,22 @@ def lines_of(paths: list[str]) -> list[str]:
 
 def generate_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Write a synthetic workload."""
+    from pststream.generator.draw_subscriptions import KINDS
     from pststream.generator.generate_files import write_objects, write_requests
     from pststream.generator.object_sample import sample_of_file
 
     began = dt.datetime.now()
     if arguments.what == "objects":
+        given = {"--kind": arguments.kind, "--objects": arguments.objects}
+        given |= {"--lifetime": arguments.lifetime, "--drift-every": arguments.drift_every}
+        refuse_options("generate objects", given)
         written = write_objects(arguments.out, arguments.count, arguments.seed)
     else:
         written = write_requests(
             arguments.out,
             arguments.count,
             arguments.seed,
-            kind=arguments.kind,
+            kind=arguments.kind or KINDS[0],
             objects=sample_of_file(arguments.objects, arguments.seed) if arguments.objects else None,
             deletions=arguments.lifetime is not None,
             mean_lifetime=arguments.lifetime,

@@ -129,7 +129,8 @@ def write_requests(
     if drift_every is not None:
         _at_least("drift_every", drift_every, 1)
         if style.kind != "q3":
-            raise UsageError(f"drift_every is for q3, not {style.kind}", "only q3 has regions that differ")
+            asked = kind if kind in SCHEMAS else style.kind
+            raise UsageError(f"drift_every is for q3, not {asked}", "only q3 has regions that differ")
     chunks = request_chunks(
         count,
         seed,

@@ -14,7 +14,7 @@ from typing import Any
 
 from pststream import lineage, names
 from pststream.answers.contract import NO_TIME
-from pststream.format_values import counted, duration
+from pststream.format_values import counted, counted_matches, duration
 from pststream.ledgers.answer_counts import AnswerCounts, ledger_columns
 from pststream.ledgers.ledger_rows import step_seconds
 from pststream.ledgers.log_end import Ledger
@@ -38,6 +38,7 @@ from pststream.pipeline.batch.unit_loads import save_unit_loads
 from pststream.pipeline.engine.contract import Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
+from pststream.pipeline.engine.warm_up import is_compiled
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
@@ -89,12 +90,15 @@ def match(
 ) -> dict[str, Any]:
     """Run micro-batches until nothing is pending, or with `one` a single batch.
 
-    Returns {"batches": [as `batch_summary` returns them], "objects", "matches"}, what `pststream match --json` prints.
+    Returns {"batches": [as `batch_summary` returns them], "objects", "matches", "changes"}, what `pststream match
+    --json` prints.
     """
     home.check()
     batches: list[dict[str, Any]] = []
     with home.locked():
         counter = StepCounter(progress, "matching", "object", Ledger(home).pending_objects(), step="match")
+        if not is_compiled("match_segment"):
+            progress("compiling the kernels for this machine: about a minute, once")
         while (pending := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
             batch, ledger = pending
             progress(_started_message(batch))
@@ -103,15 +107,11 @@ def match(
                 done = run_batch(home, settings, batch, ledger, with_fields(progress, step="match"))
                 figures.update(batch_summary(done))
             batches.append(batch_summary(done))
-            progress(_done_message(done, batches[-1]["seconds"]))
+            progress(_done_message(batches[-1]))
             if one:
                 break
             counter.add(batches[-1]["objects"])
-    return {
-        "batches": batches,
-        "objects": sum(b["objects"] for b in batches),
-        "matches": sum(b["matches"] for b in batches),
-    }
+    return {"batches": batches, **{name: sum(b[name] for b in batches) for name in ("objects", "matches", "changes")}}
 
 
 def _lineage_tables(home: Home) -> tuple[list[lineage.LineageDataset], list[lineage.LineageDataset]]:
@@ -128,9 +128,9 @@ def _started_message(batch: dict[str, Any]) -> LogMessage:
     return _message(batch, f"started under plan {batch['plan_version']}")
 
 
-def _done_message(done: dict[str, Any], seconds: dict[str, float]) -> LogMessage:
-    counts = f"{counted(done['objects'], 'object')}, {counted(done['matches'], 'match', 'matches')}"
-    return _message(done, f"done: {counts} in {duration(sum(seconds.values()))}")
+def _done_message(done: dict[str, Any]) -> LogMessage:
+    counts = f"{counted(done['objects'], 'object')}, {counted_matches(done['matches'], done['changes'])}"
+    return _message(done, f"done: {counts} in {duration(sum(done['seconds'].values()))}")
 
 
 def _message(batch: dict[str, Any], text: str) -> LogMessage:
@@ -139,10 +139,12 @@ def _message(batch: dict[str, Any], text: str) -> LogMessage:
 
 def batch_summary(row: dict[str, Any]) -> dict[str, Any]:
     """Return a done batch of the ledger as commands print it: {"batch_id", "plan_version", "objects", "discarded",
-    "requests", "matches", "retractions", "seconds": {step: seconds}}.
+    "requests", "matches", "retractions", "changes" (rows that entered or left answers), "seconds": {step: seconds}}.
     """
     columns = ("batch_id", "plan_version", "objects", "discarded", "requests", "matches", "retractions")
-    return {**{name: row[name] for name in columns}, "seconds": step_seconds(row["seconds_by_step"])}
+    changes = sum(count for _, count in row["changes"] or ())
+    figures = {name: row[name] for name in columns}
+    return {**figures, "changes": changes, "seconds": step_seconds(row["seconds_by_step"])}
 
 
 def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[str, Any], Ledger] | None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.kernels.compile import cache_folder
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.deletions import build_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
@@ -18,6 +19,11 @@ from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import build_segment
 from pststream.routing.dispatch import DispatchIndex
 from pststream.shapes.registry import PIECE_COLUMNS, SIDES
+
+
+def is_compiled(name: str) -> bool:
+    """Whether this node has the machine code of the kernel of this name."""
+    return any(cache_folder().rglob(f"*.{name}-*.nbi"))
 
 
 @lru_cache(maxsize=1)

@@ -78,8 +78,8 @@ def watch(
 
     metrics: where to serve the metrics of the home; None: nowhere
 
-    Returns {"batches": n, "objects": n, "matches": n, "questions": n, "failures": rounds that failed, "abandoned":
-    whether a step is left for the next command to finish}. Raises RunnerBusy while another
+    Returns {"batches": n, "objects": n, "matches": n, "changes": n (of answers), "questions": n, "failures": rounds
+    that failed, "abandoned": whether a step is left for the next command to finish}. Raises RunnerBusy while another
     runner uses the home; errors of usage, settings, suites and home; RetryableError when Spark has died.
     """
     home.check()
@@ -125,7 +125,7 @@ class _Watcher:
     heart: Heartbeat
     shutdown: GracefulShutdown
     totals: dict[str, Any] = field(
-        default_factory=lambda: dict.fromkeys(("batches", "objects", "matches", "questions", "failures"), 0)
+        default_factory=lambda: dict.fromkeys(("batches", "objects", "matches", "changes", "questions", "failures"), 0)
     )
     _failed: int = 0
     _pending: bool = True
@@ -250,7 +250,7 @@ class _Watcher:
             self.scanner.mark_matched()
             return
         self.totals |= {"batches": self.totals["batches"] + 1}
-        self.totals |= {name: self.totals[name] + done[name] for name in ("objects", "matches")}
+        self.totals |= {name: self.totals[name] + done[name] for name in ("objects", "matches", "changes")}
         batch_at = iso(utc_now(), "milliseconds")
         last = {"batch_id": done["batches"][-1]["batch_id"], "batch_at": batch_at}
         self._report("working", batches=self.totals["batches"], **last)

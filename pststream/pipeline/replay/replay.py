@@ -42,6 +42,8 @@ def replay(
 ) -> dict[str, Any]:
     """Run the chosen batches under a plan; None: one that `settings.planner` makes from what was stored before them.
 
+    The new plan is for as many workers as the plan of the first batch, as the loads of workers are compared.
+
     Returns {"batches", "first_batch", "last_batch", "plan": {"plan_version" (null: not stored), "planner", "workers",
     "units"}, "was", "would_be" (both as `add_up` returns them), "matches_equal", "answers_equal" (if the
     home has answers; null: not known), "differences": [{"batch_id", "object_id", "subscription_id", "retracted",
@@ -57,7 +59,8 @@ def replay(
         out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".replay-", dir=out, ignore_cleanup_errors=True) as folder:
         scratch = Home(Path(folder) / "home")
-        own = replace(settings, cache_dir=f"{folder}/cache", cache_bytes=NO_BOUND)
+        workers = read_plan_row(home, chosen.first["plan_version"])["workers"]
+        own = replace(settings, workers=workers, cache_dir=f"{folder}/cache", cache_bytes=NO_BOUND)
         try:
             make_scratch_home(home, scratch, own, chosen, plan, progress)
             run_batches(home, scratch, own, chosen, progress)

@@ -1,6 +1,7 @@
 """List the plans of a home, or show one: its figures, its most loaded units and a text map of its workers."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from pststream.format_values import counted, duration
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
+
+NO_OPTIONS = "defaults"
 
 FIGURES = (
     "plan_version", "planner", "workers", "units", "load_total", "load_max", "load_min", "imbalance", "seconds",
@@ -35,11 +38,12 @@ def list_plans(home: AnyHome) -> list[dict[str, Any]]:
 
     `current` marks the plan in force, `retiring` the plan that still serves the older subscriptions.
     """
-    rows = TableReader(home).read(names.PLANS, FIGURES).sort_by("plan_version").to_pylist()
+    rows = TableReader(home).read(names.PLANS, (*FIGURES, "options")).sort_by("plan_version").to_pylist()
     current = rows[-1] if rows else {}
     return [
         {
-            **row,
+            **{name: row[name] for name in FIGURES},
+            "planner_options": _planner_options(row),
             "created_at": iso(row["created_at"]),
             "current": row is current,
             "retiring": row["plan_version"] == current["retiring_version"],
@@ -65,6 +69,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
     term_counts = units.column("terms").take(order).combine_chunks().value_lengths().to_pylist()
     return {
         **{name: row[name] for name in FIGURES},
+        "planner_options": _planner_options(row),
         "created_at": iso(row["created_at"]),
         "worker_loads": row["worker_loads"],
         "options": json.loads(row["options"]),
@@ -73,6 +78,11 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
         "units_shown": [{**unit, **bounds[unit["leaf"]], "terms": terms} for unit, terms in zip(shown, term_counts)],
         "map": draw_text_map(plan),
     }
+
+
+def _planner_options(row: Mapping[str, Any]) -> str:
+    """Return the options that the planner was given, as `plan --option` takes them; empty: none."""
+    return str(json.loads(row["options"]).get("planner_options", ""))
 
 
 def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any], PartitionPlan, Any]:
@@ -125,14 +135,13 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
     if not plans:
         return "no plans yet; pststream plan makes one, and so does the first pststream match"
     rows: list[tuple[str, ...]] = [
-        ("version", "planner", "workers", "units", "load", "greatest", "imbalance", "made at")
+        ("version", "planner", "options", "workers", "units", "load", "greatest", "imbalance", "made at")
     ]
     for plan in plans:
         version = f"{'*' if plan['current'] else '~' if plan['retiring'] else ' '}{plan['plan_version']}"
         loads = (f"{plan['load_total']:.4g}", f"{plan['load_max']:.4g}", imbalance_text(plan["imbalance"]))
-        rows.append(
-            (version, plan["planner"], str(plan["workers"]), str(plan["units"]), *loads, plan["created_at"][:19])
-        )
+        made = (plan["planner"], plan["planner_options"] or NO_OPTIONS, str(plan["workers"]), str(plan["units"]))
+        rows.append((version, *made, *loads, plan["created_at"][:19]))
     retiring = "; ~ still serves the older subscriptions" if any(plan["retiring"] for plan in plans) else ""
     return "\n".join([*table_lines(rows), f"* is the current plan{retiring}; loads are seconds of Definition 1"])
 
@@ -151,6 +160,7 @@ def render_plan(plan: dict[str, Any]) -> str:
         f"plan {plan['plan_version']}: {plan['planner']}, {counted(plan['workers'], 'worker')},"
         f" {counted(plan['units'], 'unit')}, {counted(plan['leaves'], 'leaf', 'leaves')};"
         f" made at {plan['created_at'][:19]} in {duration(plan['seconds'])}",
+        f"options of the planner: {plan['planner_options'] or NO_OPTIONS}",
         f"load {plan['load_total']:.4g} s in total, greatest {plan['load_max']:.4g}, least {plan['load_min']:.4g},"
         f" imbalance {imbalance_text(plan['imbalance'])} (Definition 1, on the sample)",
         *_render_retiring(plan),

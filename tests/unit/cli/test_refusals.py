@@ -28,6 +28,11 @@ from tests.commands import new_home, run_here
         ("plans compare --out nowhere/x.html", "there is no folder nowhere"),
         ("match --max-objects abc", "'abc' is not a whole number"),
         ("generate objects --count 1 --out x.csv --seed -1", "-1 is less than 0"),
+        ("generate objects --count 1 --out x.csv --kind q2", "--kind does not apply to generate objects"),
+        ("generate objects --count 1 --out x.csv --lifetime 5", "--lifetime does not apply to generate objects"),
+        ("generate requests --kind knn --drift-every 3 --count 1 --out x.jsonl", "drift_every is for q3, not knn"),
+        ("bench run", "bench run: name a benchmark"),
+        ("bench run kernel --workloads q1", "benchmark kernel has no workload q1"),
         ("plan --timezone", "unrecognized arguments"),
     ],
 )

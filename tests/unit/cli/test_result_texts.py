@@ -46,8 +46,13 @@ def test_names_of_quarantined_and_pending_files_are_escaped() -> None:
 
 def test_batches() -> None:
     assert describe_match({"batches": []}) == "nothing is pending"
-    assert describe_match({"batches": [{}], "objects": 1, "matches": 1}) == "1 batch: 1 object, 1 match"
-    assert describe_match({"batches": [{}] * 2, "objects": 0, "matches": 2}) == "2 batches: 0 objects, 2 matches"
+    for batches, counts, text in (
+        (1, {"objects": 1, "matches": 1, "changes": 0}, "1 batch: 1 object, 1 match"),
+        (2, {"objects": 0, "matches": 2, "changes": 1}, "2 batches: 0 objects, 2 matches, 1 change of answers"),
+        (1, {"objects": 9, "matches": 0, "changes": 7}, "1 batch: 9 objects, 7 changes of answers"),
+        (1, {"objects": 9, "matches": 0, "changes": 0}, "1 batch: 9 objects, 0 matches"),
+    ):
+        assert describe_match({"batches": [{}] * batches, **counts}) == text
 
 
 def test_deliveries() -> None:

@@ -120,6 +120,13 @@ def test_each_planner(home: UnbalancedHome, planner: str) -> None:
 
 
 @of_changing_home
+def test_a_new_plan_has_the_workers_of_the_batches(home: UnbalancedHome) -> None:
+    """The setting `workers` is 4, and the last plan has 3."""
+    document = replayed(home, "--last", "1", "--planner", "grid")
+    assert document["plan"]["workers"] == len(document["was"]["worker_seconds"]) == 3
+
+
+@of_changing_home
 @pytest.mark.parametrize("version", [1, 2, 4])
 def test_an_older_plan(home: UnbalancedHome, version: int) -> None:
     document = replayed(home, "--last", "3", "--plan", str(version))

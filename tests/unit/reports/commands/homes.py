@@ -221,8 +221,11 @@ def add_plan(
     version: int = 1,
     frequencies: dict[str, int] | None = None,
     retiring: Retiring | None = None,
+    options: dict[str, str] | None = None,
 ) -> None:
-    """Saves a plan; `frequencies`: sampled objects that have a word; `retiring`: the plan that it retires."""
+    """Saves a plan; `frequencies`: sampled objects that have a word; `retiring`: the plan that it retires; `options`:
+    entries of its column of this name.
+    """
     ones = np.ones(plan.units)
     save_units(home, version, plan, {"load": np.arange(plan.units), "objects": ones, "subscriptions": ones})
     words = frequencies or {"coffee": 5, "free": 1, "cheap": 1}
@@ -231,6 +234,6 @@ def add_plan(
     save_vocabulary(home, version, pa.table({"term_id": ids, "term": list(words), **counts}))
     figures = {
         "load_total": 3.0, "load_max": 2.0, "load_min": 1.0, "imbalance": 2.0, "seconds": 0.5,
-        "worker_loads": [1.0] * plan.workers, "options": {"cost_check": 1.0},
+        "worker_loads": [1.0] * plan.workers, "options": {"cost_check": 1.0, **(options or {})},
     }  # fmt: skip
     save_plan(home, version, plan, figures, None if retiring is None else 1, retiring)

@@ -55,6 +55,16 @@ def test_list_and_show(hand_home: Home) -> None:
         show_plan(hand_home, 3)
 
 
+def test_options_of_planners_are_shown(hand_home: Home) -> None:
+    add_plan(hand_home, halves(2))
+    add_plan(hand_home, halves(2), version=2, options={"planner_options": "delta=0.3,sigma=1.2"})
+    listed = list_plans(hand_home)
+    assert [plan["planner_options"] for plan in listed] == ["", "delta=0.3,sigma=1.2"]
+    head, first, second = (line.split() for line in render_plans(listed).splitlines()[:3])
+    assert head[2] == "options" and (first[2], second[2]) == ("defaults", "delta=0.3,sigma=1.2")
+    assert "options of the planner: delta=0.3,sigma=1.2" in render_plan(show_plan(hand_home))
+
+
 def test_many_units_are_cut(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans_module, "MAX_UNITS", 5)
     add_plan(hand_home, halves(64))
