@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 from pststream.state.data_files import DataFile
 from pststream.state.tables import select_columns
 from pststream.storage.parquet_files import open_parquet, without_views
+from pststream.utc_times import to_micros
 
 SLICE_ROWS = 250_000
 """About the number of rows that a task reads."""
@@ -33,7 +36,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Rows whose `column` (an ascending key) is above `after` and at most `up_to`."""
+    """Rows whose `column` (an ascending key, or a time in microseconds) is above `after` and at most `up_to`."""
 
     column: str
     after: int
@@ -98,11 +101,17 @@ def _may_contain(group: pq.RowGroupMetaData, rows: KeyRange) -> bool:
     for place in range(group.num_columns):
         column = group.column(place)
         if column.path_in_schema == rows.column and column.statistics is not None and column.statistics.has_min_max:
-            return bool(column.statistics.min <= rows.up_to and column.statistics.max > rows.after)
+            return _number(column.statistics.min) <= rows.up_to and _number(column.statistics.max) > rows.after
     return True
+
+
+def _number(bound: Any) -> int:
+    return to_micros(bound) if isinstance(bound, datetime) else int(bound)
 
 
 def _within(batch: pa.RecordBatch, rows: KeyRange) -> pa.RecordBatch:
     values = batch.column(rows.column)
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
     inside = pc.and_(pc.greater(values, rows.after), pc.less_equal(values, rows.up_to))
     return batch if pc.all(inside).as_py() else batch.filter(inside)

@@ -2,6 +2,9 @@
 
 Once rows of `objects` were removed, a question about the stored objects may return another report than the one that was
 logged. Then the changes add up to the answers only if they begin with what the log has.
+
+Row groups are passed over by the ticks that they have. So a batch reads what was logged of the ticks that it changes,
+however long the log is; a withdrawal, which may change all of them, reads the log a few times.
 """
 
 from collections.abc import Iterator
@@ -20,6 +23,7 @@ from pststream.state.tables import TABLES
 
 _NAMES = ["batch_id", "event", "subscription_key", "object_key", "ts", "term", "count"]
 _SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in _NAMES])
+_TICK_NAMES = ["batch_id", "subscription_key", "object_key", "ts"]
 _EVERY_TICK = -(2**63)
 
 REPORT_ROWS = pa.schema([("pair", pa.int64()), ("rank", pa.int64()), ("term", pa.string()), ("count", pa.int64())])
@@ -43,7 +47,7 @@ class LoggedReports:
         Ticks are microseconds, ascending.
         """
         parts = [np.empty(0, np.int64)]
-        for rows in self._read(np.unique(keys), first, last):
+        for rows in self._read(_TICK_NAMES, np.unique(keys), first, last):
             parts.append(np.unique(as_numbers(rows.column("ts"))))
         return np.unique(np.concatenate(parts))
 
@@ -53,7 +57,7 @@ class LoggedReports:
         codes = np.searchsorted(known, keys) * len(moments) + np.searchsorted(moments, ticks)
         order = np.argsort(codes)
         parts, pairs = list[pa.Table](), [np.empty(0, np.int64)]
-        for rows in self._read(known, int(moments[0]), int(moments[-1])):
+        for rows in self._read(_NAMES, known, int(moments[0]), int(moments[-1])):
             ts = as_numbers(rows.column("ts"))
             place = np.minimum(np.searchsorted(moments, ts), len(moments) - 1)
             code = np.searchsorted(known, as_numbers(rows.column("subscription_key"))) * len(moments) + place
@@ -65,18 +69,19 @@ class LoggedReports:
         places = remaining_rows(logged, _EVERY_TICK)
         return _rank(np.concatenate(pairs)[places], logged.take(pa.array(places)))
 
-    def _read(self, keys: np.ndarray, first: int, last: int) -> Iterator[pa.Table]:
-        """Yield the rows of reports of some subscriptions (ascending) at ticks from `first` to `last`."""
+    def _read(self, columns: list[str], keys: np.ndarray, first: int, last: int) -> Iterator[pa.Table]:
+        """Yield columns of the rows of reports of some subscriptions (ascending) at ticks from `first` to `last`."""
         slices = [
             one
             for file, one in self.files
             if file.may_contain("ts", first, last) and file.may_contain("subscription_key", int(keys[0]), int(keys[-1]))
         ]
-        for batch in read_slices(slices, _NAMES, KeyRange("batch_id", -1, self.up_to)):
-            rows = pa.table(batch).cast(_SCHEMA)
-            key, ts = as_numbers(rows.column("subscription_key")), as_numbers(rows.column("ts"))
+        schema = pa.schema([_SCHEMA.field(name) for name in columns])
+        for batch in read_slices(slices, columns, KeyRange("ts", first - 1, last)):
+            rows = pa.table(batch).cast(schema)
+            key, batch_id = as_numbers(rows.column("subscription_key")), as_numbers(rows.column("batch_id"))
             is_report = as_numbers(rows.column("object_key")) < 0
-            yield rows.filter(pa.array(is_report & np.isin(key, keys) & (ts >= first) & (ts <= last)))
+            yield rows.filter(pa.array(is_report & np.isin(key, keys) & (batch_id <= self.up_to)))
 
 
 def open_logged_reports(home: Home, batch_id: int) -> LoggedReports | None:

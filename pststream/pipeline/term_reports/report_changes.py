@@ -21,6 +21,7 @@ from pststream.pipeline.term_reports.report_ticks import (
     Pairs,
     TickRanges,
     occupied_intervals,
+    split_by_time,
     split_pairs,
     ticks_until,
 )
@@ -86,8 +87,7 @@ def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[p
     for pairs in split_pairs(TickRanges(common + 1, after.last), asked.step, asked.window, asked.k, times):
         yield _changes(asked, pairs, None, _ask(context, objects.after, context.objects_to, asked, pairs))
     retracted = TickRanges(common + 1, before.last)
-    times_before = _with_logged(context, asked, retracted, times)
-    for pairs in split_pairs(retracted, asked.step, asked.window, asked.k, times_before):
+    for pairs in _split_logged(context, asked, retracted, times):
         yield _changes(asked, pairs, _reports_before(context, objects, asked, pairs), None)
     for pairs in _touched(context, objects, asked, TickRanges(after.first, common), times):
         rows_before = _reports_before(context, objects, asked, pairs)
@@ -124,8 +124,7 @@ def _touched(
 ) -> Iterator[Pairs]:
     """Yield the pairs that had a report before and have one after the batch, which the batch may change."""
     if context.withdrawn != context.withdrawn_before:
-        times = _with_logged(context, asked, common, times)
-        yield from split_pairs(common, asked.step, asked.window, asked.k, times)
+        yield from _split_logged(context, asked, common, times)
         return
     late = _occupied(objects.new, context.objects_to, asked, common.first)
     if not len(late.low):
@@ -143,6 +142,15 @@ def _touched(
             touched = _has_new_words(context, objects, asked, pairs, asked.window[pairs.owner])
             if touched.any():
                 yield Pairs(pairs.owner[touched], pairs.tick[touched])
+
+
+def _split_logged(
+    context: ReportContext, asked: StandingRegions, ranges: TickRanges, times: Intervals
+) -> Iterator[Pairs]:
+    """Yield the ticks of ranges that may have had a report, so that each part reads a span of the logged ones."""
+    times = _with_logged(context, asked, ranges, times)
+    for some in [ranges] if context.logged is None else split_by_time(ranges, asked.step):
+        yield from split_pairs(some, asked.step, asked.window, asked.k, times)
 
 
 def _with_logged(context: ReportContext, asked: StandingRegions, ranges: TickRanges, times: Intervals) -> Intervals:

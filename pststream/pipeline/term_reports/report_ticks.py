@@ -6,6 +6,7 @@ microseconds.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,23 @@ def ticks_of_intervals(times: Intervals, step: int, window: int) -> Intervals:
     high = np.maximum.accumulate(high)
     begins = np.flatnonzero(np.append(True, low[1:] > high[:-1] + 1))
     return Intervals(low[begins], high[np.append(begins[1:], len(low)) - 1])
+
+
+def split_by_time(ranges: TickRanges, step: np.ndarray) -> Iterator[TickRanges]:
+    """Yield the ticks of ranges in spans of time, the earliest first.
+
+    A span has about PAIRS ticks if they are spread evenly.
+
+    step   int64[n] of each subscription
+    """
+    some = np.flatnonzero(ranges.last >= ranges.first)
+    if not len(some):
+        return
+    low, high = int((ranges.first * step)[some].min()) - 1, int((ranges.last * step)[some].max())
+    spans = -(-int((ranges.last - ranges.first + 1)[some].sum()) // PAIRS)
+    edges = [low + (high - low) * number // spans for number in range(spans + 1)]
+    for after, up_to in pairwise(edges):
+        yield TickRanges(np.maximum(ranges.first, after // step + 1), np.minimum(ranges.last, up_to // step))
 
 
 def split_pairs(

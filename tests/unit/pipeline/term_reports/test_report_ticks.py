@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pststream.pipeline.term_reports import report_ticks
-from pststream.pipeline.term_reports.report_ticks import Intervals, TickRanges, split_pairs
+from pststream.pipeline.term_reports.report_ticks import Intervals, TickRanges, split_by_time, split_pairs
 
 
 def some_ranges(random: np.random.Generator, count: int) -> tuple[TickRanges, np.ndarray, np.ndarray, np.ndarray]:
@@ -43,3 +43,23 @@ def test_subscriptions_of_many_steps_are_in_one_part() -> None:
         split_pairs(TickRanges(first, first), step, step, np.full(count, 10), Intervals(first[:1], first[:1] * count))
     )
     assert [part.owner.tolist() for part in parts] == [list(range(count))]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_spans_of_time_have_each_tick_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_ticks, "PAIRS", 40)
+    ranges, step, _, _ = some_ranges(np.random.default_rng(seed), 30)
+    ticks = np.concatenate([np.arange(first, last + 1) for first, last in zip(*ranges)])
+    owners = np.repeat(np.arange(30), np.maximum(ranges.last - ranges.first + 1, 0))
+    spans = list(split_by_time(ranges, step))
+    assert len(spans) == -(-len(ticks) // 40) > 10
+    found = list[tuple[int, int]]()
+    latest = -(10**9)
+    for span in spans:
+        pairs = [(n, tick) for n in range(30) for tick in range(int(span.first[n]), int(span.last[n]) + 1)]
+        times = [tick * int(step[n]) for n, tick in pairs]
+        assert len(pairs) < 160 and min(times, default=latest + 1) > latest
+        latest = max(times, default=latest)
+        found += pairs
+    assert sorted(found) == list(zip(owners.tolist(), ticks.tolist()))
+    assert not list(split_by_time(TickRanges(ranges.first, ranges.first - 1), step))
