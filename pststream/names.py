@@ -26,6 +26,9 @@ PLANNERS = {
 TOPK_PLANNERS = ("hash", "location", "keyword", "prefix", "spatial_first", "keyword_first")
 """Planners of `topk` subscriptions, which have a plan of their own; `partitioning/dskype/planners.py` makes it."""
 
+REGION_KINDS, TOPK_KINDS = "range,knn", "topk"
+"""The kinds that each of the two plans of a home serves, for the option `--kinds`."""
+
 BALANCERS = {
     "gr": "pststream.balancing.cell_moves",
     "dp": "pststream.balancing.cell_moves",
@@ -60,6 +63,7 @@ PLANS = "plans"
 PLAN_UNITS = "plan_units"
 PLACEMENT_COUNTS = "placement_counts"
 PLACEMENTS = "placements"
+TOPK_PLANS = "topk_plans"
 WORKER_INDEX = "worker_index"
 UNIT_LOADS = "unit_loads"
 MATCHES = "matches"

@@ -31,6 +31,7 @@ from pststream.cli.suite_commands import suite_command
 from pststream.cli.term_statistics_command import term_statistics_command
 from pststream.cli.withdraw_command import withdraw_command
 from pststream.cli.writing_commands import (
+    NEWEST,
     backup_command,
     balance_command,
     bench_command,
@@ -145,7 +146,11 @@ def _add_flow(commands: Any) -> None:
 
     text = "make a new plan version from a sample of the stored data"
     plan = _add(commands, "plan", plan_command, text, "pststream plan --planner grid --workers 16")
-    plan.add_argument("--planner", choices=names.PLANNERS, help="default: the setting")
+    plan.add_argument(
+        "--planner",
+        choices=(*names.PLANNERS, *names.TOPK_PLANNERS),
+        help="default: the setting; " + ", ".join(names.TOPK_PLANNERS) + " make the plan of `topk` subscriptions",
+    )
     plan.add_argument(
         "--option",
         action=JoinedTexts,
@@ -353,12 +358,16 @@ def _add_plans(commands: Any) -> None:
     plans.add_argument("what", choices=("list", "show", "compare"))
     plans.add_argument("version", nargs="?", type=positive, help="for `show`; default: the current one")
     plans.add_argument("--planners", metavar="A,B", help="for `compare`; default: all of " + ", ".join(names.PLANNERS))
+    plans.add_argument(
+        "--kinds",
+        choices=(names.REGION_KINDS, names.TOPK_KINDS),
+        help="for `show` and `compare`: the kinds that the plan serves; default: " + names.REGION_KINDS,
+    )
     plans.add_argument("--workers", type=positive, help="for `compare`; default: the setting")
     plans.add_argument(
         "--objects",
         type=positive,
-        default=1_000_000,
-        help="for `compare`: number of newest objects (default %(default)s)",
+        help=f"for `compare` of {names.REGION_KINDS}: number of newest objects (default {NEWEST})",
     )
     plans.add_argument("--out", metavar="FILE.html", help="for `compare`: write a page with plots here")
 

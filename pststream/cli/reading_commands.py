@@ -4,6 +4,7 @@ import datetime as dt
 from dataclasses import asdict
 from typing import Any
 
+from pststream import names
 from pststream.cli.command import BAD_USAGE, DONE, CommandContext, CommandResult, check_output_path, refuse_options
 from pststream.cli.result_texts import describe_imbalance
 from pststream.errors import UsageError
@@ -134,12 +135,17 @@ def explain_command(context: CommandContext, arguments: Any) -> CommandResult:
 def plans_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the plans, or show one."""
     from pststream.reports.commands.plans import list_plans, render_plan, render_plans, show_plan
+    from pststream.reports.commands.topk_plan import render_topk_plan, show_topk_plan
 
     refuse_options(f"plans {arguments.what}", {"--out": arguments.out, "--planners": arguments.planners})
     home = context.home.check()
     if arguments.what == "list":
+        refuse_options("plans list", {"--kinds": arguments.kinds})
         document: Any = list_plans(home)
         return CommandResult({"plans": document}, render_plans(document))
+    if arguments.kinds == names.TOPK_KINDS:
+        document = show_topk_plan(home, arguments.version)
+        return CommandResult(document, render_topk_plan(document))
     document = show_plan(home, arguments.version)
     return CommandResult(document, render_plan(document))
 

@@ -64,6 +64,16 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     return f"{text}\n  warning: the imbalance is over sigma, {document['sigma']:g}, the constraint of the plan"
 
 
+def describe_topk_plan(document: dict[str, Any]) -> str:
+    """Describe a new plan of `topk` subscriptions: its size, and what its units store and receive of the sample."""
+    saved = " (not saved)" if document["dry_run"] else ""
+    head = f"plan {document['plan_version']}{saved}, topk: {document['planner']}, {counted(document['units'], 'unit')}"
+    if "copies" not in document:
+        return f"{head}, the answer buckets"
+    copies = f"{document['replication']:.3g} units a subscription, {document['copies']:.3g} units an object"
+    return f"{head}; {copies}, {describe_imbalance(document['imbalance'])}"
+
+
 def describe_imbalance(imbalance: float) -> str:
     """Describe the greatest load over the least; a worker without load has no such ratio."""
     return f"imbalance {imbalance_text(imbalance)}" + (": a worker has no load" if imbalance >= MAX_IMBALANCE else "")

@@ -21,10 +21,14 @@ LIST = "segments.json"
 
 
 class IndexFolder:
-    """The folder of the index of one bucket."""
+    """The folder of the index of one bucket or unit.
+
+    started_at  start by the clock of the batch after which the opened index was written; 0: not recorded
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.started_at = 0
         self._files: list[tuple[IndexArrays, str]] = []
 
     def open(self) -> tuple[ScoredIndex, int] | None:
@@ -34,6 +38,7 @@ class IndexFolder:
             if written["made_by"] != _made_by():
                 return None
             self._files = [(self._map(name), name) for name in written["segments"]]
+            self.started_at = int(written.get("started_at", 0))
             return ScoredIndex(segment for segment, _ in self._files), int(written["batch_id"])
         except (FileNotFoundError, TornFileError, ValueError, KeyError, TypeError):
             return None
@@ -42,8 +47,11 @@ class IndexFolder:
         """Record that the folder has the index of no batch, before the first change."""
         (self.folder / LIST).unlink(missing_ok=True)
 
-    def write(self, index: ScoredIndex, batch_id: int) -> None:
-        """Record the index after a batch: write its new segments, map them, and delete the files of others."""
+    def write(self, index: ScoredIndex, batch_id: int, started_at: int = 0) -> None:
+        """Record the index after a batch: write its new segments, map them, and delete the files of others.
+
+        started_at: when the batch started by the clock
+        """
         self.begin_changes()
         self.folder.mkdir(parents=True, exist_ok=True)
         known, self._files = self._files, []
@@ -55,7 +63,7 @@ class IndexFolder:
                 segment = index.segments[place] = self._map(name)
             self._files.append((segment, name))
         names = [name for _, name in self._files]
-        content = {"made_by": _made_by(), "batch_id": batch_id, "segments": names}
+        content = {"made_by": _made_by(), "batch_id": batch_id, "started_at": started_at, "segments": names}
         write_atomically(self.folder / LIST, json.dumps(content).encode(), durable=False)
         for file in self.folder.iterdir():
             if file.name not in (*names, LIST):

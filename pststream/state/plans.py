@@ -1,4 +1,6 @@
-"""Read and write the plans of a home: row, units, vocabulary (term frequencies), and the plan being retired."""
+"""Read and write the plans of a home: row, units, vocabulary (term frequencies), and the plan being retired; and the
+plans of `topk`, which rows of `plans` name.
+"""
 
 import json
 from collections.abc import Mapping
@@ -11,6 +13,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows
+from pststream.domain.topk_plan import SPACE_FIRST, TopkPlan
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
@@ -126,12 +129,14 @@ def save_plan(
     index: int | None = None,
     retiring: Retiring | None = None,
     placement: int | None = None,
+    topk: int | None = None,
 ) -> None:
     """Write the row of `plans`, which makes the plan the current one.
 
     index: version of the index that serves the plan; None: its own
     retiring: the older plan that still serves older subscriptions; None: there is none
     placement: version of the counts and loads by which the plan places subscriptions; None: it shares otherwise
+    topk: version of `topk_plans` that serves `topk`; None: candidates are found by answer bucket
     """
     ledger_tables.append(
         home,
@@ -142,8 +147,56 @@ def save_plan(
                 "retiring_version": retiring.plan_version if retiring else None,
                 "retiring_to": retiring.to if retiring else None,
                 "placement_version": placement,
+                "topk_version": topk,
                 **plan_row(plan), "created_at": utc_now(),
                 **figures, "options": json.dumps({**plan.options, **figures["options"]}, sort_keys=True),
             }
         ],
     )  # fmt: skip
+
+
+def topk_version_of(home: Home, version: int) -> int | None:
+    """Return which version of `topk_plans` is in force under a plan version; None: none."""
+    row = find_plan_row(home, version)
+    return row["topk_version"] if row else None
+
+
+def read_topk_row(home: Home, version: int) -> dict[str, Any]:
+    """Read the row of a version of `topk_plans`."""
+    rows: list[dict[str, Any]] = ledger_tables.read(
+        home, names.TOPK_PLANS, filters=[("plan_version", "=", version)]
+    ).to_pylist()
+    return rows[0]
+
+
+def load_topk_plan(home: Home, version: int) -> TopkPlan:
+    """Read a plan of `topk` subscriptions."""
+    row = read_topk_row(home, version)
+    first, second, is_space = row["first"], row["second"], row["way"] == SPACE_FIRST
+    trees, tables = (1, first) if is_space else (first, 1)
+    return TopkPlan(
+        row["planner"],
+        row["way"],
+        first,
+        second,
+        row["is_prefix"],
+        np.array(row["space_cuts"], np.float64).reshape(trees, -1),
+        np.array(row["words"], np.int64),
+        np.array(row["word_cuts"], np.int64).reshape(tables, -1),
+    )
+
+
+def save_topk_plan(home: Home, version: int, plan: TopkPlan, figures: dict[str, Any], options: dict[str, Any]) -> None:
+    """Write a plan of `topk` subscriptions; it has no effect before a row of `plans` names it.
+
+    figures: replication, copies, unit_loads, seconds
+    """
+    row = {
+        "plan_version": version,
+        **{name: getattr(plan, name) for name in ("planner", "way", "first", "second", "is_prefix")},
+        **{name: getattr(plan, name).ravel().tolist() for name in ("space_cuts", "words", "word_cuts")},
+        **figures,
+        "options": json.dumps(options, sort_keys=True),
+        "created_at": utc_now(),
+    }
+    ledger_tables.append(home, names.TOPK_PLANS, [row])

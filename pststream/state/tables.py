@@ -11,8 +11,10 @@ from pststream import names
 from pststream.kinds.registry import request_columns
 from pststream.shapes.registry import PIECE_COLUMNS
 from pststream.state.declarations.answer_tables import ANSWER_TABLES
+from pststream.state.declarations.delivery_tables import DELIVERY_TABLES
 from pststream.state.declarations.placement_tables import PLACEMENT_TABLES
 from pststream.state.declarations.question_tables import QUESTION_TABLES
+from pststream.state.declarations.topk_plan_table import TOPK_PLAN_TABLE
 from pststream.state.table_types import COUNTS, IDS, RECORD, RESULTS, SECONDS, TIME, Column, Table
 
 KEY = "position in the log: file_seq << 32 | row"
@@ -139,6 +141,13 @@ _TABLES = (
                 "placement_version",
                 pa.int64(),
                 "plan whose counts and loads place subscriptions, see placements; null: shares by space and text",
+                True,
+                11,
+            ),
+            Column(
+                "topk_version",
+                pa.int64(),
+                "plan version whose row of topk_plans serves topk; null: candidates are found by answer bucket",
                 True,
                 11,
             ),
@@ -347,47 +356,7 @@ _TABLES = (
         ("suite", "subject", "checked_at"),
         writer="control",
     ),
-    Table(
-        names.DELIVERIES,
-        "delivery position of each sink, a row each time it is saved; the furthest position counts",
-        (
-            Column("sink", pa.string(), "its name"),
-            Column("batch_id", pa.int64(), "the batch; all due batches before it are delivered"),
-            Column("position", pa.int64(), "messages of the batch that are delivered or refused, in their order"),
-            Column("complete", pa.bool_(), "the batch has no more messages"),
-            Column("message_limit", pa.int64(), "limit of the batch's messages, see sinks; 0: none"),
-            Column("limit_seconds", pa.int64(), "period of that limit"),
-            Column("delivered", pa.int64(), "messages delivered since the sink's previous row"),
-            Column("refused", pa.int64(), "messages that became dead letters since then"),
-            Column("failures", pa.int64(), "tries that failed since then"),
-            Column(
-                "state",
-                pa.string(),
-                "ok, behind (delivery ran out of time), down, failed (an error of PSTStream), stuck (no answer)",
-            ),
-            Column("reason", pa.string(), "why it is down", True),
-            Column("written_at", TIME, "when the row was written"),
-        ),
-        ("sink", "batch_id", "position", "written_at"),
-        writer="control",
-    ),
-    Table(
-        names.DEAD_LETTERS,
-        "messages that a sink refused permanently; a row `delivered` supersedes other rows of its id",
-        (
-            Column("sink", pa.string(), "the sink that refused it"),
-            Column("message_id", pa.string(), "id of the message"),
-            Column("batch_id", pa.int64(), "batch of the message"),
-            Column("subscription_id", pa.string(), "subscription of the message"),
-            Column("kind", pa.string(), "matched, retracted, entered, left, report or digest"),
-            Column("status", pa.string(), "dead, or delivered (by a replay)"),
-            Column("reason", pa.string(), "why it was refused", True),
-            Column("message", pa.string(), "the message as it is sent, JSON; null once it is delivered", True),
-            Column("written_at", TIME, "when the row was written"),
-        ),
-        ("sink", "message_id", "status"),
-        writer="control",
-    ),
+    *DELIVERY_TABLES,
     Table(
         names.ERASURES,
         "what `erase` and the setting `keep` removed: a row for each commit that removed rows of a table",
@@ -433,6 +402,7 @@ _TABLES = (
     *QUESTION_TABLES,
     *ANSWER_TABLES,
     *PLACEMENT_TABLES,
+    TOPK_PLAN_TABLE,
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

@@ -92,7 +92,7 @@ def test_answers_with_other_plans_lost_states_withdrawals_and_upkeep_in_between(
     for requests, objects, what in zip(world.requests, world.objects, ["", *between]):
         home.ingest("requests", [requests])
         home.ingest("objects", [objects])
-        _disturb(home, what, rnd, tmp_path)
+        disturb(home, what, rnd, tmp_path)
         home.match("--max-objects", "9")
     StandingTwin(home).assert_answers_after_each_batch()
     assert home.run("check")["success"]
@@ -115,7 +115,7 @@ def test_answers_do_not_depend_on_what_buffers_keep(tmp_path: Path, first: str) 
     assert sum((answer_context.states_folder("") / name).exists() for name in states) == 1
 
 
-def _disturb(home: Home, what: str, rnd: random.Random, folder: Path) -> None:
+def disturb(home: Home, what: str, rnd: random.Random, folder: Path) -> None:
     if what == "plan":
         home.run("plan", "--planner", "frequency", "--workers", "6")
     if what in ("states", "torn", "dirty"):

@@ -41,6 +41,7 @@ from pststream.state.plans import (
     retiring_plan,
     save_plan,
     save_units,
+    topk_version_of,
 )
 from pststream.utc_times import utc_now
 
@@ -195,7 +196,8 @@ def _save(
     figures = {**loads.figures, "options": options, "seconds": 0.0}
     source = plan_after_undo(home, version)[0] if kind == "undo" else version
     placement = read_plan_row(home, source)["placement_version"] if adjustment.plan.by_subscription else None
-    save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring, placement)
+    topk = topk_version_of(home, version)
+    save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring, placement, topk)
     crash_point("balance.done")
 
 

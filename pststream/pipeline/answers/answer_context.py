@@ -1,7 +1,7 @@
 """Define what the tasks of a batch need to know of subscriptions with memory: the batch, the one before, the files."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from pststream import names
 from pststream.answers.contract import NO_TIME, BatchEnd
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.delta_tables import describe_snapshot
+from pststream.domain.topk_plan import TopkPlan
 from pststream.kernels.compile import node_folder
 from pststream.ledgers.ledger_rows import BatchRow
 from pststream.ledgers.log_end import read_batches
@@ -23,16 +24,21 @@ from pststream.pipeline.answers.bucket_snapshots import last_snapshot
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import cache_place
 from pststream.pipeline.index.superseded_pieces import may_have_answers
 from pststream.questions.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
+from pststream.state.plans import load_topk_plan, topk_version_of
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.stored_objects.object_cache import ObjectFile, group_files
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.utc_times import to_micros
+
+UNITS = "units-"
+"""How the names of the folders of units begin."""
 
 RECENT_BATCHES = 8
 """Batches whose starts every task knows: a state is rarely further behind."""
@@ -74,6 +80,8 @@ class AnswerContext:
     reweighed     the batch puts another version of the term statistics in force: all scores may have changed
     cache_dir, cache_bytes   as `task_context.cache_place` returns them
     buffers       policy of the entries that buffers keep; each has states of its own
+    removals      number of removals of rows before this batch
+    topk_version  version of `topk_plans` in force; None: candidates of `topk` are found by bucket
     """
 
     home: str
@@ -96,6 +104,8 @@ class AnswerContext:
     cache_dir: str
     cache_bytes: int
     buffers: str
+    removals: int
+    topk_version: int | None
 
     def end(self, latest: int) -> Position:
         """Return the end of this batch; latest: greatest ts of its objects, NO_TIME if it has none."""
@@ -130,16 +140,48 @@ class AnswerContext:
         """Return the folder of the node's cache that has the `topk` index of a bucket."""
         return states_folder(self.cache_dir) / self.states / f"{bucket}-topk"
 
+    def unit_folder(self, unit: int) -> Path:
+        """Return the folder of the node's cache that has the index of a unit of the plan of `topk`, for the weights in
+        force; after a removal of rows it is another one.
+        """
+        return self.units_folder() / str(unit)
+
+    def units_folder(self) -> Path:
+        """Return the folder of all units."""
+        weights = self.segments.weights
+        made_for = repr((self.topk_version, weights.version, weights.files, self.removals))
+        identity = hashlib.sha256(made_for.encode()).hexdigest()[:16]
+        return states_folder(self.cache_dir) / self.states / f"{UNITS}{identity}"
+
+    def topk_plan(self) -> TopkPlan | None:
+        """Return the plan of `topk` subscriptions; None: candidates are found by bucket."""
+        return None if self.topk_version is None else _topk_plan(self.home, self.topk_version)
+
+    @property
+    def seeks_scored(self) -> bool:
+        """Whether candidates of `topk` are sought: not if all of its answers are evaluated."""
+        return not (self.reevaluate or self.reweighed)
+
+    def continues(self, batch_id: int, started_at: int) -> bool:
+        """Whether data after a batch that started then is of this home, and the log has all that came later.
+
+        After a restore the node may have data of a batch that is undone, also of one whose number has come again.
+        """
+        if not self.last_snapshot <= batch_id <= self.previous.batch_id:
+            return False
+        starts = self.starts if batch_id in self.starts else read_starts(Home(self.home), batch_id - 1, batch_id)
+        return started_at == starts.get(batch_id, 0)
+
     def folders_of_other_policies(self) -> list[Path]:
         """Return the folders of the node's cache for states of this home by other policies of buffers."""
         home = Home(self.home)
         states = (states_of_home(home, policy) for policy in names.ANSWER_BUFFERS if policy != self.buffers)
         return [states_folder(self.cache_dir) / name for name in states]
 
-    def read_messages(self) -> Iterator[pa.RecordBatch]:
-        """Yield the objects of this batch that are not withdrawn: object_key, ts, lon, lat, terms."""
+    def read_messages(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch]:
+        """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms."""
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
-        for rows in read_slices(self.messages, ["object_key", "ts", "lon", "lat", "terms"], keys):
+        for rows in read_slices(slices, ["object_key", "ts", "lon", "lat", "terms"], keys):
             yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
 
 
@@ -159,6 +201,11 @@ def states_of_home(home: Home, buffers: str = Settings.answer_buffers) -> str:
 @lru_cache(maxsize=4)
 def _query_cache(folder: str, max_bytes: int) -> ArrayCache:
     return ArrayCache(folder, max_bytes, layout())
+
+
+@lru_cache(maxsize=2)
+def _topk_plan(home: str, version: int) -> TopkPlan:
+    return load_topk_plan(Home(home), version)
 
 
 @lru_cache(maxsize=2)
@@ -198,7 +245,22 @@ def make_answer_context(
         version != before_version,
         *cache,
         buffers,
+        batch.get("removals") or 0,
+        topk_version_of(home, batch["plan_version"]) if "plan_version" in batch else None,
     )
+
+
+def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerContext:
+    """Return the context of an empty batch after a batch that is done."""
+    batch = {
+        "batch_id": last["batch_id"] + 1,
+        "objects_after": last["objects_to"],
+        "objects_to": last["objects_to"],
+        "requests_to": last["requests_to"],
+    }
+    previous = read_previous(home, settings, batch, last)
+    cache, stream_time = cache_place(settings), previous.stream_time
+    return make_answer_context(home, batch, cache, previous, stream_time, settings.answer_buffers)
 
 
 def group_requests(home: Home, requests_to: int) -> tuple[Paths, ...]:

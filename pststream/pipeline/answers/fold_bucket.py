@@ -27,21 +27,26 @@ from pststream.answers.fold import Deletions, fold, fold_answers
 from pststream.kinds.registry import ranked_answers
 from pststream.ledgers.answer_counts import AnswerCounts
 from pststream.ledgers.log_end import read_batches
-from pststream.pipeline.answers.answer_context import AnswerContext, Position, read_starts
+from pststream.pipeline.answers.answer_context import AnswerContext, Position
 from pststream.pipeline.answers.ask_objects import ask_objects, windows_start
 from pststream.pipeline.answers.bucket_snapshots import build_state
 from pststream.pipeline.answers.log_rows import read_state, write_folded
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, SCORED_KIND_NAME
-from pststream.pipeline.answers.scored_candidates import drop_scored_index, find_scored_candidates
+from pststream.pipeline.answers.scored_candidates import (
+    drop_other_units,
+    drop_scored_index,
+    find_scored_candidates,
+)
 from pststream.pipeline.answers.standing_queries import StandingQueries, bucket_of
 from pststream.pipeline.answers.window_boundaries import with_logged_boundaries, write_boundaries
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 
-CANDIDATES, LATEST, WORKER_REPORT = 0, 1, 2
-"""Tags of received rows: candidates (columns of `send_candidates`); the greatest ts of objects of the batch, in the
-column `ts`; a pickled report of a worker, in the column `report`.
+CANDIDATES, LATEST, WORKER_REPORT, SCORED_CANDIDATES, SEARCH_SECONDS = range(5)
+"""Tags of received rows: candidates of the worker index (subscription_key, object_key, ts, lon, lat); the greatest ts
+of objects of the batch, in the column `ts`; a pickled report of a worker, in the column `report`; candidates of a unit
+of the plan of `topk` (subscription_key, object_key, ts, value); the CPU seconds of its search, in the column `seconds`.
 """
 
 ASKED = 100_000
@@ -68,15 +73,15 @@ class BucketReport:
     workers: list[Any] = field(default_factory=list)
 
 
-def send_candidates(buckets: int, rows: pa.RecordBatch) -> Iterator[SentRows]:
-    """Send candidates (subscription_key, object_key, ts, lon, lat) to the buckets of their subscriptions."""
+def send_candidates(buckets: int, rows: pa.RecordBatch, tag: int = CANDIDATES) -> Iterator[SentRows]:
+    """Send candidates to the buckets of their subscriptions."""
     bucket = bucket_of(rows.column("subscription_key").to_numpy(), buckets)
     order = np.argsort(bucket, kind="stable")
     borders = np.searchsorted(bucket[order], np.arange(buckets + 1))
     for number in range(buckets):
         mine = order[borders[number] : borders[number + 1]]
         if len(mine):
-            yield number, CANDIDATES, rows.take(pa.array(mine))
+            yield number, tag, rows.take(pa.array(mine))
 
 
 def send_latest(buckets: int, latest: Iterable[int]) -> Iterator[SentRows]:
@@ -93,7 +98,7 @@ def send_report(report: object) -> SentRows:
 def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> BucketReport:
     """Fold what the batch changes for a bucket, and write it as data files of `answer_log`."""
     report, steps = BucketReport(bucket), _CpuSteps()
-    candidates, latest = _receive(received, report)
+    candidates, scored, latest = _receive(received, report)
     queries, position = context.queries(), context.end(latest)
     with bring_up(context, bucket, queries) as state:
         inserted, deleted = _requests(queries, bucket, context, state, position)
@@ -101,12 +106,14 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
         steps.end("advance")
         values = [no_values(), *_indexed_values(queries, candidates, report.counts.candidates)]
         steps.end("fold")
-        if context.reevaluate:
-            drop_scored_index(context.index_folder(bucket))  # it may show the place and words of an erased subscription
-        if not (context.reevaluate or context.reweighed):
+        drop_other_units(context)
+        if context.reevaluate or context.topk_version is not None:
+            # It may show the place and words of an erased subscription, or the plan of `topk` has taken its place.
+            drop_scored_index(context.index_folder(bucket))
+        if context.topk_version is None and context.seeks_scored:
             scored = list(find_scored_candidates(context, bucket, state, queries))
-            report.counts.candidates[SCORED_KIND_NAME] = sum(len(part.subscription) for part in scored)
-            values += scored
+        report.counts.candidates[SCORED_KIND_NAME] = sum(len(part.subscription) for part in scored)
+        values += scored
         steps.end("search")
         folded = fold(state, inserted, deleted, _join(values), end, _reevaluated(context, state, queries))
         report.counts.evaluations = _count_by_kind(queries, folded.asked.subscription)
@@ -122,7 +129,8 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
     report.files = write_folded(Home(context.home), context.batch_id, bucket, folded)
     report.files += write_boundaries(Home(context.home), bucket, end)
     steps.end("write")
-    report.seconds = steps.seconds
+    for step, seconds in steps.seconds.items():
+        report.seconds[step] = report.seconds.get(step, 0.0) + seconds
     return report
 
 
@@ -159,24 +167,30 @@ def _count_by_kind(queries: StandingQueries, subscription: np.ndarray) -> Counte
     return Counter(dict(zip(ranked_answers(), counts.tolist(), strict=True)))
 
 
-def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.RecordBatch], int]:
-    """Return the candidates and the greatest ts of the objects of the batch; keep the reports of workers."""
-    candidates, latest = [], NO_TIME
+def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.RecordBatch], list[Values], int]:
+    """Return the candidates of the worker index, those of units of the plan of `topk`, and the greatest ts of the
+    objects of the batch; keep the reports of workers and the seconds of units.
+    """
+    candidates, scored, latest = [], list[Values](), NO_TIME
     for tag, rows in received:
         if tag == CANDIDATES:
             candidates.append(rows)
+        elif tag == SCORED_CANDIDATES:
+            scored.append(Values._make(column.to_numpy() for column in rows.columns))
+        elif tag == SEARCH_SECONDS:
+            report.seconds["search"] = report.seconds.get("search", 0.0) + rows.column("seconds")[0].as_py()
         elif tag == LATEST:
             latest = max(latest, rows.column("ts")[0].as_py())
         else:
             report.workers += [pickle.loads(one) for one in rows.column("report").to_pylist()]
-    return candidates, latest
+    return candidates, scored, latest
 
 
 def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> BucketState:
     """Return the state of a bucket at the end of the batch before; built if the node does not have it."""
     last, path, home = context.previous, context.bucket_file(bucket), Home(context.home)
     state = open_bucket(path)
-    if state is not None and not _continues(context, state):
+    if state is not None and not context.continues(state.batch_id, state.started_at):
         state.close()
         state = None
     if state is None:
@@ -192,18 +206,6 @@ def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> B
             entries = _that_count(queries, entries, end, np.union1d(state.columns.key, inserted.key))
         advance(state, inserted, deleted, entries, thresholds, end)
     return state
-
-
-def _continues(context: AnswerContext, state: BucketState) -> bool:
-    """Whether a state is that after a batch of the home, and the log has all rows that it lacks.
-
-    After a restore the node may have the state of a batch that is undone, also of one whose number has come again.
-    """
-    number = state.batch_id
-    if not context.last_snapshot <= number <= context.previous.batch_id:
-        return False
-    starts = context.starts if number in context.starts else read_starts(Home(context.home), number - 1, number)
-    return state.started_at == starts.get(number, 0)
 
 
 def _requests(

@@ -17,7 +17,7 @@ from pststream.answers.bucket_file import BucketState
 from pststream.answers.contract import Values
 from pststream.kernels.answers.columns import LIVE
 from pststream.kernels.answers.touched_rows import rows_of_keys
-from pststream.pipeline.answers.answer_context import AnswerContext
+from pststream.pipeline.answers.answer_context import UNITS, AnswerContext
 from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.scored_index.index_folder import IndexFolder
@@ -41,14 +41,22 @@ def find_scored_candidates(
         return
     folder = _folder_of_weights(context.index_folder(bucket), weights)
     index = bring_up_index(folder, columns.key[live], columns.threshold[live], queries, weights, state.batch_id)
-    for rows in context.read_messages():
-        yield index.find_candidates(_messages(rows, weights))
+    for rows in context.read_messages(context.messages):
+        yield index.find_candidates(as_messages(rows, weights))
 
 
 def drop_scored_index(folder: Path) -> None:
     """Delete the index of a bucket, for all weights; folder: `AnswerContext.index_folder`."""
     for one in folder.parent.glob(f"{folder.name}*"):
         shutil.rmtree(one, ignore_errors=True)
+
+
+def drop_other_units(context: AnswerContext) -> None:
+    """Delete the indexes of units of other plans of `topk`, for other weights, or before a removal of rows."""
+    kept = None if context.topk_version is None else context.units_folder()
+    for one in context.index_folder(0).parent.glob(f"{UNITS}*"):
+        if one != kept:
+            shutil.rmtree(one, ignore_errors=True)
 
 
 def _folder_of_weights(folder: Path, weights: TermWeights) -> Path:
@@ -72,7 +80,7 @@ def bring_up_index(
         return index
     folder.begin_changes()
     is_known, chosen = queries.select(keys[is_new])
-    index.insert(_subscriptions(chosen, thresholds[is_new][is_known], weights))
+    index.insert(as_subscriptions(chosen, thresholds[is_new][is_known], weights))
     index.change_thresholds(keys[is_changed], thresholds[is_changed])
     index.delete(gone)
     folder.write(index, batch_id)
@@ -92,7 +100,7 @@ def _compare(index: ScoredIndex, keys: np.ndarray, thresholds: np.ndarray) -> tu
     return is_new, is_changed, np.concatenate(gone)
 
 
-def _subscriptions(queries: Queries, thresholds: np.ndarray, weights: TermWeights) -> ScoredSubscriptions:
+def as_subscriptions(queries: Queries, thresholds: np.ndarray, weights: TermWeights) -> ScoredSubscriptions:
     """Return queries, whose clauses have one word each, as subscriptions of the index."""
     lon, lat, alpha, scale = queries.numbers[:, :4].T
     words = weights.of_terms(queries.terms)
@@ -101,7 +109,8 @@ def _subscriptions(queries: Queries, thresholds: np.ndarray, weights: TermWeight
     )
 
 
-def _messages(rows: pa.RecordBatch, weights: TermWeights) -> Messages:
+def as_messages(rows: pa.RecordBatch, weights: TermWeights) -> Messages:
+    """Return objects (object_key, ts, lon, lat, terms) as messages."""
     offsets, terms = csr(rows.column("terms"))
     return Messages(
         rows.column("object_key").to_numpy(),

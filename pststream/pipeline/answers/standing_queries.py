@@ -104,6 +104,18 @@ class StandingQueries:
             times.append(deletions.at[low:high])
         return np.concatenate(keys), np.concatenate(times)
 
+    def ended(self, requests: tuple[int, int], times: tuple[int, int]) -> np.ndarray:
+        """Return the keys of subscriptions that end at a time after times[0] and up to times[1], and of those that
+        requests after requests[0] and up to requests[1] delete as of times[1] or before: int64[n].
+        """
+        keys = [np.empty(0, np.int64)]
+        for queries, deletions in self._arrays():
+            keys.append(queries.key[_within(queries.expires_at, times)])
+            is_new = _within(deletions.request, requests) & (deletions.at <= times[1])
+            is_due = _within(deletions.at, times) & (deletions.request <= requests[1])
+            keys.append(deletions.key[is_new | is_due])
+        return np.concatenate(keys)
+
     def select(self, keys: np.ndarray) -> tuple[np.ndarray, Queries]:
         """Return the queries of subscriptions by their keys (int64[n], ascending, distinct).
 
@@ -143,6 +155,10 @@ class StandingQueries:
                 Queries(*(arrays[name] for name in Queries._fields)),
                 Deletions(*(arrays[f"deleted_{name}"] for name in Deletions._fields)),
             )
+
+
+def _within(values: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
+    return (values > bounds[0]) & (values <= bounds[1])
 
 
 def layout() -> str:

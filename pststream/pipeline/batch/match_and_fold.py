@@ -1,7 +1,8 @@
 """Route and match the objects of a batch, and fold the candidates of subscriptions with memory into their answers.
 
 It is one chain of stages: route, match by worker, fold by bucket. The second stage has one part more than workers: the
-routing tasks send it the greatest ts of their objects, and it sends this on to every bucket.
+routing tasks send it the greatest ts of their objects, and it sends this on to every bucket. After it come the units of
+the plan of `topk`, if there is one, which other tasks of the first stage send the objects with their words to.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,13 @@ import pyarrow as pa
 from pststream.answers.contract import NO_TIME
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.fold_bucket import BucketReport, fold_bucket, send_latest
+from pststream.pipeline.answers.unit_candidates import (
+    MessageScan,
+    count_units,
+    find_unit_candidates,
+    message_scans,
+    send_messages,
+)
 from pststream.pipeline.batch.match_task import match_and_send
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS, ObjectScan, route_objects
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
@@ -36,16 +44,21 @@ def match_and_fold(
     after_key: stored objects meet only subscriptions with a greater key
     """
     return get_engine(settings).run_shuffled(
-        [*scans, _EveryBucket()],
-        partial(_send, context, after_key),
+        [*scans, _EveryBucket(), *message_scans(answers)],
+        partial(_send, context, answers, after_key),
         [
-            Stage(context.workers + 1, partial(_match_or_send_on, context, after_key, answers.buckets)),
+            Stage(context.workers + 1 + count_units(answers), partial(_match_or_search, context, answers, after_key)),
             Stage(answers.buckets, partial(fold_bucket, answers)),
         ],
     )
 
 
-def _send(context: TaskContext, after_key: int, task: ObjectScan | _EveryBucket) -> Iterator[SentRows]:
+def _send(
+    context: TaskContext, answers: AnswerContext, after_key: int, task: ObjectScan | MessageScan | _EveryBucket
+) -> Iterator[SentRows]:
+    if isinstance(task, MessageScan):
+        yield from send_messages(answers, context.workers + 1, task)
+        return
     if isinstance(task, _EveryBucket):
         yield context.workers, ROUTE_COUNTS, pa.record_batch({"latest": pa.array([NO_TIME], pa.int64())})
         return
@@ -55,10 +68,12 @@ def _send(context: TaskContext, after_key: int, task: ObjectScan | _EveryBucket)
             yield context.workers, tag, rows
 
 
-def _match_or_send_on(
-    context: TaskContext, after_key: int, buckets: int, part: int, received: ReceivedRows
+def _match_or_search(
+    context: TaskContext, answers: AnswerContext, after_key: int, part: int, received: ReceivedRows
 ) -> Iterator[SentRows]:
-    if part == context.workers:
-        yield from send_latest(buckets, (rows.column("latest")[0].as_py() for _, rows in received))
+    if part < context.workers:
+        yield from match_and_send(context, after_key, answers.buckets, part, received)
+    elif part == context.workers:
+        yield from send_latest(answers.buckets, (rows.column("latest")[0].as_py() for _, rows in received))
     else:
-        yield from match_and_send(context, after_key, buckets, part, received)
+        yield from find_unit_candidates(answers, part - context.workers - 1, received)

@@ -74,7 +74,7 @@ def draw_sample(
 
     The insertions and deletions are those that came with the objects (`planned_period.py`).
     """
-    object_rows, object_scale, period = _objects(home, settings, versions, after_key, progress)
+    object_rows, object_scale, period = draw_objects(home, settings, versions, after_key, progress)
     piece_rows, subscription_scale = _pieces(home, settings, progress)
     sampled = pc.count_distinct(piece_rows.column("subscription_key")).as_py()
     insertions, deletions = requests_per_subscription(home, settings, period, sampled * subscription_scale, progress)
@@ -105,7 +105,7 @@ def draw_sample(
     return sample, _vocabulary(ids, counts, clauses, piece_rows.num_rows)
 
 
-def _objects(
+def draw_objects(
     home: Home, settings: Settings, versions: tuple[int | None, int | None], after_key: int, progress: Progress
 ) -> tuple[pa.Table, float, KeyRange]:
     """Return sampled objects, the number of stored objects that each of them represents, and their period."""

@@ -29,7 +29,14 @@ from pststream.state.crash_points import crash_point
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import delete_older_indexes
-from pststream.state.plans import current_version, save_plan, save_units, save_vocabulary, term_frequencies_of
+from pststream.state.plans import (
+    current_version,
+    save_plan,
+    save_units,
+    save_vocabulary,
+    term_frequencies_of,
+    topk_version_of,
+)
 
 
 def plan(
@@ -79,7 +86,7 @@ def new_plan(
     before = current_version(home)
     version = before + 1
     if not dry_run:
-        _delete_rows_of_killed_planner(home, version)
+        delete_rows_of_killed_planner(home, version)
         save_units(
             home,
             version,
@@ -101,7 +108,8 @@ def new_plan(
         }
         figures |= {"seconds": time.perf_counter() - began}
         placement = version if new.by_subscription else None
-        save_plan(home, version, new, {**figures, "options": options}, placement=placement)
+        topk = topk_version_of(home, before)
+        save_plan(home, version, new, {**figures, "options": options}, placement=placement, topk=topk)
         crash_point("plan.done")
         delete_older_indexes(home, version)
     choice = {"choice": new.options["choice"]} if "choice" in new.options else {}
@@ -112,9 +120,16 @@ def new_plan(
     }  # fmt: skip
 
 
-def _delete_rows_of_killed_planner(home: Home, version: int) -> None:
+PLANNED = (
+    *(names.PLAN_UNITS, names.VOCABULARY, names.MIGRATIONS, names.PLACEMENT_COUNTS, names.PLACEMENTS),
+    names.TOPK_PLANS,
+)
+"""Control tables with rows of a plan version that has no row in `plans` yet."""
+
+
+def delete_rows_of_killed_planner(home: Home, version: int) -> None:
     """Delete what a killed planner of this version has left in the control tables."""
-    for name in (names.PLAN_UNITS, names.VOCABULARY, names.MIGRATIONS, names.PLACEMENT_COUNTS, names.PLACEMENTS):
+    for name in PLANNED:
         ledger_tables.delete_versions(home, name, "plan_version", version)
 
 

@@ -8,18 +8,13 @@ from functools import partial
 
 from pststream import names
 from pststream.answers.read_bucket import read_buffers
-from pststream.ledgers.log_end import BatchRow, Ledger
-from pststream.pipeline.answers.answer_context import (
-    AnswerContext,
-    make_answer_context,
-    read_previous,
-)
+from pststream.ledgers.log_end import Ledger
+from pststream.pipeline.answers.answer_context import AnswerContext, context_after
 from pststream.pipeline.answers.bucket_snapshots import TRANSACTIONS, last_snapshot, write_snapshot
 from pststream.pipeline.answers.fold_bucket import bring_up
 from pststream.pipeline.answers.log_rows import list_state_files
 from pststream.pipeline.answers.window_boundaries import list_boundary_files
 from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import cache_place
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
@@ -42,19 +37,6 @@ def snapshot_answers(home: Home, settings: Settings) -> None:
         commit_files(home, names.ANSWERS, files, older, application=TRANSACTIONS, transaction=last["batch_id"])
         crash_point("maintain.snapshot")
     _drop_state_rows(home, last["batch_id"])
-
-
-def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerContext:
-    """Return the context of an empty batch after a batch that is done."""
-    batch = {
-        "batch_id": last["batch_id"] + 1,
-        "objects_after": last["objects_to"],
-        "objects_to": last["objects_to"],
-        "requests_to": last["requests_to"],
-    }
-    previous = read_previous(home, settings, batch, last)
-    cache, stream_time = cache_place(settings), previous.stream_time
-    return make_answer_context(home, batch, cache, previous, stream_time, settings.answer_buffers)
 
 
 def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:

@@ -15,6 +15,7 @@ from pststream.domain.planner_choice import describe_choice
 from pststream.errors import UsageError
 from pststream.format_values import counted, duration
 from pststream.reports.commands.text_tables import table_lines
+from pststream.reports.commands.topk_plan import read_topk_planners
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
@@ -22,7 +23,7 @@ NO_OPTIONS = "defaults"
 
 FIGURES = (
     "plan_version", "planner", "workers", "units", "load_total", "load_max", "load_min", "imbalance", "seconds",
-    "created_at", "retiring_version", "retiring_to",
+    "created_at", "retiring_version", "retiring_to", "topk_version",
 )  # fmt: skip
 _GRID = ("west", "south", "east", "north", "columns", "rows")
 _UNITS = ("unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms", "load", "objects", "subscriptions")
@@ -36,15 +37,19 @@ _WAYS = "by text or subscription"
 def list_plans(home: AnyHome) -> list[dict[str, Any]]:
     """List the figures of every plan, oldest first.
 
-    `current` marks the plan in force, `retiring` the plan that still serves the older subscriptions.
+    `current` marks the plan in force, `retiring` the plan that still serves the older subscriptions; `topk_planner` is
+    the planner of the plan of `topk` under that version.
     """
-    rows = TableReader(home).read(names.PLANS, (*FIGURES, "options")).sort_by("plan_version").to_pylist()
+    reader = TableReader(home)
+    rows = reader.read(names.PLANS, (*FIGURES, "options")).sort_by("plan_version").to_pylist()
+    topk_planners = read_topk_planners(reader)
     current = rows[-1] if rows else {}
     return [
         {
             **{name: row[name] for name in FIGURES},
             "planner_options": _planner_options(row),
             "created_at": iso(row["created_at"]),
+            "topk_planner": topk_planners[row["topk_version"]],
             "current": row is current,
             "retiring": row["plan_version"] == current["retiring_version"],
         }
@@ -135,13 +140,13 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
     if not plans:
         return "no plans yet; pststream plan makes one, and so does the first pststream match"
     rows: list[tuple[str, ...]] = [
-        ("version", "planner", "options", "workers", "units", "load", "greatest", "imbalance", "made at")
+        ("version", "planner", "options", "workers", "units", "load", "greatest", "imbalance", "topk", "made at")
     ]
     for plan in plans:
         version = f"{'*' if plan['current'] else '~' if plan['retiring'] else ' '}{plan['plan_version']}"
         loads = (f"{plan['load_total']:.4g}", f"{plan['load_max']:.4g}", imbalance_text(plan["imbalance"]))
         made = (plan["planner"], plan["planner_options"] or NO_OPTIONS, str(plan["workers"]), str(plan["units"]))
-        rows.append((version, *made, *loads, plan["created_at"][:19]))
+        rows.append((version, *made, *loads, plan["topk_planner"], plan["created_at"][:19]))
     retiring = "; ~ still serves the older subscriptions" if any(plan["retiring"] for plan in plans) else ""
     return "\n".join([*table_lines(rows), f"* is the current plan{retiring}; loads are seconds of Definition 1"])
 

@@ -5,6 +5,7 @@ import pytest
 from pststream import names
 from pststream.benchmarks.scenarios.answers import topk_planners
 from pststream.benchmarks.support.answers.topk_worlds import _fill, make_world
+from pststream.scored_index import measure_units
 from pststream.scored_index.scored_index import ScoredIndex
 from tests.counted_benchmark import run_counted
 
@@ -31,11 +32,13 @@ def test_the_benchmark_measures_all_planners() -> None:
 
 
 def test_planners_that_lose_pairs_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched = topk_planners._search_unit
+    measured = measure_units.measure_unit
     monkeypatch.setattr(
-        topk_planners,
-        "_search_unit",
-        lambda world, plan, unit, rows: searched(world, plan, unit, rows[: len(rows) // 2 if unit else None]),
+        measure_units,
+        "measure_unit",
+        lambda subscriptions, messages, share: measured(
+            subscriptions, measure_units.take_messages(messages, slice(1 if share.unit else 0, None)), share
+        ),
     )
     with pytest.raises(ValueError, match="different pairs"):
         run_counted("topk-planners")

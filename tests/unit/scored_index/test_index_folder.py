@@ -45,6 +45,16 @@ def test_changes_are_read_again_by_the_next_process(tmp_path: Path, world: tuple
     assert expected
 
 
+def test_the_start_of_the_batch_is_read_again(tmp_path: Path, world: tuple) -> None:
+    subscriptions, _, weights = world
+    folder, index = IndexFolder(tmp_path), ScoredIndex()
+    index.insert(as_subscriptions(subscriptions, weights))
+    for started_at in (77, 0):
+        folder.write(index, 5, started_at)
+        again = IndexFolder(tmp_path)
+        assert again.open() and again.started_at == started_at
+
+
 def test_segments_that_stay_are_not_written_again(tmp_path: Path, world: tuple) -> None:
     subscriptions, _, weights = world
     folder, index = IndexFolder(tmp_path), ScoredIndex()

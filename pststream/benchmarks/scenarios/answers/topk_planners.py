@@ -8,21 +8,16 @@ one bound the throughput of a cluster, without its network. All planners must fi
 import time
 from typing import Any
 
-import numpy as np
-
 from pststream import names
 from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, Stream
-from pststream.benchmarks.support.answers.topk_worlds import TopkWorld, make_world, take_messages
+from pststream.benchmarks.support.answers.topk_worlds import TopkWorld, make_world
 from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.steps import Steps
-from pststream.domain.imbalance import imbalance_of
-from pststream.domain.topk_plan import TopkPlan
 from pststream.generator.power_law import PowerLaw
 from pststream.partitioning.dskype.planners import HYBRIDS, make_topk_plan
 from pststream.partitioning.dskype.topk_loads import count_loads
 from pststream.progress import Progress
-from pststream.scored_index.scored_index import ScoredIndex
-from pststream.scored_index.unit_share import UnitShare
+from pststream.scored_index.measure_units import measure_units
 from pststream.settings import Settings
 
 DATA = {
@@ -102,37 +97,11 @@ def measure_planner(
     began = time.process_time()
     plan = make_topk_plan(planner, sample, units, options)
     planning = time.process_time() - began
-    loads = count_loads(sample, plan)
-    began = time.process_time()
-    message, unit = plan.route(world.messages.offsets, world.messages.terms)
-    routing = time.process_time() - began
-    searched = [_search_unit(world, plan, number, message[unit == number]) for number in range(units)]
-    seconds, stored, pairs = zip(*searched, strict=True)
-    messages = len(world.messages.key)
     return {
-        "throughput": round(messages / max(seconds)),
-        "total_us": round(sum(seconds) / messages * 1e6, 2),
-        "slowest_us": round(max(seconds) / messages * 1e6, 2),
-        "imbalance": round(imbalance_of(seconds), 2),
-        "model_imbalance": round(loads.imbalance, 2),
-        "replication": round(sum(stored) / len(world.subscriptions.key), 3),
-        "copies": round(len(message) / messages, 2),
+        **measure_units(world.subscriptions, world.messages, plan),
+        "model_imbalance": round(count_loads(sample, plan).imbalance, 2),
         "plan_seconds": round(planning, 2),
-        "route_us": round(routing / messages * 1e6, 2),
-        "pairs": sum(pairs),
     }
-
-
-def _search_unit(world: TopkWorld, plan: TopkPlan, unit: int, rows: np.ndarray) -> tuple[float, int, int]:
-    """Return the CPU seconds of the search, the subscriptions that the unit holds, and the pairs that it finds."""
-    share = UnitShare(plan, unit)
-    stored, index = share.select(world.subscriptions), ScoredIndex(marks=share.mark)
-    index.insert(stored)
-    messages = take_messages(world.messages, rows)
-    index.find_candidates(take_messages(messages, slice(0, 100)))
-    began = time.process_time()
-    candidates = index.find_candidates(messages)
-    return max(time.process_time() - began, 1e-9), len(stored.key), len(candidates.subscription)
 
 
 def _require_equal_pairs(figures: dict[str, Any], prefix: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from pststream.benchmarks.support.answers.standing_worlds import QueryWords, Stream, draw_topk
 from pststream.generator.synthetic_arrays import SyntheticObjects, term_ids
 from pststream.partitioning.dskype.topk_sample import TopkSample
+from pststream.scored_index.measure_units import as_sample, take_messages
 from pststream.scored_index.scored_index import Messages, ScoredIndex
 from pststream.scored_index.scored_segment import ScoredSubscriptions
 
@@ -29,9 +30,7 @@ class TopkWorld:
 
     def sample(self, messages: int) -> TopkSample:
         """Return all subscriptions, and the last messages of the window, as a sample."""
-        some, sent = self.subscriptions, take_messages(self.window, slice(-messages, None))
-        columns = (some.key, some.lon, some.lat, some.alpha, some.threshold, some.offsets, some.terms, some.weights)
-        return TopkSample(*columns, sent.lon, sent.lat, sent.offsets, sent.terms)
+        return as_sample(self.subscriptions, take_messages(self.window, slice(-messages, None)))
 
 
 def make_world(stream: Stream, sizes: tuple[int, int, int], kept: int, words: QueryWords, seed: int) -> TopkWorld:
@@ -77,16 +76,6 @@ def _subscriptions(drawn: dict[str, Any], weights: _Weights) -> ScoredSubscripti
 def _messages(objects: SyntheticObjects, weights: _Weights) -> Messages:
     keys, terms = np.arange(len(objects.lon)), term_ids(objects.terms)
     return Messages(keys, keys, objects.lon, objects.lat, objects.term_offsets, terms, weights.of_terms(terms))
-
-
-def take_messages(messages: Messages, rows: slice | np.ndarray) -> Messages:
-    """Return some messages, in the order of `rows`."""
-    places = np.arange(len(messages.key))[rows]
-    lengths = np.diff(messages.offsets)[places]
-    offsets = np.append(0, np.cumsum(lengths))
-    words = np.repeat(messages.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    columns = [column[places] for column in messages[:4]]
-    return Messages._make([*columns, offsets, messages.terms[words], messages.weights[words]])
 
 
 def _fill(subscriptions: ScoredSubscriptions, messages: Messages, kept: int) -> np.ndarray:

@@ -4,7 +4,9 @@ import numpy as np
 
 from pststream import names
 from pststream.answers.contract import NO_TIME, Asked, Changes, Folded, Thresholds, Values
+from pststream.pipeline.answers.bucket_snapshots import write_snapshot
 from pststream.pipeline.answers.log_rows import read_state, write_folded
+from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 
@@ -56,3 +58,24 @@ def test_a_reset_makes_earlier_entries_void_and_the_last_limit_counts(hand_home:
              [(5, 7.0, 2, 51, True), (6, 4.0, 3, 62, True)])  # fmt: skip
     assert read(hand_home, 0, 0, 3) == every
     assert read(hand_home, 0, 2, 3) == ([(5, 52, 3, 3.0), (6, 62, 3, 3.0)], [(6, 4.0, 3, 62, False)])
+
+
+def test_the_last_thresholds_of_all_buckets(hand_home: Home) -> None:
+    def thresholds(after: int, up_to: int, snapshot: bool = False) -> dict[int, float]:
+        keys, values = read_thresholds(hand_home, after, up_to, snapshot)
+        assert (np.diff(keys) > 0).all()
+        return dict(zip(keys.tolist(), values.tolist(), strict=True))
+
+    assert thresholds(0, 0, snapshot=True) == {}
+    commit(hand_home, 1, 0, folded([(5, 50, 500, -0.5)], [(5, -0.5, 500, 50, True), (6, INF, NO_TIME, -1, True)]))
+    commit(hand_home, 1, 1, folded([], [(7, -0.25, 700, 70, True)]))
+    commit(hand_home, 2, 0, folded([(6, 61, 610, -0.75)], [(5, -0.625, 500, 50, False)]))
+    commit(hand_home, 3, 1, folded([], [(7, -0.125, 710, 71, True)]))
+    assert thresholds(0, 1) == {5: -0.5, 6: INF, 7: -0.25}
+    assert thresholds(1, 2) == {5: -0.625} and thresholds(3, 9) == {}
+    assert thresholds(0, 3) == {5: -0.625, 6: INF, 7: -0.125}
+    kept = folded([(5, 50, 500, -0.5), (5, 51, 510, -0.75)], [(5, -0.5, 500, 50, True), (8, INF, NO_TIME, -1, True)])
+    file = write_snapshot(hand_home, 2, 0, kept.entries, kept.thresholds)
+    assert file is not None
+    commit_files(hand_home, names.ANSWERS, [file], application="snapshots", transaction=2)
+    assert thresholds(2, 3, snapshot=True) == {5: -0.5, 7: -0.125, 8: INF}

@@ -67,6 +67,20 @@ def test_deletions_in_a_range_of_requests(queries: StandingQueries) -> None:
     assert not len(queries.deletions(6, 9)[0])
 
 
+def test_subscriptions_that_end_in_a_span(queries: StandingQueries) -> None:
+    """Key 4 expires at 77; request 6 deletes key 2 as of 99."""
+
+    def ended(requests: tuple[int, int], times: tuple[int, int]) -> list[int]:
+        return sorted(queries.ended(requests, times).tolist())
+
+    assert ended((-1, 9), (-(2**63), 99)) == [2, 4]
+    assert ended((-1, 9), (76, 77)) == [4] and ended((-1, 9), (77, 98)) == []
+    assert ended((-1, 5), (0, 200)) == [4]  # the deletion is not known yet
+    assert ended((5, 6), (100, 120)) == [2]  # it is new, and as of an earlier time
+    assert ended((6, 9), (98, 99)) == [2] and ended((6, 9), (99, 120)) == []
+    assert ended((6, 9), (120, 90)) == []  # stream time has fallen
+
+
 def test_queries_by_key_with_their_clauses(queries: StandingQueries) -> None:
     for wanted in ([1, 2, 4, 5], [4, 5], [2], [1, 5], []):
         is_known, chosen = queries.select(np.array(wanted, np.int64))

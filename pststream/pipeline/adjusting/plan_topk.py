@@ -1,0 +1,108 @@
+"""Make a new version of the plan of `topk` subscriptions (`pststream plan --planner location`).
+
+A plan version covers both plans of a home. A new plan of `topk` makes a version whose plan of the other kinds is the
+one in force: the same units, index and retiring plan. Nothing migrates, since the indexes of units are derived data of
+nodes (`pipeline/answers/unit_candidates.py`); the batches from then on are searched by the new units.
+
+The plan and the units are written first; the row in `plans` puts both in force. A killed run leaves rows of a version
+without a row in `plans`; the next run deletes them.
+"""
+
+import time
+from typing import Any
+
+import pyarrow as pa
+
+from pststream import names
+from pststream.errors import RetryableError, UsageError
+from pststream.ledgers.log_end import Ledger
+from pststream.partitioning.dskype.planners import make_topk_plan
+from pststream.partitioning.dskype.topk_loads import TopkLoads, count_loads
+from pststream.partitioning.dskype.topk_sample import TopkSample
+from pststream.pipeline.answers.draw_topk_sample import draw_topk_sample
+from pststream.pipeline.planning.plan import delete_rows_of_killed_planner, new_plan
+from pststream.planner_options import read_planner_options
+from pststream.progress import Progress, no_progress
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.crash_points import crash_point
+from pststream.state.home import Home
+from pststream.state.plans import current_version, read_plan_row, save_topk_plan
+from pststream.utc_times import utc_now
+
+HASH = "hash"
+"""The planner that finds candidates by answer bucket: a home without another plan has it, so it has no row."""
+
+
+def plan_topk(
+    home: Home, settings: Settings, planner: str, *, dry_run: bool = False, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Make a plan of `topk` with a planner (`names.TOPK_PLANNERS`) for `settings.workers`.
+
+    Returns {"plan_version", "plan_version_before", "planner", "kinds": ["topk"], "units", "replication", "copies",
+    "imbalance", "unit_loads", "dry_run", "seconds"}, what `pststream plan --json` prints; of `hash` there are as many
+    units as answer buckets, and no figures.
+    """
+    home.check()
+    began = time.perf_counter()
+    with home.locked():
+        if Ledger(home).unfinished_batch() is not None:
+            raise RetryableError("a batch is unfinished", "run: pststream match, then plan again")
+        before = current_version(home)
+        if before == 0:
+            if dry_run:
+                raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
+            before = new_plan(home, settings, progress=progress)["plan_version"]
+        version = before + 1
+        if planner == HASH:
+            figures: dict[str, Any] = {"units": home.answer_buckets}
+            if not dry_run:
+                delete_rows_of_killed_planner(home, version)
+                _put_in_force(home, version, None)
+        else:
+            sample = draw_topk_sample(home, settings, progress).sample
+            figures = _plan_by_sample(home, settings, planner, sample, version, dry_run)
+    return {
+        "plan_version": version, "plan_version_before": before, "planner": planner, "kinds": ["topk"], **figures,
+        "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
+    }  # fmt: skip
+
+
+def _describe_loads(loads: TopkLoads) -> dict[str, Any]:
+    """Return the figures of a plan on a sample: replication, copies, imbalance, unit_loads."""
+    return {
+        "replication": round(loads.replication, 4),
+        "copies": round(loads.copies, 4),
+        "imbalance": loads.imbalance,
+        "unit_loads": loads.load.tolist(),
+    }
+
+
+def _plan_by_sample(
+    home: Home, settings: Settings, planner: str, sample: TopkSample, version: int, dry_run: bool
+) -> dict[str, Any]:
+    """Make the plan of a sample, write it unless in a dry run, and return its figures."""
+    began = time.perf_counter()
+    options = read_planner_options(settings.planner_options)
+    plan = make_topk_plan(planner, sample, settings.workers, options)
+    figures = _describe_loads(count_loads(sample, plan))
+    if not dry_run:
+        delete_rows_of_killed_planner(home, version)
+        kept = {name: figures[name] for name in ("replication", "copies", "unit_loads")}
+        sizes = {"sample_subscriptions": sample.subscriptions, "sample_objects": sample.messages}
+        seconds = {"seconds": time.perf_counter() - began}
+        save_topk_plan(home, version, plan, {**kept, **seconds}, {**sizes, "planner_options": settings.planner_options})
+        _put_in_force(home, version, version)
+    return {"units": plan.units, **figures}
+
+
+def _put_in_force(home: Home, version: int, topk_version: int | None) -> None:
+    """Write a plan version with the plan before it for all kinds but `topk`."""
+    units = ledger_tables.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version - 1)])
+    place = units.schema.get_field_index("plan_version")
+    units = units.set_column(place, "plan_version", pa.array([version] * units.num_rows, pa.int64()))
+    ledger_tables.append(home, names.PLAN_UNITS, units)
+    crash_point("plan.topk_written")
+    row = {**read_plan_row(home, version - 1), "plan_version": version, "topk_version": topk_version}
+    ledger_tables.append(home, names.PLANS, [{**row, "created_at": utc_now()}])
+    crash_point("plan.done")

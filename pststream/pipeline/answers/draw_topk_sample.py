@@ -1,0 +1,74 @@
+"""Draw the sample of the planners of `topk`: live subscriptions with their logged thresholds, and stored objects."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.domain.integer_hash import hash_to_unit
+from pststream.errors import UsageError
+from pststream.format_values import counted
+from pststream.ledgers.log_end import Ledger
+from pststream.partitioning.dskype.topk_sample import TopkSample
+from pststream.pipeline.answers.answer_context import AnswerContext, context_after
+from pststream.pipeline.answers.logged_thresholds import read_thresholds
+from pststream.pipeline.answers.scored_candidates import as_subscriptions
+from pststream.pipeline.answers.unit_candidates import ended_since
+from pststream.pipeline.engine.arrow_columns import csr, whole
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.index.superseded_pieces import has_standing_queries
+from pststream.pipeline.planning.draw_sample import SEED, draw_objects
+from pststream.progress import Progress
+from pststream.scored_index.measure_units import as_sample
+from pststream.scored_index.scored_index import Messages
+from pststream.scored_index.scored_segment import ScoredSubscriptions
+from pststream.settings import Settings
+from pststream.state.home import Home
+
+
+class DrawnTopk(NamedTuple):
+    """Sampled subscriptions, stored objects as messages, and the live subscriptions for each sampled one."""
+
+    subscriptions: ScoredSubscriptions
+    messages: Messages
+    scale: float
+
+    @property
+    def sample(self) -> TopkSample:
+        """The sample of planners."""
+        return as_sample(*self)
+
+
+def draw_topk_sample(home: Home, settings: Settings, progress: Progress) -> DrawnTopk:
+    """Return a sample of the `topk` subscriptions and the objects of a home, which is locked.
+
+    Raises UsageError if no such subscription has an answer yet.
+    """
+    last, none = Ledger(home).last_batch, "no topk subscription has an answer yet"
+    if last is None or not has_standing_queries(home, last["requests_to"]):
+        raise UsageError(none, "run: pststream match, then plan again")
+    context = context_after(home, settings, last)
+    drawn: list[tuple[ScoredSubscriptions, float]] = get_engine(settings).run_tasks(
+        [settings.sample_subscriptions], partial(_draw, context)
+    )
+    subscriptions, scale = drawn[0]
+    if not len(subscriptions.key):
+        raise UsageError(none, "run: pststream match, then plan again")
+    rows, _, _ = draw_objects(home, settings, (None, None), -1, progress)
+    keys, lon, lat = (whole(rows.column(name)).to_numpy() for name in ("object_key", "lon", "lat"))
+    offsets, terms = csr(whole(rows.column("terms")))
+    messages = Messages(keys, keys, lon, lat, offsets, terms, context.segments.weights.of_terms(terms))
+    progress(f"sample: {counted(len(subscriptions.key), 'subscription')}, {counted(len(keys), 'object')}")
+    return DrawnTopk(subscriptions, messages, scale)
+
+
+def _draw(context: AnswerContext, most: int) -> tuple[ScoredSubscriptions, float]:
+    """Choose at most about `most` live subscriptions by a hash of their keys; return also the live ones for each."""
+    queries, last = context.queries(), context.previous
+    keys, thresholds = read_thresholds(Home(context.home), context.last_snapshot, last.batch_id, snapshot=True)
+    is_live = queries.are_scored(keys) & ~np.isin(keys, ended_since(context, 0))
+    keys, thresholds = keys[is_live], thresholds[is_live]
+    is_chosen = hash_to_unit(keys, SEED) < most / max(len(keys), 1)
+    _, chosen = queries.select(keys[is_chosen])
+    some = as_subscriptions(chosen, thresholds[is_chosen], context.segments.weights)
+    return some, len(keys) / max(len(some.key), 1)

@@ -1,0 +1,62 @@
+"""Compare the planners of `topk` by searching the units of their plans (`pststream plans compare --kinds topk`).
+
+Each planner plans the same sample of subscriptions, with their thresholds, and of stored objects. Then the units search
+these objects, one unit after the other, and their CPU seconds are measured. Nothing in the home changes.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pststream import names
+from pststream.errors import PstError
+from pststream.partitioning.dskype.planners import make_topk_plan
+from pststream.partitioning.dskype.topk_loads import count_loads
+from pststream.pipeline.answers.draw_topk_sample import DrawnTopk, draw_topk_sample
+from pststream.planner_options import read_planner_options
+from pststream.progress import Progress, no_progress
+from pststream.scored_index.measure_units import measure_units
+from pststream.settings import Settings
+from pststream.state.home import Home
+
+
+def compare_topk(
+    home: Home, settings: Settings, planners: Sequence[str] | None = None, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Plan and search with each planner (None: all) for `settings.workers`, `hash` too.
+
+    Returns {"kinds": ["topk"], "plans": [figures of each, the best throughput first], "objects", "subscriptions",
+    "workers"}. Figures are those of `measure_units`, "planner", "model_imbalance" and "plan_seconds".
+
+    Raises UsageError if no such subscription has an answer yet, PstError if two planners find other pairs.
+    """
+    home.check()
+    with home.locked():
+        drawn = draw_topk_sample(home, settings, progress)
+    figures = []
+    for planner in planners or names.TOPK_PLANNERS:
+        progress(f"planning and searching: {planner}")
+        figures.append(_measure(drawn, planner, settings))
+    pairs = {one["planner"]: one["pairs"] for one in figures}
+    if len(set(pairs.values())) > 1:
+        raise PstError(f"planners find different numbers of pairs: {pairs}", "please report this: it is a bug")
+    return {
+        "kinds": ["topk"],
+        "plans": sorted(figures, key=lambda one: -one["throughput"]),
+        "objects": len(drawn.messages.key),
+        "subscriptions": len(drawn.subscriptions.key),
+        "workers": settings.workers,
+    }
+
+
+def _measure(drawn: DrawnTopk, planner: str, settings: Settings) -> dict[str, Any]:
+    began = time.process_time()
+    options = read_planner_options(settings.planner_options) if planner in ("spatial_first", "keyword_first") else {}
+    plan = make_topk_plan(planner, drawn.sample, settings.workers, options)
+    seconds = time.process_time() - began
+    return {
+        "planner": planner,
+        **measure_units(drawn.subscriptions, drawn.messages, plan),
+        "model_imbalance": round(count_loads(drawn.sample, plan).imbalance, 2),
+        "plan_seconds": round(seconds, 3),
+    }

@@ -1,0 +1,79 @@
+"""Measure the units of a plan of `topk`: build the index of each, and search it with the messages that go there."""
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pststream.domain.imbalance import imbalance_of
+from pststream.domain.topk_plan import TopkPlan
+from pststream.partitioning.dskype.topk_sample import TopkSample
+from pststream.scored_index.scored_index import Messages, ScoredIndex
+from pststream.scored_index.scored_segment import ScoredSubscriptions
+from pststream.scored_index.unit_share import UnitShare
+
+WARMED = 100
+"""Messages of a first search, which is not measured."""
+
+
+class MeasuredUnit(NamedTuple):
+    """CPU seconds of the search of a unit, the subscriptions that it stores, and the pairs that it finds."""
+
+    seconds: float
+    subscriptions: int
+    pairs: int
+
+
+def as_sample(subscriptions: ScoredSubscriptions, messages: Messages, scale: float = 1.0) -> TopkSample:
+    """Return subscriptions and messages as a sample; scale: subscriptions for each of these."""
+    some, sent = subscriptions, messages
+    columns = (some.key, some.lon, some.lat, some.alpha, some.threshold, some.offsets, some.terms, some.weights)
+    return TopkSample(*columns, sent.lon, sent.lat, sent.offsets, sent.terms, scale)
+
+
+def take_messages(messages: Messages, rows: slice | np.ndarray) -> Messages:
+    """Return some messages, in the order of `rows`."""
+    places = np.arange(len(messages.key))[rows]
+    lengths = np.diff(messages.offsets)[places]
+    offsets = np.append(0, np.cumsum(lengths))
+    words = np.repeat(messages.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    columns = [column[places] for column in messages[:4]]
+    return Messages._make([*columns, offsets, messages.terms[words], messages.weights[words]])
+
+
+def measure_units(subscriptions: ScoredSubscriptions, messages: Messages, plan: TopkPlan) -> dict[str, Any]:
+    """Return figures of a plan; the units run one after the other in this process.
+
+    {"throughput": messages/s over the CPU seconds of the slowest unit, "total_us", "slowest_us": CPU microseconds of
+    all units and of the slowest, a message, "imbalance": of their seconds, "replication": units that store a
+    subscription, "copies": units that a message goes to, on average, "route_us": CPU microseconds to find them,
+    "pairs": candidates}
+    """
+    began = time.process_time()
+    message, unit = plan.route(messages.offsets, messages.terms)
+    routing, count = time.process_time() - began, max(len(messages.key), 1)
+    units = [
+        measure_unit(subscriptions, take_messages(messages, message[unit == number]), UnitShare(plan, number))
+        for number in range(plan.units)
+    ]
+    seconds = [one.seconds for one in units]
+    return {
+        "throughput": round(count / max(seconds)),
+        "total_us": round(sum(seconds) / count * 1e6, 2),
+        "slowest_us": round(max(seconds) / count * 1e6, 2),
+        "imbalance": round(imbalance_of(seconds), 2),
+        "replication": round(sum(one.subscriptions for one in units) / max(len(subscriptions.key), 1), 3),
+        "copies": round(len(message) / count, 2),
+        "route_us": round(routing / count * 1e6, 2),
+        "pairs": sum(one.pairs for one in units),
+    }
+
+
+def measure_unit(subscriptions: ScoredSubscriptions, messages: Messages, share: UnitShare) -> MeasuredUnit:
+    """Build the index of a unit and search it."""
+    stored, index = share.select(subscriptions), ScoredIndex(marks=share.mark)
+    index.insert(stored)
+    index.find_candidates(take_messages(messages, slice(0, WARMED)))
+    began = time.process_time()
+    pairs = index.find_candidates(messages)
+    return MeasuredUnit(max(time.process_time() - began, 1e-9), len(stored.key), len(pairs.subscription))

@@ -1,0 +1,143 @@
+"""Answers are the same under every plan of `topk`, while plans change and states are lost, and after kills.
+
+The twin judges every batch of a run, as in test_standing_answers.py, which also says what happens to a home in between.
+"""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pststream import names
+from pststream.delta_tables import read_table
+from pststream.pipeline.answers import answer_context
+from pststream.state.home import Home as State
+from pststream.state.plans import read_plan_rows
+from tests.commands import Home
+from tests.e2e.test_standing_answers import BETWEEN, disturb
+from tests.kill_and_rerun import killed_then_run
+from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
+from tests.unbalanced_homes import RESTLESS
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+PLANNED = tuple(name for name in names.TOPK_PLANNERS if name != "hash")
+
+
+def units_of(home: Home) -> list[Path]:
+    """Return the folders of the indexes of units."""
+    states = answer_context.states_folder("") / answer_context.states_of_home(State(home.path))
+    return sorted(path.parent for path in states.glob("units-*/*/segments.json"))
+
+
+def candidates_of(home: Home) -> list[int]:
+    """Return the candidates of `topk` that each batch counts."""
+    rows = read_table(State(home.path).table("batches")).to_pylist()
+    done = sorted((row for row in rows if row["status"] == "done"), key=lambda row: row["batch_id"])
+    return [dict(row["candidates"] or []).get("topk", 0) for row in done]
+
+
+def ingest(home: Home, requests: Path, objects: Path) -> None:
+    home.ingest("requests", [requests])
+    home.ingest("objects", [objects])
+
+
+@pytest.mark.parametrize("planner", PLANNED)
+def test_units_find_the_candidates_that_buckets_find(tmp_path: Path, planner: str) -> None:
+    world = write_standing_world(tmp_path / "files", 31, 6)
+    planned, plain = (standing_home(tmp_path / name, world) for name in ("planned", "plain"))
+    for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):
+        for home in (planned, plain):
+            ingest(home, requests, objects)
+            home.match("--max-objects", "9")
+        if number == 1:
+            made = planned.run("plan", "--planner", planner, "--workers", "5")
+            assert (made["planner"], made["units"], made["kinds"]) == (planner, 5, ["topk"])
+        if number == 3:
+            planned.run("plan", "--planner", planner, "--workers", "1")
+    assert candidates_of(planned) == candidates_of(plain)
+    assert sum(candidates_of(plain)) > 100
+    assert [path.name for path in units_of(planned)] == ["0"] and units_of(plain) == []
+    StandingTwin(planned).assert_answers_after_each_batch()
+
+
+@pytest.mark.parametrize("planner", PLANNED)
+def test_answers_while_plans_and_all_else_change(tmp_path: Path, planner: str) -> None:
+    rnd = random.Random(planner)
+    world = write_standing_world(tmp_path / "files", 32, len(BETWEEN) + 2)
+    home = standing_home(tmp_path / "home", world, merge_files=3, **RESTLESS)
+    between = ["", "", *rnd.sample(BETWEEN, len(BETWEEN))]
+    for number, (requests, objects, what) in enumerate(zip(world.requests, world.objects, between)):
+        ingest(home, requests, objects)
+        if number in (1, 8):
+            home.run("plan", "--planner", planner, "--workers", "5" if number == 1 else "3")
+        disturb(home, what, rnd, tmp_path)
+        home.match("--max-objects", "9")
+        if number == 5:
+            shutil.rmtree(units_of(home)[0].parent)
+    assert units_of(home)
+    StandingTwin(home).assert_answers_after_each_batch()
+    assert home.run("check")["success"]
+
+
+def test_answers_under_one_plan_after_the_other(tmp_path: Path) -> None:
+    world = write_standing_world(tmp_path / "files", 33, 8)
+    home = standing_home(tmp_path / "home", world)
+    planners = ["", "location", "kd_tree", "prefix", "keyword_first", "hash", "keyword", "spatial_first"]
+    served = []
+    for requests, objects, planner in zip(world.requests, world.objects, planners):
+        ingest(home, requests, objects)
+        if planner:
+            home.run("plan", "--planner", planner, "--workers", "4")
+        home.match("--max-objects", "15")
+        served.append(read_plan_rows(State(home.path))[-1]["topk_version"])
+    assert served == [None, 2, 2, 4, 5, None, 7, 8]
+    planners = [row["topk_planner"] for row in home.run("plans", "list")["plans"]]
+    assert planners == ["hash", "location", "location", "prefix", "keyword_first", "hash", "keyword", "spatial_first"]
+    assert home.run("plans", "show", "3", "--kinds", "topk")["planner"] == "location"
+    assert home.run("plans", "show", "6", "--kinds", "topk")["planner"] == "hash"
+    shown = home.run("plans", "show", "--kinds", "topk")
+    assert (shown["way"], shown["first"], shown["second"], len(shown["unit_loads"])) == ("space_first", 2, 2, 4)
+    compared = home.run("plans", "compare", "--kinds", "topk", "--workers", "3")
+    assert {one["planner"] for one in compared["plans"]} == set(names.TOPK_PLANNERS)
+    assert {one["copies"] for one in compared["plans"] if one["planner"] in ("hash", "location")} == {3.0}
+    assert len({one["pairs"] for one in compared["plans"]}) == 1 and compared["plans"][0]["pairs"] > 0
+    StandingTwin(home).assert_answers_after_each_batch()
+    assert home.run("check")["success"]
+
+
+@pytest.mark.parametrize("planner", ["location", "prefix"])
+def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
+    world = write_standing_world(tmp_path / "files", 34, 7)
+    home = standing_home(tmp_path / "home", world)
+    steps = ("", "plan.topk_written", "plan.done", "match.thresholds_indexed", "match.answered", "match.matched", "")
+    for requests, objects, step in zip(world.requests, world.objects, steps):
+        ingest(home, requests, objects)
+        if step.startswith("plan"):
+            killed_then_run(home, step, "plan", "--planner", planner, "--workers", "4")
+        if step.startswith("match"):
+            killed_then_run(home, step, "match", "--max-objects", "9", "--until-empty")
+        else:
+            home.match("--max-objects", "9")
+    versions = [(row["plan_version"], row["topk_version"]) for row in read_plan_rows(State(home.path))]
+    assert versions == [(1, None), (2, 2), (3, 3), (4, 4)]
+    StandingTwin(home).assert_answers_after_each_batch()
+    assert home.run("check")["success"]
+
+
+def test_plans_that_cannot_be_made(tmp_path: Path) -> None:
+    world = write_standing_world(tmp_path / "files", 35, 2)
+    home = standing_home(tmp_path / "home", world)
+    home.ingest("objects", world.objects)
+    assert "no topk subscription" in home.run("plan", "--planner", "location", code=2)["error"]
+    home.ingest("requests", world.requests)
+    home.match()
+    assert (
+        "does not divide"
+        in home.run("plan", "--planner", "spatial_first", "--workers", "4", "--option", "first=3", code=2)["error"]
+    )
+    tried = home.run("plan", "--planner", "keyword", "--workers", "4", "--dry-run")
+    assert tried["replication"] >= 1.0 and tried["copies"] <= 4.0
+    assert read_plan_rows(State(home.path))[-1]["plan_version"] == tried["plan_version"] - 1
+    assert "does not apply" in home.run("plan", "--planner", "hash", "--to-version", "1", code=2)["error"]
