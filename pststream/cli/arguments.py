@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from pststream import __version__, names
 from pststream.cli.argument_types import JoinedTexts, host_and_port, positive, seed, version
 from pststream.cli.ask_command import add_ask_options, ask_command
+from pststream.cli.bench_command import bench_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.more_examples import MORE_EXAMPLES
@@ -34,7 +35,6 @@ from pststream.cli.writing_commands import (
     NEWEST,
     backup_command,
     balance_command,
-    bench_command,
     check_command,
     compare_plans_command,
     demo_command,

@@ -1,7 +1,6 @@
-"""Run the commands that change a home, match, generate data or run benchmarks; return document, text and exit code."""
+"""Run the commands that change a home, match or generate data; return document, text and exit code."""
 
 import datetime as dt
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -411,47 +410,3 @@ def demo_command(context: CommandContext, arguments: Any) -> CommandResult:
 
     document = demo(arguments.out, context.settings, context.progress)
     return CommandResult(document, describe_demo(document))
-
-
-def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """List the benchmarks, or run one."""
-    from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
-
-    if arguments.what == "calibrate":
-        return _calibrate(context, arguments)
-    if arguments.what == "list":
-        listed = {name: BENCHMARKS[name].meaning for name in sorted(BENCHMARKS)}
-        width = max(map(len, listed))
-        return CommandResult(listed, "\n".join(f"{name:{width}}  {meaning}" for name, meaning in listed.items()))
-    if arguments.name is None:
-        raise UsageError("bench run: name a benchmark", "pststream bench list shows them")
-    if arguments.name not in BENCHMARKS:
-        raise UsageError(f"benchmark {arguments.name!r} is unknown", "one of: " + ", ".join(sorted(BENCHMARKS)))
-    check_output_path(arguments.out)
-    document = run_benchmark(
-        arguments.name,
-        arguments.scale,
-        arguments.seed,
-        context.settings,
-        context.progress,
-        workloads=arguments.workloads.split(",") if arguments.workloads else (),
-        objects=arguments.objects,
-    )
-    if arguments.out:
-        Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    return CommandResult(document, json.dumps(document, indent=1))
-
-
-def _calibrate(context: CommandContext, arguments: Any) -> CommandResult:
-    """Measure the constants of the load model and write them to the settings of the home."""
-    from pststream.benchmarks.registry import run_benchmark
-    from pststream.settings import write_settings
-
-    given = {"--out": arguments.out, "--workloads": arguments.workloads, "--objects": arguments.objects}
-    refuse_options("bench calibrate", given)
-    home = context.home.check()
-    document = run_benchmark("calibrate", arguments.scale, arguments.seed, context.settings, context.progress)
-    measured = {name: value for name, value in document["figures"].items() if name.startswith("cost_")}
-    write_settings(home.path, measured)
-    lines = [f"{name} = {value:.3g}" for name, value in measured.items()]
-    return CommandResult(document, "\n".join([*lines, f"written to {home.path}/pststream.toml; new plans use them"]))
