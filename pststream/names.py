@@ -13,6 +13,8 @@ PLANNERS = {
     "uniform": "pststream.partitioning.tornado.uniform",
     "keyword_hash": "pststream.partitioning.tornado.keyword_hash",
     "quadtree": "pststream.partitioning.sstd.quadtree",
+    "text": "pststream.partitioning.sstd.text",
+    "qt_tree": "pststream.partitioning.sstd.qt_tree",
     "keyword_oriented": "pststream.partitioning.dkm.keyword_oriented",
     "space_oriented": "pststream.partitioning.dkm.space_oriented",
     "dkm_sks": "pststream.partitioning.dkm.dkm_sks",
@@ -61,6 +63,7 @@ FILES = "files"
 VOCABULARY = "vocabulary"
 PLANS = "plans"
 PLAN_UNITS = "plan_units"
+PLAN_NODES = "plan_nodes"
 PLACEMENT_COUNTS = "placement_counts"
 PLACEMENTS = "placements"
 TOPK_PLANS = "topk_plans"

@@ -1,12 +1,14 @@
 """Hypothesis strategies for random samples and random plans, including leaves partitioned by text."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.plan_nodes import PlanNodes, same_nodes
+from pststream.domain.planner_sample import SampledQuestions, WorkloadSample
 from pststream.samples.posting_reads import make_sample_with_reads
 
 TERMS = (-(2**63), -7, -1, 0, 1, 2, 3, 10, 2**40, 2**63 - 2, 2**63 - 1)
@@ -83,6 +85,20 @@ def samples(draw: st.DrawFn) -> WorkloadSample:
 
 
 @st.composite
+def asked_samples(draw: st.DrawFn) -> WorkloadSample:
+    """Draw a sample, half of the time with up to 30 questions of any keywords, or none, near the objects."""
+    sample = draw(samples())
+    if draw(st.booleans()):
+        return sample
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count = draw(st.integers(1, 30))
+    middles = np.clip(rng.normal(0.0, 1.0, (count, 2)) * draw(st.sampled_from((0.0, 3.0))) + (12.0, 45.0), -90, 90)
+    half = rng.random((count, 2)) * draw(st.sampled_from((0.0, 1.0, 40.0)))
+    offsets, words = pack([sorted(set(rng.choice(TERMS, rng.integers(0, 4)).tolist())) for _ in range(count)])
+    return replace(sample, questions=SampledQuestions(np.hstack([middles - half, middles + half]), offsets, words))
+
+
+@st.composite
 def plans(draw: st.DrawFn) -> PartitionPlan:
     """Draw leaves of any shape, some without a cell; whole or partitioned by text; units assigned at random."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -133,6 +149,9 @@ def identical_plans(one: PartitionPlan, other: PartitionPlan) -> bool:
         another = getattr(other, name)
         if isinstance(value, np.ndarray):
             if value.dtype != another.dtype or not np.array_equal(value, another):
+                return False
+        elif isinstance(value, PlanNodes):
+            if not same_nodes(value, another):
                 return False
         elif value != another:
             return False

@@ -4,6 +4,7 @@ import numpy as np
 
 from pststream.domain.owners import owner_workers
 from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan_nodes import find_unit
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.bloom_filter import LiveTerms
 from pststream.routing.dispatch import DispatchIndex
@@ -38,7 +39,12 @@ def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
     posts = [set(terms) for terms in unpack(sample.post_offsets, sample.post_terms)]
     for i, terms in enumerate(unpack(sample.term_offsets, sample.terms)):
         x, y = sample.lon[i], sample.lat[i]
-        units = index.unit_of(np.full(len(terms), x), np.full(len(terms), y), np.array(terms, dtype=np.int64))
+        units, _ = index.units_of_objects(
+            np.array([x]), np.array([y]), np.array([0, len(terms)]), np.array(terms, dtype=np.int64)
+        )
+        if plan.tree_by_object is not None:
+            column, row = plan.grid.cell_x(np.array(x)), plan.grid.cell_y(np.array(y))
+            assert set(units.tolist()) <= {find_unit(plan.tree_by_object, int(column), int(row), set(terms))}
         for piece, (west, south, east, north) in enumerate(sample.boxes):
             if not (west <= x <= east and south <= y <= north):
                 continue

@@ -67,11 +67,12 @@ def reallocate_units(
 def list_moves(plan: PartitionPlan, unit_worker: np.ndarray) -> list[Move]:
     """List what changes hands: for each pair of workers the cells of leaves served whole, and those of leaves by text.
 
-    The second kind names the terms that the units list; a unit of the terms that no unit lists has none.
+    The second kind names the terms that the units list; a unit of the terms that no unit lists has none. A unit that
+    has a part of the objects of its leaf counts with the cells of the leaf.
     """
-    leaf = _leaf_of_unit(plan)
-    whole = np.zeros(plan.units, bool)
-    whole[plan.leaf_unit[plan.leaf_unit >= 0]] = True
+    leaf = plan.leaf_of_units()
+    whole = np.ones(plan.units, bool)
+    whole[plan.term_unit] = whole[plan.spread_unit] = False
     pairs = np.column_stack([plan.unit_worker, unit_worker, ~whole]).astype(np.int64)
     changed = np.flatnonzero(plan.unit_worker != unit_worker)
     moves = []
@@ -81,13 +82,3 @@ def list_moves(plan: PartitionPlan, unit_worker: np.ndarray) -> list[Move]:
         terms = np.unique(plan.terms[np.isin(plan.term_unit, units)]) if by_text else None
         moves.append(Move(origin, target, cells, terms))
     return moves
-
-
-def _leaf_of_unit(plan: PartitionPlan) -> np.ndarray:
-    """Return the leaf that each unit serves: int64[units]."""
-    leaf = np.empty(plan.units, np.int64)
-    whole = np.flatnonzero(plan.leaf_unit >= 0)
-    leaf[plan.leaf_unit[whole]] = whole
-    leaf[plan.term_unit] = np.repeat(np.arange(plan.leaves), np.diff(plan.term_offsets))
-    leaf[plan.spread_unit] = np.repeat(np.arange(plan.leaves), np.diff(plan.spread_offsets))
-    return leaf

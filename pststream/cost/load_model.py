@@ -7,6 +7,7 @@ import numpy as np
 from pststream.domain.imbalance import imbalance_of
 from pststream.domain.owners import owner_units
 from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan_nodes import PlanNodes
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
@@ -15,6 +16,7 @@ from pststream.samples.live_terms import group_pieces_by_subscription, mark_live
 from pststream.samples.posting_reads import keep_pieces
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.settings import Settings
+from pststream.space.tree_walk import TreeWalk
 
 
 @dataclass(frozen=True)
@@ -146,24 +148,17 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
     An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
     its raster cell. A subscription counts once at each worker that stores a piece of it. An (object, term) reads its
     postings at the one worker that owns it. Under a plan that shares by subscription each worker has its own
-    subscriptions, live terms and postings.
+    subscriptions, live terms and postings. Under one that shares by object, an object counts at one unit, and a
+    subscription at all units that its boxes touch.
 
     Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """
     if plan.by_subscription:
         return _loads_by_subscription(sample, plan, cost)
+    if (nodes := plan.tree_by_object) is not None:
+        return _loads_by_object(sample, plan, nodes, cost)
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
-    # Count objects and reads by unit and worker.
-    of_unit, of_worker, unit_reads = count_objects(
-        plan.grid.cell(sample.lon, sample.lat),
-        sample.term_offsets,
-        sample.terms,
-        mark_live_terms(sample),
-        sample.reads,
-        arrays,
-        plan.workers,
-    )
-    # Count subscriptions likewise.
+    of_objects = _count_objects(sample, plan, plan.grid.cell(sample.lon, sample.lat), arrays)
     order, groups = group_pieces_by_subscription(sample)
     leaves = build_pyramid(plan.cell_leaf, plan.grid.columns, plan.grid.rows, plan.leaves)
     stored_unit, stored_worker = count_subscriptions(
@@ -176,7 +171,30 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
         leaves,
         plan.workers,
     )
-    # Scale the counts, and compute the loads.
+    return _scaled_loads(sample, plan, cost, of_objects, (stored_unit, stored_worker))
+
+
+def _count_objects(
+    sample: WorkloadSample, plan: PartitionPlan, cells: np.ndarray, arrays: PlanArrays
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the objects of each unit, the objects of each worker, and the postings read for each unit."""
+    live = mark_live_terms(sample)
+    return count_objects(cells, sample.term_offsets, sample.terms, live, sample.reads, arrays, plan.workers)
+
+
+def _scaled_loads(
+    sample: WorkloadSample,
+    plan: PartitionPlan,
+    cost: CostModel,
+    of_objects: tuple[np.ndarray, np.ndarray, np.ndarray],
+    of_subscriptions: tuple[np.ndarray, np.ndarray],
+) -> WorkerLoads:
+    """Scale counts of a sample, and compute the loads.
+
+    of_objects        as `_count_objects` returns them
+    of_subscriptions  int64[units], int64[workers]  subscriptions of each unit and each worker
+    """
+    (of_unit, of_worker, unit_reads), (stored_unit, stored_worker) = of_objects, of_subscriptions
     reads = np.bincount(plan.unit_worker, unit_reads, plan.workers)
     rates = cost.rates(sample)
     return WorkerLoads(
@@ -188,6 +206,21 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
         unit_subscriptions=stored_unit * sample.subscription_scale,
         unit_load=rates.load(of_unit, stored_unit, unit_reads),
     )
+
+
+def _loads_by_object(sample: WorkloadSample, plan: PartitionPlan, nodes: PlanNodes, cost: CostModel) -> WorkerLoads:
+    """Compute the loads under a plan that shares by object."""
+    tree = TreeWalk(plan, nodes)
+    units = tree.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
+    of_objects = _count_objects(sample, plan, units, tree.unit_arrays)
+    offsets, unit = tree.units_of_ranges(compute_cell_ranges(plan.grid, sample.boxes), np.diff(sample.post_offsets) > 0)
+    _, key = np.unique(sample.piece_key, return_inverse=True)
+    key = np.repeat(key.astype(np.int64), np.diff(offsets))
+    stored = [
+        np.bincount(np.unique(key * number + owner) % number, minlength=number)
+        for owner, number in ((unit, plan.units), (plan.unit_worker[unit], plan.workers))
+    ]
+    return _scaled_loads(sample, plan, cost, of_objects, (stored[0], stored[1]))
 
 
 def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:

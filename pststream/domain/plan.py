@@ -7,14 +7,22 @@ migrations move units. The same arrays are the dispatch index (PS2Stream, sectio
 
 A plan may instead share its subscriptions one by one (DkM-SKS, section 3): it is one leaf with a unit for each worker,
 and each subscription belongs to one unit, which is recorded with its pieces in the index (`domain/owners.py`).
+
+Or it divides the objects of a leaf (SSTD, section 4): each goes to one unit, and a subscription is stored for all units
+that its boxes touch. Then the leaf stands for the part of a tree below a node (`domain/plan_nodes.py`).
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from pststream.domain.plan_nodes import PlanNodes, paint_leaves
+
 BY_SUBSCRIPTION = -2
 """`leaf_unit` of the one leaf of a plan that shares by subscription."""
+
+BY_OBJECT = -3
+"""`leaf_unit` of a leaf whose units share its objects."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +68,14 @@ class PartitionPlan:
     """The arrays of a plan; all ids count from 0.
 
     cell_leaf       int32[cells]    leaf of each raster cell
-    leaf_unit       int32[leaves]   unit that serves the whole leaf; -1: partitioned by text; BY_SUBSCRIPTION
+    leaf_unit       int32[leaves]   unit that serves the whole leaf; -1: partitioned by text; BY_SUBSCRIPTION; BY_OBJECT
     term_offsets    int64[leaves+1] slice of `terms`/`term_unit` of each leaf (empty unless partitioned by text)
     terms           int64[n]        term ids, ascending inside a leaf
     term_unit       int32[n]        unit of each of these terms in that leaf
     spread_offsets  int64[leaves+1] slice of `spread_unit` of each leaf (empty unless partitioned by text)
     spread_unit     int32[n]        units that share the leaf's other terms: position = uint64(term id) mod their number
     unit_worker     int32[units]    worker of each unit
+    nodes           the tree that the leaves come from, in the order of its `starts`; None: no leaf shares by object
     """
 
     planner: str
@@ -81,6 +90,7 @@ class PartitionPlan:
     spread_unit: np.ndarray
     unit_worker: np.ndarray
     options: dict[str, object] = field(default_factory=dict)
+    nodes: PlanNodes | None = None
 
     @property
     def leaves(self) -> int:
@@ -96,6 +106,24 @@ class PartitionPlan:
     def by_subscription(self) -> bool:
         """Whether each subscription belongs to one unit, wherever it is and whatever its terms are."""
         return bool(len(self.leaf_unit) and self.leaf_unit[0] == BY_SUBSCRIPTION)
+
+    @property
+    def tree_by_object(self) -> PlanNodes | None:
+        """The tree, if some of its leaves share their objects; then raster cells and terms alone give no unit."""
+        return self.nodes if self.nodes is not None and bool(self.nodes.by_text.any()) else None
+
+    def leaf_of_units(self) -> np.ndarray:
+        """Return the leaf that each unit serves: int64[units]."""
+        leaf = np.zeros(self.units, np.int64)
+        whole = np.flatnonzero(self.leaf_unit >= 0)
+        leaf[self.leaf_unit[whole]] = whole
+        leaf[self.term_unit] = np.repeat(np.arange(self.leaves), np.diff(self.term_offsets))
+        leaf[self.spread_unit] = np.repeat(np.arange(self.leaves), np.diff(self.spread_offsets))
+        if (nodes := self.tree_by_object) is not None:
+            for start, node in enumerate(nodes.starts().tolist()):
+                units = nodes.unit[nodes.below(node)]
+                leaf[units[units >= 0]] = start
+        return leaf
 
 
 def space_plan(
@@ -173,4 +201,32 @@ def subscription_plan(
         spread_unit=np.empty(0, dtype=np.int32),
         unit_worker=np.arange(workers, dtype=np.int32),
         options=options or {},
+    )
+
+
+def tree_plan(
+    planner: str,
+    grid: DispatchGrid,
+    nodes: PlanNodes,
+    unit_worker: np.ndarray,
+    workers: int,
+    options: dict[str, object] | None = None,
+) -> PartitionPlan:
+    """Make the plan of a tree; unit_worker: int[units], the worker of each of its leaves."""
+    starts = nodes.starts()
+    none = np.zeros(len(starts) + 1, dtype=np.int64)
+    return PartitionPlan(
+        planner=planner,
+        workers=workers,
+        grid=grid,
+        cell_leaf=paint_leaves(nodes, grid.columns, grid.rows),
+        leaf_unit=np.where(nodes.by_text[starts], BY_OBJECT, nodes.unit[starts]).astype(np.int32),
+        term_offsets=none,
+        terms=np.empty(0, dtype=np.int64),
+        term_unit=np.empty(0, dtype=np.int32),
+        spread_offsets=none.copy(),
+        spread_unit=np.empty(0, dtype=np.int32),
+        unit_worker=np.ascontiguousarray(unit_worker, dtype=np.int32),
+        options=options or {},
+        nodes=nodes,
     )

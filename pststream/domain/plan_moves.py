@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import BY_OBJECT, PartitionPlan
+from pststream.domain.plan_nodes import describe_servers
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,13 @@ class Move:
 def apply_move(plan: PartitionPlan, move: Move) -> PartitionPlan:
     """Return the plan after a move.
 
-    Terms of the cells that `origin` does not serve stay where they are. Raises ValueError if the move has `terms` and
-    `origin` does not serve the cells whole.
+    Terms of the cells that `origin` does not serve stay where they are. A tree whose leaves are served whole is given
+    up, as moved cells are no leaves of it. Raises ValueError if a leaf shares its objects, for its units move as they
+    are, or if the move has `terms` and `origin` does not serve the cells whole.
     """
+    if plan.tree_by_object is not None:
+        raise ValueError("raster cells of a leaf that shares its objects do not move")
+    plan = replace(plan, nodes=None)
     if move.terms is None:
         return _compact(_move_cells(plan, move))
     return _compact(_move_terms(plan, move, move.terms))
@@ -140,6 +145,8 @@ def _servers(plan: PartitionPlan, leaf: int) -> tuple[bytes, ...]:
         return (b"by subscription", plan.unit_worker.tobytes())
     if plan.leaf_unit[leaf] >= 0:
         return (plan.unit_worker[plan.leaf_unit[leaf]].tobytes(),)
+    if plan.nodes is not None and plan.leaf_unit[leaf] == BY_OBJECT:
+        return describe_servers(plan.nodes, int(plan.nodes.starts()[leaf]), plan.unit_worker)
     named, sharing = _workers(plan, leaf)
     if _one_worker(named, sharing):
         return (sharing[0].tobytes(),)

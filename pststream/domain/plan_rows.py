@@ -1,4 +1,7 @@
-"""Convert a plan to rows of the tables `plans` and `plan_units` and back, and validate the arrays of a plan."""
+"""Convert a plan to rows of the tables `plans` and `plan_units` and back, and validate the arrays of a plan.
+
+The tree of a plan has rows in `plan_nodes` (`domain/node_rows.py`).
+"""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.plan import BY_SUBSCRIPTION, DispatchGrid, PartitionPlan
+from pststream.domain.plan import BY_SUBSCRIPTION, DispatchGrid, PartitionPlan, tree_plan
+from pststream.domain.plan_nodes import PlanNodes, find_fault
 
 _GRID = ("west", "south", "east", "north", "columns", "rows")
 
@@ -31,17 +35,12 @@ def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
     Raises ValueError if the plan is not valid.
     """
     validate(plan)
-    leaf_of_term = np.repeat(np.arange(plan.leaves), np.diff(plan.term_offsets))
-    leaf_of_spread = np.repeat(np.arange(plan.leaves), np.diff(plan.spread_offsets))
     whole = np.full(plan.units, plan.by_subscription)
-    others = np.zeros(plan.units, dtype=bool)
+    others = np.full(plan.units, plan.nodes is not None)
     others[plan.leaf_unit[plan.leaf_unit >= 0]] = True
     whole |= others
     others[plan.spread_unit] = True
-    leaf = np.zeros(plan.units, dtype=np.int64)
-    leaf[plan.leaf_unit[plan.leaf_unit >= 0]] = np.flatnonzero(plan.leaf_unit >= 0)
-    leaf[plan.term_unit] = leaf_of_term
-    leaf[plan.spread_unit] = leaf_of_spread
+    leaf = plan.leaf_of_units()
     rows: dict[str, Any] = {
         "unit": np.arange(plan.units),
         "worker": plan.unit_worker.astype(np.int64),
@@ -81,8 +80,8 @@ def _array(values: np.ndarray, null: np.ndarray | None = None) -> Any:
     return pa.array(values, mask=null)
 
 
-def plan_from_rows(row: Mapping[str, object], units: pa.Table) -> PartitionPlan:
-    """Make the plan of a row of `plans` and its rows of `plan_units`, in any order.
+def plan_from_rows(row: Mapping[str, object], units: pa.Table, nodes: PlanNodes | None = None) -> PartitionPlan:
+    """Make the plan of a row of `plans` and its rows of `plan_units`, in any order; nodes: its tree, if it has one.
 
     Raises ValueError if they do not make a valid plan.
     """
@@ -90,6 +89,25 @@ def plan_from_rows(row: Mapping[str, object], units: pa.Table) -> PartitionPlan:
     if units.column("unit").to_pylist() != list(range(units.num_rows)) or row["units"] != units.num_rows:
         raise ValueError(f"units are not numbered from 0 to {row['units']}")
     grid = DispatchGrid(**{name: row[name] for name in _GRID})  # type: ignore[arg-type]
+    worker = units.column("worker").to_numpy().astype(np.int32)
+    made = str(row["planner"]), int(str(row["workers"])), json.loads(str(row["options"]))
+    plan = _plan_of_units(units, grid, worker, *made) if nodes is None else _plan_of_tree(nodes, grid, worker, *made)
+    validate(plan)
+    return plan
+
+
+def _plan_of_tree(
+    nodes: PlanNodes, grid: DispatchGrid, worker: np.ndarray, planner: str, workers: int, options: dict[str, object]
+) -> PartitionPlan:
+    """Return the plan of a tree; raises ValueError if it is not one over the raster."""
+    _require_tree(nodes, grid)
+    return tree_plan(planner, grid, nodes, worker, workers, options)
+
+
+def _plan_of_units(
+    units: pa.Table, grid: DispatchGrid, worker: np.ndarray, planner: str, workers: int, options: dict[str, object]
+) -> PartitionPlan:
+    """Return the plan of rows of `plan_units` in the order of the units."""
     leaf = units.column("leaf").to_numpy()
     leaves = int(leaf.max(initial=-1)) + 1
     whole = ~units.column("terms").is_valid().to_numpy()
@@ -99,9 +117,9 @@ def plan_from_rows(row: Mapping[str, object], units: pa.Table) -> PartitionPlan:
     term_offsets, terms, term_unit = _terms(units, leaf, leaves)
     spread = np.flatnonzero(others & ~whole)
     spread = spread[np.argsort(leaf[spread], kind="stable")]
-    plan = PartitionPlan(
-        planner=str(row["planner"]),
-        workers=int(str(row["workers"])),
+    return PartitionPlan(
+        planner=planner,
+        workers=workers,
         grid=grid,
         cell_leaf=_cells(units, leaf, grid),
         leaf_unit=leaf_unit,
@@ -110,11 +128,9 @@ def plan_from_rows(row: Mapping[str, object], units: pa.Table) -> PartitionPlan:
         term_unit=term_unit,
         spread_offsets=np.searchsorted(leaf[spread], np.arange(leaves + 1)),
         spread_unit=spread.astype(np.int32),
-        unit_worker=units.column("worker").to_numpy().astype(np.int32),
-        options=json.loads(str(row["options"])),
+        unit_worker=worker,
+        options=options,
     )
-    validate(plan)
-    return plan
 
 
 def _terms(units: pa.Table, leaf: np.ndarray, leaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -148,7 +164,8 @@ def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
 def validate(plan: PartitionPlan) -> None:
     """Raise ValueError with the broken rule unless every (raster cell, term) has exactly one unit, on one worker.
 
-    A plan that shares by subscription instead has one leaf, no terms, and one unit for each worker.
+    A plan that shares by subscription instead has one leaf, no terms, and one unit for each worker. A plan with a tree
+    has the leaves of the tree.
 
     Each raster cell has a leaf. Each leaf is served whole by one unit, or by term; then at least one unit takes all
     unlisted terms. Terms ascend in a leaf. Each unit belongs to one leaf and to one worker. Units that share the
@@ -160,6 +177,9 @@ def validate(plan: PartitionPlan) -> None:
     _require(_within(plan.unit_worker, plan.workers), "each unit has a worker")
     if plan.by_subscription:
         _require_unit_for_each_worker(plan)
+        return
+    if plan.nodes is not None:
+        _require_leaves_of_tree(plan, plan.nodes)
         return
     _require(bool((plan.leaf_unit >= -1).all()), "leaf_unit is a unit or -1")
     _slices(plan.term_offsets, plan.leaves, len(plan.terms), "term_offsets")
@@ -181,6 +201,20 @@ def _require_unit_for_each_worker(plan: PartitionPlan) -> None:
     _require(len(plan.terms) + len(plan.term_unit) + len(plan.spread_unit) == 0, "and lists no terms")
     served = np.array_equal(np.sort(plan.unit_worker), np.arange(plan.workers))
     _require(served, "and has one unit for each worker")
+
+
+def _require_leaves_of_tree(plan: PartitionPlan, nodes: PlanNodes) -> None:
+    _require_tree(nodes, plan.grid)
+    _require(nodes.units == plan.units, "each unit is that of a leaf of the tree")
+    made = tree_plan(plan.planner, plan.grid, nodes, plan.unit_worker, plan.workers)
+    arrays = [name for name, value in vars(made).items() if isinstance(value, np.ndarray)]
+    same = all(np.array_equal(getattr(plan, name), getattr(made, name)) for name in arrays)
+    _require(same, "the leaves are those of the tree")
+
+
+def _require_tree(nodes: PlanNodes, grid: DispatchGrid) -> None:
+    fault = find_fault(nodes, grid.columns, grid.rows)
+    _require(fault is None, str(fault))
 
 
 def _require_one_leaf_per_unit(plan: PartitionPlan) -> None:

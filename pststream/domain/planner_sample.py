@@ -7,6 +7,20 @@ import numpy as np
 
 
 @dataclass(frozen=True)
+class SampledQuestions:
+    """Logged questions of the kinds `range` and `knn`.
+
+    boxes         float64[n, 4]  west, south, east, north of each of the (one or two) boxes of each question
+    word_offsets  int64[n+1]     slice of `words` of each box
+    words         int64[m]       distinct term ids of the keywords of its question, ascending inside a box
+    """
+
+    boxes: np.ndarray
+    word_offsets: np.ndarray
+    words: np.ndarray
+
+
+@dataclass(frozen=True)
 class WorkloadSample:
     """Sampled objects and subscriptions of a period; the order of rows has no meaning.
 
@@ -27,6 +41,7 @@ class WorkloadSample:
     object_scale      float               objects of the period for each sampled object (>= 1)
     subscription_scale float              subscriptions for each sampled subscription (>= 1)
     piece_unit        int32[pieces]       unit that the index records for each piece, -1 where none; None: nowhere
+    questions         questions about the stored objects; None: none are logged
     """
 
     lon: np.ndarray
@@ -44,6 +59,7 @@ class WorkloadSample:
     object_scale: float = 1.0
     subscription_scale: float = 1.0
     piece_unit: np.ndarray | None = None
+    questions: SampledQuestions | None = None
 
     @property
     def objects(self) -> int:

@@ -4,6 +4,9 @@ It is grid-t of PS2Stream. Units of (object, term) pairs are looked up likewise.
 
 Under a plan that shares by subscription the owner of a piece is recorded with it (`domain/owners.py`), and an object
 goes to each worker with a live term of the object near its point, so each worker has a filter of live terms.
+
+Under a plan that shares by object, the tree of the plan gives each object its unit first (`space/tree_walk.py`); from
+there on a unit is to the object what a raster cell is under other plans.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +27,7 @@ from pststream.kernels.routing.dispatch import (
 )
 from pststream.kernels.routing.pyramid import Pyramid, build_pyramid
 from pststream.samples.raster_ranges import compute_cell_ranges
+from pststream.space.tree_walk import TreeWalk
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,16 @@ class DispatchIndex:
         return DispatchIndex, (self.plan,)
 
     @cached_property
+    def _tree(self) -> TreeWalk | None:
+        """The walk down the tree of a plan that shares by object."""
+        nodes = self.plan.tree_by_object
+        return None if nodes is None else TreeWalk(self.plan, nodes)
+
+    @cached_property
     def arrays(self) -> PlanArrays:
-        """The arrays of the plan as kernels take them."""
+        """The arrays of the plan as kernels take them; of a plan that shares by object, those of its units."""
+        if self._tree is not None:
+            return self._tree.unit_arrays
         return PlanArrays(
             cell_leaf=_array(self.plan.cell_leaf, np.int32),
             leaf_unit=_array(self.plan.leaf_unit, np.int32),
@@ -64,19 +76,25 @@ class DispatchIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, including the derived ones."""
-        return sum(array.nbytes for array in (*self.arrays, *self.codes) if isinstance(array, np.ndarray))
+        derived = self.codes if self._tree is None else ()
+        arrays = sum(array.nbytes for array in (*self.arrays, *derived) if isinstance(array, np.ndarray))
+        return arrays if self._tree is None else arrays + self.plan.cell_leaf.nbytes + self._tree.nbytes
 
     def workers_of_pieces(
         self, boxes: np.ndarray, post_offsets: np.ndarray, post_terms: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the workers that store each piece: the owners of all its raster cells and posting terms.
+        """Return the workers that store each piece: the owners of all its raster cells and posting terms, or, under a
+        plan that shares by object, of all units that its box touches.
 
         boxes                     float64[n, 4]        west, south, east, north, degrees; west <= east
         post_offsets, post_terms  int64[n+1], int64[m] terms of the clause that the piece is posted under
         Returns offsets int64[n+1], workers int32[k], ascending inside a piece; none for a piece without a term.
         """
+        ranges = compute_cell_ranges(self.plan.grid, np.asarray(boxes, dtype=np.float64))
+        if self._tree is not None:
+            return self._tree.workers_of_ranges(ranges, np.diff(post_offsets) > 0)
         return find_piece_workers(
-            compute_cell_ranges(self.plan.grid, np.asarray(boxes, dtype=np.float64)),
+            ranges,
             _array(post_offsets, np.int64),
             _array(post_terms, np.int64),
             self.arrays,
@@ -87,7 +105,8 @@ class DispatchIndex:
     def route_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: LiveTerms
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the workers that each object is sent to: the owners of its live terms in its raster cell.
+        """Return the workers that each object is sent to: the owners of its live terms in its raster cell; under a plan
+        that shares by object, the owner of its unit if it has a live term.
 
         lon, lat             float64[n]            degrees
         term_offsets, terms  int64[n+1], int64[m]  distinct terms of each object
@@ -97,7 +116,7 @@ class DispatchIndex:
         return route(
             _array(lon, np.float64),
             _array(lat, np.float64),
-            self.plan.grid.cell(lon, lat),
+            self._places(lon, lat, term_offsets, terms),
             _array(term_offsets, np.int64),
             _array(terms, np.int64),
             live,
@@ -131,8 +150,14 @@ class DispatchIndex:
         """
         if self.plan.by_subscription:
             return self._units_of_worker(term_offsets, terms, worker)
-        cells = self.plan.grid.cell(lon, lat)
-        return find_owner_units(cells, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays, worker)
+        places = self._places(lon, lat, term_offsets, terms)
+        return find_owner_units(places, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays, worker)
+
+    def _places(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
+        """Return the raster cell of each object, or its unit under a plan that shares by object: int64[objects]."""
+        if self._tree is None:
+            return self.plan.grid.cell(lon, lat)
+        return self._tree.units_of_objects(lon, lat, term_offsets, terms)
 
     def _units_of_worker(
         self, term_offsets: np.ndarray, terms: np.ndarray, worker: int

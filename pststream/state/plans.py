@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.node_rows import node_rows, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows
 from pststream.domain.topk_plan import SPACE_FIRST, TopkPlan
@@ -89,8 +90,9 @@ def retiring_plan(row: Mapping[str, Any]) -> Retiring | None:
 def load_plan(home: Home, version: int) -> PartitionPlan:
     """Read a plan."""
     row = read_plan_row(home, version)
-    units = ledger_tables.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version)]).sort_by("unit")
-    return plan_from_rows(row, units)
+    of_plan = [("plan_version", "=", version)]
+    units = ledger_tables.read(home, names.PLAN_UNITS, filters=of_plan).sort_by("unit")
+    return plan_from_rows(row, units, nodes_from_rows(ledger_tables.read(home, names.PLAN_NODES, filters=of_plan)))
 
 
 def load_term_frequencies(home: Home, version: int) -> TermFrequencies:
@@ -106,12 +108,21 @@ def term_frequencies_of(vocabulary: pa.Table) -> TermFrequencies:
 
 
 def save_units(home: Home, version: int, plan: PartitionPlan, loads: dict[str, np.ndarray]) -> None:
-    """Write the units of a plan; they have no effect before the row of `plans`."""
+    """Write the units and the tree of a plan; they have no effect before the row of `plans`."""
     rows = unit_rows(plan)
     rows = rows.append_column("plan_version", pa.array(np.full(plan.units, version)))
     for name in ("load", "objects", "subscriptions"):
         rows = rows.append_column(name, pa.array(np.asarray(loads[name], dtype=np.float64)))
     ledger_tables.append(home, names.PLAN_UNITS, rows)
+    if (nodes := node_rows(plan.nodes)).num_rows:
+        nodes = nodes.append_column("plan_version", pa.array(np.full(nodes.num_rows, version)))
+        ledger_tables.append(home, names.PLAN_NODES, nodes)
+
+
+def delete_units(home: Home, version: int) -> None:
+    """Delete the units and the tree that a killed command has written for a version without a row in `plans`."""
+    for name in (names.PLAN_UNITS, names.PLAN_NODES):
+        ledger_tables.delete_versions(home, name, "plan_version", version)
 
 
 def save_vocabulary(home: Home, version: int, rows: pa.Table) -> None:

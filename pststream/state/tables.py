@@ -179,7 +179,7 @@ _TABLES = (
             Column("plan_version", pa.int64(), "the plan"),
             Column("unit", pa.int64(), "from 0"),
             Column("worker", pa.int64(), "the worker that serves it"),
-            Column("leaf", pa.int64(), "the leaf; its units divide it by text"),
+            Column("leaf", pa.int64(), "the leaf; its units divide it by text, or its objects, see plan_nodes"),
             Column("cell_runs", pa.list_(pa.int64()), "raster cells of the leaf: start, length, start, length ..."),
             Column("terms", IDS, "terms that it serves; null: all terms of the leaf", True),
             Column("takes_other_terms", pa.bool_(), f"whether it shares the terms that no unit lists; {_SHARED}"),

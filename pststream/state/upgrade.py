@@ -139,6 +139,7 @@ LATER_TABLES = (
     names.ANSWERS,
     names.PLACEMENT_COUNTS,
     names.PLACEMENTS,
+    names.PLAN_NODES,
     names.TOPK_PLANS,
 )
 """Tables of formats 8 and later: the steps from 7 on look at all tables."""

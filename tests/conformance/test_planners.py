@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.domain.node_rows import node_rows, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, validate
 from pststream.domain.planner_sample import WorkloadSample
@@ -60,7 +61,9 @@ def test_is_complete_and_comes_back_from_its_rows(name: str, sample: WorkloadSam
     validate(plan)
     assert (plan.planner, plan.workers) == (name, workers)
     assert set(np.unique(plan.cell_leaf)) == set(range(plan.leaves))
-    assert identical_plans(plan, plan_from_rows(plan_row(plan), unit_rows(plan)))
+    assert identical_plans(
+        plan, plan_from_rows(plan_row(plan), unit_rows(plan), nodes_from_rows(node_rows(plan.nodes)))
+    )
     assert identical_plans(plan, pickle.loads(pickle.dumps(plan)))
 
 

@@ -57,14 +57,14 @@ def grow_quadtree(statistics: QueryStatistics, theta: int) -> list[tuple[Rectang
         if rectangle.cells == 1:
             done.append((rectangle, -negative))
             continue
-        for quarter in _quarters(rectangle):
-            inside = statistics.inside(rows, *quarter)
-            heapq.heappush(heap, (-statistics.workload(inside), made, quarter, inside))
+        for part in quarter(rectangle):
+            inside = statistics.inside(rows, *part)
+            heapq.heappush(heap, (-statistics.workload(inside), made, part, inside))
             made += 1
     return done + [(rectangle, -negative) for negative, _, rectangle, _ in sorted(heap, key=lambda node: node[1])]
 
 
-def _quarters(rectangle: Rectangle) -> list[Rectangle]:
+def quarter(rectangle: Rectangle) -> list[Rectangle]:
     """Return the quarters of a rectangle of at least two cells, from the south-west; of one column or row two."""
     x0, y0, x1, y1 = rectangle
     x, y = (x0 + x1) // 2, (y0 + y1) // 2

@@ -35,6 +35,7 @@ from pststream.state.home import Home
 from pststream.state.plans import (
     Retiring,
     current_version,
+    delete_units,
     index_version,
     load_plan,
     read_plan_row,
@@ -186,8 +187,8 @@ def _save(
 ) -> None:
     """Write the units and the migration of the new plan, then its row in `plans`, which puts it in force."""
     new, loads = version + 1, adjustment.after
-    for name in (names.PLAN_UNITS, names.MIGRATIONS):
-        ledger_tables.delete_versions(home, name, "plan_version", new)
+    delete_units(home, new)
+    ledger_tables.delete_versions(home, names.MIGRATIONS, "plan_version", new)
     columns = {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions}
     save_units(home, new, adjustment.plan, columns)
     ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))

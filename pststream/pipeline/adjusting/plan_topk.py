@@ -98,10 +98,12 @@ def _plan_by_sample(
 
 def _put_in_force(home: Home, version: int, topk_version: int | None) -> None:
     """Write a plan version with the plan before it for all kinds but `topk`."""
-    units = ledger_tables.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version - 1)])
-    place = units.schema.get_field_index("plan_version")
-    units = units.set_column(place, "plan_version", pa.array([version] * units.num_rows, pa.int64()))
-    ledger_tables.append(home, names.PLAN_UNITS, units)
+    for table in (names.PLAN_UNITS, names.PLAN_NODES):
+        rows = ledger_tables.read(home, table, filters=[("plan_version", "=", version - 1)])
+        place = rows.schema.get_field_index("plan_version")
+        rows = rows.set_column(place, "plan_version", pa.array([version] * rows.num_rows, pa.int64()))
+        if rows.num_rows:
+            ledger_tables.append(home, table, rows)
     crash_point("plan.topk_written")
     row = {**read_plan_row(home, version - 1), "plan_version": version, "topk_version": topk_version}
     ledger_tables.append(home, names.PLANS, [{**row, "created_at": utc_now()}])

@@ -20,6 +20,7 @@ from pststream.balancing.local_adjustment import Adjustment
 from pststream.cost.load_model import WorkerLoads
 from pststream.domain.plan import DispatchGrid, PartitionPlan
 from pststream.domain.plan_moves import Move
+from pststream.domain.plan_nodes import PlanNodes
 from pststream.domain.plan_rows import validate
 from pststream.errors import UsageError
 
@@ -82,7 +83,7 @@ def write_proposal(path: Path, proposal: Proposal) -> None:
         "planner": adjustment.plan.planner, "workers": adjustment.plan.workers, "grid": asdict(adjustment.plan.grid),
         "options": adjustment.plan.options, "moves": [[move.origin, move.target] for move in adjustment.moves],
     }  # fmt: skip
-    arrays = _arrays("plan", adjustment.plan)
+    arrays = _arrays_of_plan(adjustment.plan)
     arrays |= _arrays("before", adjustment.before) | _arrays("after", adjustment.after)
     for number, move in enumerate(adjustment.moves):
         arrays |= _arrays(f"move{number}", move)
@@ -107,14 +108,14 @@ def same_plan(one: PartitionPlan, other: PartitionPlan) -> bool:
     """Whether two plans give each raster cell and term to the same worker, unit by unit; other fields may differ."""
     if (one.grid, one.workers) != (other.grid, other.workers):
         return False
-    mine, others = _arrays("", one), _arrays("", other)
-    return all(np.array_equal(mine[name], others[name]) for name in mine)
+    mine, others = _arrays_of_plan(one), _arrays_of_plan(other)
+    return mine.keys() == others.keys() and all(np.array_equal(mine[name], others[name]) for name in mine)
 
 
 def digest_of(plan: PartitionPlan) -> str:
     """Return a digest (hexadecimal SHA-256) that is equal for plans that are the same as in `same_plan`."""
     digest = sha256(json.dumps([asdict(plan.grid), plan.workers]).encode())
-    for _, array in sorted(_arrays("", plan).items()):
+    for _, array in sorted(_arrays_of_plan(plan).items()):
         digest.update(array.tobytes())
     return digest.hexdigest()
 
@@ -122,12 +123,14 @@ def digest_of(plan: PartitionPlan) -> str:
 def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal:
     if header["format"] != FORMAT:
         raise ValueError(f"format {header['format']}, this version knows {FORMAT}")
+    nodes = _under("nodes", arrays)
     plan = PartitionPlan(
         planner=header["planner"],
         workers=header["workers"],
         grid=DispatchGrid(**header["grid"]),
         options=header["options"],
         **_under("plan", arrays),
+        nodes=PlanNodes(**nodes) if nodes else None,
     )
     validate(plan)
     moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(header["moves"])]
@@ -139,6 +142,11 @@ def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal
         header["digest"],
         Decision(header["reason"], header["imbalance"], adjustment),
     )
+
+
+def _arrays_of_plan(plan: PartitionPlan) -> dict[str, np.ndarray]:
+    """Return the arrays of a plan and of its tree."""
+    return _arrays("plan", plan) | (_arrays("nodes", plan.nodes) if plan.nodes is not None else {})
 
 
 def _arrays(prefix: str, thing: Any) -> dict[str, np.ndarray]:

@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, tree_plan
+from pststream.domain.plan_nodes import CHILDREN, PlanNodes
 from pststream.kernels.compile import cache_folder
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.deletions import build_deletions
@@ -35,14 +36,33 @@ def load_kernels() -> None:
     lon, lat, terms = (pa.array([value]).to_numpy() for value in (18.0, 59.0, 7))
     offsets = np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
-    dispatch = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
-    dispatch.workers_of_pieces(box, offsets, terms)
-    group_by_worker(*dispatch.route_objects(lon, lat, offsets, terms, LiveTermFilter().arrays()), 1)
+    grid = DispatchGrid(0, 0, 90, 90, 2, 2)
+    for plan in (_divide_by_text(grid), space_plan("grid", grid, np.zeros(4), np.zeros(1), 1)):
+        dispatch = DispatchIndex(plan)
+        dispatch.workers_of_pieces(box, offsets, terms)
+        group_by_worker(*dispatch.route_objects(lon, lat, offsets, terms, LiveTermFilter().arrays()), 1)
     dispatch.route_by_subscription(lon, lat, offsets, terms, [LiveTermFilter().arrays()])
     units, _ = dispatch.units_of_objects(lon, lat, offsets, terms, 0)
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
     deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))
     match_objects(batch, [make_probe(build_segment(_row(box)), (deleted["keys"], deleted["ends"]))], 1)
+
+
+def _divide_by_text(grid: DispatchGrid) -> PartitionPlan:
+    """Return a plan of one worker, with a tree of a root and its children by text."""
+    nodes = PlanNodes(
+        parent=np.array([-1] + CHILDREN * [0], np.int32),
+        rectangle=np.tile(np.array([0, 0, grid.columns - 1, grid.rows - 1], np.int32), (1 + CHILDREN, 1)),
+        by_text=np.arange(1 + CHILDREN) == 0,
+        unit=np.arange(-1, CHILDREN, dtype=np.int32),
+        objects=np.zeros(1 + CHILDREN, np.int64),
+        term_offsets=np.minimum(np.arange(2 + CHILDREN), 1),
+        terms=np.array([7]),
+        asked=np.ones(1, np.int64),
+        holders=np.ones(1, np.uint8),
+        queries=np.array([0, 1]),
+    )
+    return tree_plan("text", grid, nodes, np.zeros(CHILDREN), 1)
 
 
 def _row(box: np.ndarray) -> pa.Table:

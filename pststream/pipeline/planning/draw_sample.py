@@ -1,12 +1,10 @@
 """Draw a sample of stored objects and live subscriptions, the input of every planner and adjustment.
 
-The size of the sample is bounded. A row is chosen by a hash of its key, so the sample does not depend on how the rows
-are split into files.
+The size of the sample is bounded (`choose_rows.py`).
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -15,7 +13,6 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.cost.load_model import CostModel
-from pststream.domain.integer_hash import hash_to_unit
 from pststream.domain.owners import recorded_units
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
@@ -26,6 +23,8 @@ from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, read_pieces
+from pststream.pipeline.planning.choose_rows import choose_rows, merge_rows, share_of
+from pststream.pipeline.planning.draw_questions import draw_questions
 from pststream.pipeline.planning.planned_period import find_period, requests_per_subscription
 from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.samples.posting_reads import make_sample_with_reads
@@ -39,20 +38,11 @@ from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, 
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
 
-SEED = 7
 OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
 SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses", "unit")])
 """Columns of a sampled piece: without the edges of polygons, which take most of the memory."""
 
 OBJECTS = pa.schema([field for field in TABLES[names.OBJECTS].schema if field.name in OBJECT_COLUMNS])
-
-
-@dataclass(frozen=True)
-class SampledRows:
-    """The rows that a task chose, and the number of rows that it chose from."""
-
-    rows: pa.Table
-    seen: int
 
 
 def draw_sample(
@@ -101,6 +91,7 @@ def draw_sample(
         deletions=deletions,
         object_scale=object_scale,
         subscription_scale=subscription_scale,
+        questions=draw_questions(home, settings, progress),
     )
     return sample, _vocabulary(ids, counts, clauses, piece_rows.num_rows)
 
@@ -124,10 +115,10 @@ def draw_objects(
             "give versions that objects came between",
         )
     read = partial(_stored_objects, recent)
-    choose = partial(_choose_rows, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
+    choose = partial(choose_rows, "object_key", OBJECTS, share_of(settings.sample_objects, rows), read)
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     counter = TaskCounter(progress, Counted("sampling objects", "object", rows_of_tasks(tasks)))
-    sampled = _merge_rows(get_engine(settings).run_tasks(tasks, choose, counter), OBJECTS)
+    sampled = merge_rows(get_engine(settings).run_tasks(tasks, choose, counter), OBJECTS)
     return *sampled, find_period(files, recent, to)
 
 
@@ -138,8 +129,8 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
     waiting = KeyRange("request_key", ledger.requests_applied, names.NEVER_US)
     requests = waiting.files(list_data_files(home, names.REQUESTS))
     rows = sum(file.rows for file in indexed) + _rows_within(home, names.REQUESTS, requests, waiting)
-    share = _share(settings.sample_subscriptions, rows)
-    choose = partial(_choose_rows, "subscription_key", SAMPLED_PIECES, share)
+    share = share_of(settings.sample_subscriptions, rows)
+    choose = partial(choose_rows, "subscription_key", SAMPLED_PIECES, share)
     engine = get_engine(settings)
     tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests))
     counter = TaskCounter(progress, Counted("sampling requests", "request", rows_of_tasks(tasks)))
@@ -151,7 +142,7 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
         bound = to_micros(horizon) if horizon else -1
         counter = TaskCounter(progress, Counted("sampling subscriptions", "piece", rows_of_tasks(tasks)))
         drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, bound)), counter)
-    return _merge_rows(drawn, SAMPLED_PIECES)
+    return merge_rows(drawn, SAMPLED_PIECES)
 
 
 def _rows_within(home: Home, name: str, files: list[DataFile], rows: KeyRange) -> int:
@@ -176,36 +167,6 @@ def _live_pieces(
 ) -> Iterator[pa.RecordBatch]:
     for rows in read_pieces(context, indexed, slices):
         yield rows.select(PIECES.names).filter(pc.greater(rows.column("end_at"), bound))
-
-
-def _share(max_rows: int, rows: int) -> float:
-    """Return the share of the rows to choose so that about `max_rows` are chosen at most."""
-    return 1.0 if rows <= max_rows else max_rows / rows
-
-
-def _choose_rows(
-    key: str,
-    schema: pa.Schema,
-    share: float,
-    read: Callable[[tuple[Slice, ...]], Iterator[pa.RecordBatch]],
-    slices: tuple[Slice, ...],
-) -> SampledRows:
-    """Choose rows by a hash of their key, so that the choice does not depend on the files that they are in."""
-    seen, chosen = 0, []
-    for rows in read(slices):
-        seen += rows.num_rows
-        if share < 1.0:
-            rows = rows.filter(pa.array(hash_to_unit(rows.column(key).to_numpy(), SEED) < share))
-        chosen.append(rows.select(schema.names))
-    return SampledRows(pa.Table.from_batches(chosen, schema), seen)
-
-
-def _merge_rows(drawn: list[SampledRows], schema: pa.Schema) -> tuple[pa.Table, float]:
-    """Return all chosen rows in the order of their keys, and the number of rows that each of them represents."""
-    rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in drawn)])
-    by = [(name, "ascending") for name in (schema.names[0], "west", "south") if name in schema.names]
-    seen = sum(part.seen for part in drawn)
-    return rows.sort_by(by).combine_chunks(), seen / rows.num_rows if rows.num_rows else 1.0
 
 
 def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, pieces: int) -> pa.Table:

@@ -9,6 +9,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.domain.imbalance import imbalance_text
+from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.domain.planner_choice import describe_choice
@@ -31,7 +32,7 @@ MAX_UNITS = 200
 MAP_COLUMNS, MAP_ROWS = 60, 20
 WORKER_SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SHARED = "*"
-_WAYS = "by text or subscription"
+_WAYS = "by text, object or subscription"
 
 
 def list_plans(home: AnyHome) -> list[dict[str, Any]]:
@@ -102,9 +103,10 @@ def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any],
             )
         raise UsageError(f"there is no plan {version}", "pststream plans list shows the plans of the home")
     row = rows[-1]
-    units = reader.read(names.PLAN_UNITS, _UNITS, pds.field("plan_version") == row["plan_version"])
-    units = units.sort_by("unit").combine_chunks()
-    return row, plan_from_rows(row, units), units
+    of_plan = pds.field("plan_version") == row["plan_version"]
+    units = reader.read(names.PLAN_UNITS, _UNITS, of_plan).sort_by("unit").combine_chunks()
+    nodes = nodes_from_rows(reader.read(names.PLAN_NODES, NODE_COLUMNS, of_plan))
+    return row, plan_from_rows(row, units, nodes), units
 
 
 def draw_text_map(plan: PartitionPlan) -> list[str]:

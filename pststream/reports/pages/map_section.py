@@ -1,5 +1,6 @@
 """Prepare the texts around the map of a plan on a page: the note above it and the legend below it."""
 
+from pststream.domain.plan import BY_OBJECT
 from pststream.format_values import counted, whole
 from pststream.reports.plots.plan_map import COLOURS, worker_style
 from pststream.reports.reading.plan_view import PlanView
@@ -17,6 +18,8 @@ def describe_plan(view: PlanView | None) -> str:
     plan = view.plan
     by_text = int((plan.leaf_unit == -1).sum())
     sharing = "shared by subscription" if plan.by_subscription else f"{whole(by_text)} partitioned by text"
+    if plan.tree_by_object is not None:
+        sharing = f"{whole(int((plan.leaf_unit == BY_OBJECT).sum()))} whose objects are divided by text"
     text = (
         f"Plan {view.version} by {view.row['planner']}: {counted(plan.leaves, 'leaf', 'leaves')}"
         f" ({sharing}) over {plan.grid.columns} × {plan.grid.rows} cells, served by"
@@ -41,7 +44,7 @@ def worker_items(workers: int, shared: bool) -> list[LegendItem]:
     if workers > COLOURS:
         items.append((worker_style(0), f"colours repeat after worker {COLOURS - 1}"))
     if shared:
-        items.append((worker_style(-1), "several workers, by text or subscription"))
+        items.append((worker_style(-1), "several workers, by text, object or subscription"))
     return items
 
 

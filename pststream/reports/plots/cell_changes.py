@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan_nodes import describe_servers
 
 BY_TEXT = -1
 
@@ -13,7 +14,7 @@ BY_TEXT = -1
 class PlanChange:
     """The cells of two plans, on the raster of the later plan.
 
-    before, after  int64[cells]  worker of each cell; BY_TEXT: several share it by terms or by subscription
+    before, after  int64[cells]  worker of each cell; BY_TEXT: several share it
     changed        bool[cells]   whether some of the cell's terms are served by another worker than before
     """
 
@@ -54,6 +55,8 @@ def _leaf_owners(plan: PartitionPlan, leaf: int) -> bytes:
         return b"by subscription|" + plan.unit_worker.astype(np.int64).tobytes()
     if plan.leaf_unit[leaf] >= 0:
         return b"worker %d" % plan.unit_worker[plan.leaf_unit[leaf]]
+    if (nodes := plan.tree_by_object) is not None:
+        return b"by object|" + b"|".join(describe_servers(nodes, int(nodes.starts()[leaf]), plan.unit_worker))
     named = slice(plan.term_offsets[leaf], plan.term_offsets[leaf + 1])
     others = slice(plan.spread_offsets[leaf], plan.spread_offsets[leaf + 1])
     workers = plan.unit_worker[plan.term_unit[named]], plan.unit_worker[plan.spread_unit[others]]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.domain.plan import DispatchGrid
+from pststream.domain.plan import BY_OBJECT, DispatchGrid
 from pststream.format_values import counted, percent, short
 from pststream.reports.plots.base_map import BaseMap, MapLabel, draw_base_map, point_path
 from pststream.reports.plots.leaf_rectangles import Rectangles, cover_with_rectangles
@@ -134,7 +134,7 @@ def _draw_leaves(view: PlanView, loads: MeasuredLoads | None, projection: Projec
 
 
 def worker_style(worker: int) -> str:
-    """The CSS class of what a worker serves; -1: several workers share it by text."""
+    """The CSS class of what a worker serves; -1: several workers share it."""
     return f"w{worker % COLOURS}" if worker >= 0 else "by-text"
 
 
@@ -191,6 +191,13 @@ def _describe_leaf(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> st
             for worker, load, stored in zip(plan.unit_worker, view.unit_load, view.unit_subscriptions)
         ]
         return _shortened(["The world, by subscription", *lines])
+    if plan.leaf_unit[leaf] == BY_OBJECT:
+        lines = [
+            f"Worker {plan.unit_worker[unit]}: {percent(view.unit_load[unit] / total)} of load,"
+            f" {short(view.unit_objects[unit])} objects"
+            for unit in np.flatnonzero(plan.leaf_of_units() == leaf).tolist()
+        ]
+        return _shortened([f"Leaf {leaf}, by object", *lines])
     if leaf in view.leaf_words:
         lines = [f"Leaf {leaf}, by text"]
         for unit, number, words in sorted(view.leaf_words[leaf]):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.reports.reading.tolerant_reader import TolerantReader
@@ -81,8 +82,9 @@ def read_plan(tables: TolerantReader) -> PlanView | None:
     if not batches:
         return None
     units = pa.Table.from_batches(batches).sort_by("unit")
+    nodes = list(tables.batches(names.PLAN_NODES, NODE_COLUMNS, pc.field("plan_version") == version))
     try:
-        plan = plan_from_rows(row, units)
+        plan = plan_from_rows(row, units, nodes_from_rows(pa.Table.from_batches(nodes)) if nodes else None)
     except (ValueError, TypeError, KeyError) as error:
         tables.problems.append(f"Plan {version} cannot be drawn: {error}")
         return None

@@ -1,9 +1,11 @@
-"""Declare the tables of plans that share by subscription: the counts that they place by, and what they have placed."""
+"""Declare the tables of plans that share by subscription, the counts that they place by and what they have placed, and
+of plans that share by object, their trees.
+"""
 
 import pyarrow as pa
 
 from pststream import names
-from pststream.state.table_types import Column, Table
+from pststream.state.table_types import IDS, Column, Table
 
 PLACEMENT_TABLES = (
     Table(
@@ -41,6 +43,34 @@ PLACEMENT_TABLES = (
             ),
         ),
         ("plan_version", "batch_id", "step"),
+        writer="control",
+        append_only=False,
+    ),
+    Table(
+        names.PLAN_NODES,
+        "the tree of each plan that divides objects by text, or whose planner made it as a tree",
+        (
+            Column("plan_version", pa.int64(), "the plan"),
+            Column("node", pa.int64(), "from 0, the root; parents before their children"),
+            Column("parent", pa.int64(), "the node above; null: the root", True),
+            Column("first_column", pa.int64(), "of its rectangle of raster cells"),
+            Column("first_row", pa.int64(), "of its rectangle, from the south"),
+            Column("last_column", pa.int64(), "of its rectangle"),
+            Column("last_row", pa.int64(), "of its rectangle"),
+            Column("by_text", pa.bool_(), "whether its children share its rectangle and divide its objects by text"),
+            Column("unit", pa.int64(), "the unit of a leaf; null: it has children", True),
+            Column("objects", pa.int64(), "objects of the sample that came to it"),
+            Column("terms", IDS, "keywords of queries in its rectangle, ascending; null: not by_text", True),
+            Column("asked", pa.list_(pa.int64()), "for each of terms, the queries that have it", True),
+            Column(
+                "holders",
+                pa.list_(pa.int64()),
+                "for each of terms, bit c is set if the keyword list of child c has it",
+                True,
+            ),
+            Column("queries", pa.list_(pa.int64()), "of the root: number of queries with 0, 1, .. keywords", True),
+        ),
+        ("plan_version", "node"),
         writer="control",
         append_only=False,
     ),

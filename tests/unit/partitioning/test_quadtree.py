@@ -11,14 +11,14 @@ from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.registry import make_plan
 from tests.oracles import sstd
-from tests.plans import make_sample, samples
+from tests.plans import asked_samples, make_sample
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 GRID = DispatchGrid(-10.0, 30.0, 30.0, 60.0, 9, 7)
 
 
 @settings(max_examples=150, deadline=None)
-@given(samples(), st.tuples(*[st.integers(0, 8), st.integers(0, 6)] * 2))
+@given(asked_samples(), st.tuples(*[st.integers(0, 8), st.integers(0, 6)] * 2))
 def test_workloads_are_those_of_equation_2(sample: WorkloadSample, part: tuple[int, int, int, int]) -> None:
     statistics = collect_query_statistics(sample, GRID)
     workload = statistics.workload(statistics.inside(statistics.whole, *part))
@@ -26,7 +26,7 @@ def test_workloads_are_those_of_equation_2(sample: WorkloadSample, part: tuple[i
 
 
 @settings(max_examples=100, deadline=None)
-@given(samples(), st.sampled_from((1, 2, 3, 8)), st.integers(1, 40), st.integers(1, 9), st.integers(1, 9))
+@given(asked_samples(), st.sampled_from((1, 2, 3, 8)), st.integers(1, 40), st.integers(1, 9), st.integers(1, 9))
 def test_the_plan_is_that_of_algorithm_1(
     sample: WorkloadSample, workers: int, theta: int, columns: int, rows: int
 ) -> None:

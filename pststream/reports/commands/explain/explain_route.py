@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain import plan_nodes
 from pststream.domain.owners import NO_UNIT, owner_units
 from pststream.domain.plan import PartitionPlan
 from pststream.kernels.matching import index_cells
@@ -79,6 +80,9 @@ class PostingFinder:
         cell = find_index_cell(boxes[0], stored.lon, stored.lat)
         if self.plan.by_subscription:
             unit = self._recorded_unit(subscription.key)
+        elif (nodes := self.plan.tree_by_object) is not None:
+            column, row = self.plan.grid.cell_x(np.array(stored.lon)), self.plan.grid.cell_y(np.array(stored.lat))
+            unit = plan_nodes.find_unit(nodes, int(column), int(row), terms)
         else:
             unit = find_unit(self.plan, stored.lon, stored.lat, term)
         return {

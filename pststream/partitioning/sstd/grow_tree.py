@@ -1,0 +1,181 @@
+"""A QT-tree that grows: its leaves are split by space or by text, and children become one leaf again."""
+
+import heapq
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.cost.query_statistics import NodeRows, QueryStatistics
+from pststream.domain.integer_hash import hash_integers
+from pststream.domain.plan_nodes import CHILDREN, PlanNodes
+from pststream.kernels.planning.divide_by_text import divide_by_text
+from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.partitioning.sstd.quadtree import quarter
+
+_SAME = 1.0 + 1e-9
+"""Sums of workloads that differ by less than this factor count as equal."""
+
+_OF_WORDS, _OF_CELLS = 3, 4
+"""Salts of the hashes of words and of raster cells."""
+
+
+class KeywordLists(NamedTuple):
+    """The keyword lists of the children of a node by text.
+
+    terms    int64[n]  ids of the keywords that queries of the node have, ascending
+    asked    int64[n]  number of these queries
+    holders  uint8[n]  bit c: the list of child c has the keyword
+    """
+
+    terms: np.ndarray
+    asked: np.ndarray
+    holders: np.ndarray
+
+
+@dataclass
+class TreeNode:
+    """A node of a growing tree.
+
+    parent    number of the node above; -1: the root
+    rows      the sampled objects that come to it, and the boxes that touch its rectangle
+    workload  of SSTD's Equation 2
+    objects   number of objects that came to it when it was made
+    children  their numbers; empty: it is a leaf
+    lists     the keyword lists of the children of a node by text; None: by space, or a leaf
+    """
+
+    parent: int
+    rectangle: Rectangle
+    rows: NodeRows
+    workload: float
+    objects: int
+    children: list[int] = field(default_factory=list)
+    lists: KeywordLists | None = None
+
+
+class GrowingTree:
+    """The nodes of a tree, the root first, and the ways to split them.
+
+    statistics  of the sample that the tree is split by
+    nodes       of a tree that is there already; None: a root with all rows
+    queries     of `PlanNodes`; None: those of the sample
+
+    Source: SSTD, section 4.1.2, Algorithm 1. Departures: quarters are whole raster cells, so a node of one column or
+    row has two of them, and a node of one cell none. A node all of whose objects would go to one child is not split by
+    text. Objects are given to the children in the order of a hash of their raster cell and words, as a sample has no
+    order. The workloads are those of `QueryStatistics.workload`, which names more departures.
+    """
+
+    def __init__(
+        self, statistics: QueryStatistics, nodes: list[TreeNode] | None = None, queries: np.ndarray | None = None
+    ) -> None:
+        self.statistics = statistics
+        self._order = hash_contents(statistics)
+        self._queries = statistics.queries if queries is None else queries
+        self._dropped = set[int]()
+        grid = statistics.sample.grid
+        whole = Rectangle(0, 0, grid.columns - 1, grid.rows - 1)
+        self.nodes = [self._node(-1, whole, statistics.whole)] if nodes is None else nodes
+
+    @property
+    def leaves(self) -> list[int]:
+        """Numbers of the leaves, ascending."""
+        return [number for number in self._kept() if not self.nodes[number].children]
+
+    def split(self, number: int, by_space: bool, by_text: bool) -> bool:
+        """Split a leaf in one of the allowed ways, the one whose children have less workload in sum, by space if they
+        have as much; return whether it can be split.
+        """
+        space = self._divide_by_space(number) if by_space else []
+        text, lists = self._divide_by_text(number) if by_text else ([], None)
+        if space and (not text or _sum(space) <= _sum(text) * _SAME):
+            self._add(number, space, None)
+        elif text:
+            self._add(number, text, lists)
+        return bool(space or text)
+
+    def grow(self, theta: int, by_space: bool = True, by_text: bool = True) -> None:
+        """Split the leaf with the greatest workload until there are `theta` leaves or up to two more, or none can be
+        split; of equal ones the one that was made first.
+        """
+        heap = [(-self.nodes[number].workload, number) for number in self.leaves]
+        heapq.heapify(heap)
+        leaves = len(heap)
+        while heap and leaves < theta:
+            _, number = heapq.heappop(heap)
+            if self.split(number, by_space, by_text):
+                children = self.nodes[number].children
+                leaves += len(children) - 1
+                for child in children:
+                    heapq.heappush(heap, (-self.nodes[child].workload, child))
+
+    def _divide_by_space(self, number: int) -> list[TreeNode]:
+        """Return the quarters of a node; none if it is one raster cell."""
+        node = self.nodes[number]
+        if node.rectangle.cells == 1:
+            return []
+        quarters = quarter(node.rectangle)
+        rows = [self.statistics.inside(node.rows, *rectangle) for rectangle in quarters]
+        return [self._node(number, rectangle, own) for rectangle, own in zip(quarters, rows)]
+
+    def _divide_by_text(self, number: int) -> tuple[list[TreeNode], KeywordLists | None]:
+        """Return the children of a node by text and their keyword lists; none if one child would get all objects."""
+        node, statistics = self.nodes[number], self.statistics
+        objects = node.rows.objects[np.argsort(self._order[node.rows.objects], kind="stable")]
+        asked = statistics.count_keywords(node.rows).astype(np.int64)
+        shares = self._queries / max(int(self._queries.sum()), 1)
+        child, counts, holders = divide_by_text(objects, *statistics.object_words, asked, shares, CHILDREN)
+        if np.count_nonzero(counts) < 2:
+            return [], None
+        rows = [replace(node.rows, objects=objects[child == one]) for one in range(CHILDREN)]
+        known = np.flatnonzero(asked)
+        lists = KeywordLists(statistics.words[known], asked[known], holders[known])
+        return [self._node(number, node.rectangle, own) for own in rows], lists
+
+    def _node(self, parent: int, rectangle: Rectangle, rows: NodeRows) -> TreeNode:
+        return TreeNode(parent, rectangle, rows, self.statistics.workload(rows), len(rows.objects))
+
+    def _add(self, number: int, children: list[TreeNode], lists: KeywordLists | None) -> None:
+        node = self.nodes[number]
+        node.children, node.lists = list(range(len(self.nodes), len(self.nodes) + len(children))), lists
+        self.nodes += children
+
+    def _kept(self) -> list[int]:
+        """Numbers of the nodes of the tree, ascending."""
+        return [number for number in range(len(self.nodes)) if number not in self._dropped]
+
+    def plan_nodes(self) -> PlanNodes:
+        """Return the tree as a plan has it; the leaves, in their order, are its units."""
+        kept = self._kept()
+        nodes, place = [self.nodes[number] for number in kept], {number: at for at, number in enumerate(kept)}
+        none = KeywordLists(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8))
+        lists = [none if node.lists is None else node.lists for node in nodes]
+        is_leaf = np.array([not node.children for node in nodes])
+        return PlanNodes(
+            parent=np.array([place.get(node.parent, -1) for node in nodes], np.int32),
+            rectangle=np.array([node.rectangle for node in nodes], np.int32),
+            by_text=np.array([node.lists is not None for node in nodes]),
+            unit=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1).astype(np.int32),
+            objects=np.array([node.objects for node in nodes], np.int64),
+            term_offsets=np.append(0, np.cumsum([len(own.terms) for own in lists])).astype(np.int64),
+            terms=np.concatenate([own.terms for own in lists]),
+            asked=np.concatenate([own.asked for own in lists]),
+            holders=np.concatenate([own.holders for own in lists]),
+            queries=self._queries.astype(np.int64),
+        )
+
+
+def _sum(nodes: list[TreeNode]) -> float:
+    """Return the workload of some nodes together."""
+    return sum(node.workload for node in nodes)
+
+
+def hash_contents(statistics: QueryStatistics) -> np.ndarray:
+    """Return a hash of the raster cell and the keywords of each object of the sorted sample: uint64[objects]."""
+    sample = statistics.sample
+    offsets, terms = statistics.object_words
+    words = hash_integers(statistics.words, _OF_WORDS)
+    sums = np.append(np.zeros(1, np.uint64), np.cumsum(words[terms], dtype=np.uint64))
+    cells = sample.row.astype(np.int64) * sample.grid.columns + sample.column
+    return hash_integers((hash_integers(cells, _OF_CELLS) ^ (sums[offsets[1:]] - sums[offsets[:-1]])).view(np.int64))

@@ -1,0 +1,45 @@
+"""QT-tree planner: split the node with the greatest workload by space or by text, whichever leaves less workload, and
+divide the leaves among the workers.
+"""
+
+import numpy as np
+
+from pststream.cost.load_model import CostModel
+from pststream.cost.query_statistics import collect_query_statistics
+from pststream.domain.plan import PartitionPlan, tree_plan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.sstd.grow_tree import GrowingTree
+from pststream.partitioning.sstd.karmarkar_karp import divide_evenly
+from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
+
+DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 64}
+
+
+def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
+    """Return a plan with a unit for each leaf of the QT-tree; `divide_evenly` assigns them to workers.
+
+    options  columns, rows: of the raster; theta: number of leaves from which on none is split
+
+    Source: SSTD, section 4.1.2. Departures are those of `grow_tree.py` and of the cost model; its constants are not
+    used. Keyword lists and counts do not change any more once the plan is made, as those of the paper's routers do.
+    """
+    return make_tree_plan("qt_tree", sample, workers, options, by_space=True)
+
+
+def make_tree_plan(
+    planner: str, sample: WorkloadSample, workers: int, options: Options, by_space: bool
+) -> PartitionPlan:
+    """Return the plan of a tree that is split by text, and by space too if that is allowed.
+
+    If the sample shows no workload at all, the leaves count by their cells.
+    """
+    chosen = read_integer_options(planner, options, DEFAULTS)
+    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    tree = GrowingTree(collect_query_statistics(sample, grid))
+    tree.grow(chosen["theta"], by_space=by_space)
+    leaves = [tree.nodes[number] for number in tree.leaves]
+    workloads = np.array([leaf.workload for leaf in leaves])
+    if not workloads.any():
+        workloads = np.array([float(leaf.rectangle.cells) for leaf in leaves])
+    return tree_plan(planner, grid, tree.plan_nodes(), divide_evenly(workloads, workers), workers, dict(chosen))

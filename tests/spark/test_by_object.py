@@ -1,0 +1,138 @@
+"""Plans that share by object give the same matches and answers, also while two workers have the same subscriptions."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from pststream.delta_tables import read_table
+from pststream.domain.plan import PartitionPlan
+from pststream.state.home import Home as State
+from pststream.state.plans import load_plan
+from tests.commands import KILLED, Home
+from tests.kill_and_rerun import killed_then_run
+from tests.kill_and_rerun import written as written_in_files
+from tests.spark.test_active_plans import active, ingest_and_match, repartitioned
+from tests.spark.test_invariance import Schedule, assert_as_the_twin, home_for, run_in_between, written
+from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
+from tests.unbalanced_homes import assert_as_the_twin as assert_pairs
+from tests.unbalanced_homes import home_for as unbalanced_home
+from tests.unbalanced_homes import written as unbalanced_world
+
+pytestmark = pytest.mark.spark
+
+PLANNERS = ("text", "qt_tree")
+
+
+def plan_of(home: Home) -> PartitionPlan:
+    return load_plan(State(home.path), home.run("status")["plan"]["version"])
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize(
+    ("cuts", "engine"), [(1, "local"), (7, "local"), pytest.param(3, "spark", marks=pytest.mark.slow)]
+)
+def test_a_worker_more_and_one_fewer(tmp_path: Path, planner: str, cuts: int, engine: str) -> None:
+    world = written(tmp_path / "files", 71, files=9, objects=180, requests=160)
+    replans = {1: (planner, 6), 2: (planner, 5), 3: ("hybrid", 6), 4: ("dkm_sks", 5), 5: (planner, 4)}
+    schedule = Schedule(planner, 5, cuts=cuts, replans=replans, engine=engine)
+    home = home_for(tmp_path, world, schedule)
+    run_in_between(home, world, schedule)
+    assert_as_the_twin(home, world)
+    home.run("plan", "--planner", "text")
+    assert plan_of(home).tree_by_object is not None
+    assert home.run("check")["success"]
+
+
+def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
+    """By another planner for newer subscriptions, all back, and by that one for all; units by each method as well."""
+    world = unbalanced_world(tmp_path / "files", 51)
+    home = unbalanced_home(tmp_path / "home", world, "text")
+    ingest_and_match(home, world, 0)
+    assert plan_of(home).tree_by_object is not None
+    assert home.run(*repartitioned(home))["moves"]
+    assert active(home) == (2, 1)
+    ingest_and_match(home, world, 1)
+    home.run("balance", "undo", "--apply")
+    assert active(home) == (3, None) and plan_of(home).tree_by_object is not None
+    for number, method in ((2, "gr"), (3, "fm")):
+        ingest_and_match(home, world, number)
+        shown = home.run("balance", "local", "--method", method, "--proposal", tmp_path / "move.npz", "--dry-run")
+        done = home.run("balance", "local", "--method", method, "--proposal", tmp_path / "move.npz", "--apply")
+        assert shown["moves"] == done["moves"] and done["moves"]
+        assert max(done["load_after"]) < max(done["load_before"])
+    assert home.run("check")["success"]
+    home.run("maintain")
+    refused = home.run("balance", "local", "--method", "shift", code=2)
+    assert "one rectangle" in refused["error"]
+    assert home.run("balance", "global", "--planner", "qt_tree", "--apply")["moves"]
+    ingest_and_match(home, world, 4)
+    home.run("balance", "retire", "--apply")
+    ingest_and_match(home, world, 5)
+    assert_pairs(home, world)
+    for thing, _, name in random.Random(3).sample(home.exported(), 4):
+        found = home.run("explain", thing, name)
+        assert found["problem"] is None and found["state"] == "matched"
+    home.run("plan", "--planner", "text")
+    home.run("plans", "show")
+    home.run("report", "--out", home.path / "page.html")
+    assert "whose objects are divided by text" in (home.path / "page.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
+    world = written_in_files(tmp_path / "files", 22, 4)
+    home = home_for(tmp_path, world, Schedule(planner, 3))
+    steps = ("plan.units_written", "plan.indexed", "match.indexed")
+    for step, asked, things in zip(steps, world.requests, world.objects):
+        home.ingest("requests", [asked])
+        home.ingest("objects", [things])
+        for command in (["plan"], ["match", "--until-empty"]):
+            killed_then_run(home, step, *command) if step.startswith(command[0]) else home.run(*command)
+    home.ingest("requests", world.requests[3:])
+    home.ingest("objects", world.objects[3:])
+    home.match()
+    assert_as_the_twin(home, world)
+    rows = read_table(State(home.path).table("plan_nodes")).to_pylist()
+    assert len(rows) == len({(row["plan_version"], row["node"]) for row in rows}) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gr", "pm"])
+def test_migrations_killed_at_each_step(tmp_path: Path, method: str) -> None:
+    world = unbalanced_world(tmp_path / "files", 45)
+    home = unbalanced_home(tmp_path / "home", world, "text")
+    adjust = ("balance", "local", "--method", method)
+    steps = ["indexed", "units_written", "done"]
+    for number in range(len(world.objects)):
+        ingest_and_match(home, world, number)
+        if steps and home.run(*adjust)["moves"]:
+            before = home.run("status")["plan"]["version"]
+            killed = home.crash(f"balance.{steps[0]}", *adjust, "--apply")
+            assert killed.code == KILLED, killed.err[-2000:]
+            assert home.run("status")["plan"]["version"] == before + (steps[0] == "done")
+            home.run(*adjust, "--apply")
+            steps = steps[1:]
+    assert not steps
+    assert_pairs(home, world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_answers_of_all_kinds(tmp_path: Path, planner: str) -> None:
+    """Circles of `knn` shrink while the plan divides by object; `topk` has pieces of its own."""
+    world = write_standing_world(tmp_path / "files", 5, 7)
+    home = standing_home(tmp_path / "home", world, merge_files=3, planner=planner)
+    between = ([], ["plan", "--workers", "4"], ["maintain"], ["balance", "global", "--planner", "kd_tree", "--apply"],
+               ["balance", "undo", "--apply"], ["maintain"], ["plan", "--workers", "2"])  # fmt: skip
+    home.set(repartition_gain=0.0)
+    moved = False
+    for requests, objects, command in zip(world.requests, world.objects, between):
+        home.ingest("requests", [requests])
+        home.ingest("objects", [objects])
+        if command and (command[1:2] != ["undo"] or moved):
+            moved = bool(home.run(*command).get("moves"))
+        home.match("--max-objects", "9")
+    StandingTwin(home).assert_answers_after_each_batch()
+    assert home.run("check")["success"]
