@@ -19,6 +19,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
 from pststream.partitioning.by_subscription import describe_sample, estimate_ranges, place
+from pststream.partitioning.dkm.area_index import build_area_index
 from pststream.partitioning.registry import load_placement, make_plan
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.quality.file_parts import FileRange, count_range
@@ -60,8 +61,8 @@ def _run_placement_kernels(sample: WorkloadSample, plan: PartitionPlan) -> None:
     """Place the subscriptions of the sample as present ones, and again as new ones."""
     counts, planner = count_sample(sample, plan.grid), load_placement(plan)
     subscriptions, _ = describe_sample(sample, plan)
-    for present_to in (names.NEVER_US, -1):
-        place(planner, plan, counts, subscriptions, present_to, np.zeros(plan.units))
+    placed = place(planner, plan, counts, subscriptions, names.NEVER_US, np.zeros(plan.units))
+    place(planner, plan, counts, subscriptions, -1, placed.loads, [build_area_index(placed.areas)])
     points, k = sample.boxes[:, :2], np.ones(sample.pieces, np.int64)
     estimate_ranges(plan.grid, counts, points, k, sample.post_offsets, sample.post_terms)
 

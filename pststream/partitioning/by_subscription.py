@@ -10,6 +10,7 @@ nothing). Deletions do not lower the load of a unit (a departure from section 3.
 proportion to what these have, and the next `plan` starts from the subscriptions that live.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,8 +20,10 @@ from pststream.domain.plan import DispatchGrid, PartitionPlan, subscription_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import SampleCounts
 from pststream.kernels.planning.assign_to_least import assign_to_least
+from pststream.kernels.planning.nearest_areas import AreaIndex
 from pststream.kernels.planning.ranges_of_nearest import find_ranges_of_nearest
 from pststream.kernels.planning.term_counts import TermCounts
+from pststream.partitioning.dkm.area_index import build_area_index
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.space.plan_raster import fit_raster
 
@@ -92,16 +95,16 @@ class Placement(Protocol):
         """Return the parts of the subscriptions that are present when a plan is made."""
         ...
 
-    def cost_of_new(self, counts: SampleCounts, new: Subscriptions, areas: np.ndarray) -> np.ndarray:
-        """Return the cost of each new subscription: float64[n]. areas: those of all parts so far."""
+    def cost_of_new(self, counts: SampleCounts, new: Subscriptions, areas: Sequence[AreaIndex]) -> np.ndarray:
+        """Return the cost of each new subscription: float64[n]. areas: those of all parts so far, the earlier first."""
         ...
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Units of subscriptions, and what placing them adds to the state of the plan.
+    """Units of subscriptions, and the state of the plan after placing them.
 
-    units int32[n]; loads float64[units]: costs added to each unit; areas int32[a, 4]: areas added
+    units int32[n]; loads float64[units]: cost of the subscriptions of each unit; areas int32[a, 4]: areas added
     """
 
     units: np.ndarray
@@ -116,12 +119,12 @@ def place(
     subscriptions: Subscriptions,
     present_to: int,
     loads: np.ndarray,
-    areas: np.ndarray = NO_AREAS,
+    areas: Sequence[AreaIndex] = (),
 ) -> Placed:
     """Place the subscriptions: those with a key up to `present_to` by parts, then the others in key order.
 
     loads  float64[units]  loads of the units before
-    areas  int32[a, 4]     areas of the parts before
+    areas  of the parts before
     """
     is_present = subscriptions.keys <= present_to
     units, after = np.empty(subscriptions.count, np.int32), loads.astype(np.float64)
@@ -131,9 +134,9 @@ def place(
         units[is_present] = assign_to_least(np.maximum(parts.cost, 1.0), after)[parts.part]
         added = parts.areas
     if not is_present.all():
-        cost = planner.cost_of_new(counts, subscriptions.select(~is_present), np.concatenate([areas, added]))
+        cost = planner.cost_of_new(counts, subscriptions.select(~is_present), [*areas, build_area_index(added)])
         units[~is_present] = assign_to_least(np.maximum(cost, 1.0), after)
-    return Placed(units, after - loads, added)
+    return Placed(units, after, added)
 
 
 def make_subscription_plan(

@@ -139,6 +139,7 @@ LATER_TABLES = (
     names.ANSWERS,
     names.PLACEMENT_COUNTS,
     names.PLACEMENTS,
+    names.PLACEMENT_AREAS,
     names.PLAN_NODES,
     names.TOPK_PLANS,
 )

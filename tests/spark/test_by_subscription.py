@@ -9,7 +9,7 @@ import pytest
 
 from pststream.delta_tables import read_table
 from pststream.domain.owners import owner_workers, recorded_units
-from pststream.pipeline.index.placement_state import read_state
+from pststream.pipeline.index.placement_state import THRESHOLDS, read_state
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
 from tests.commands import Home
@@ -44,7 +44,7 @@ def assert_owners(home: Home) -> None:
     units = recorded_units(pa.array([row["unit"] for row in rows], pa.int64()))
     assert (units >= 0).mean() > 0.9
     assert owner_workers(keys, units, plan).tolist() == [row["worker"] for row in rows]
-    state = read_state(State(home.path), version, 2**62)
+    state = read_state(State(home.path), version, 1_000, THRESHOLDS)
     assert state.loads.sum() >= len(workers) and np.ptp(state.loads) < state.loads.sum() / 2
 
 
@@ -102,15 +102,16 @@ def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
     """A killed batch or plan places as an undisturbed one does."""
-    world = written_in_files(tmp_path / "files", 22, 4)
+    world = written_in_files(tmp_path / "files", 22, 6)
     homes = [home_for(tmp_path / name, world, Schedule(planner, 3)) for name in ("killed", "undisturbed")]
-    steps = ("plan.units_written", "plan.indexed", "match.placed", "match.indexed")
-    for step, asked, things in zip(steps, world.requests, world.objects):
+    kills = (("plan", "plan.units_written"), ("plan", "areas_placed"), ("plan", "plan.indexed"),
+             ("match", "areas_placed"), ("match", "match.placed"), ("match", "match.indexed"))  # fmt: skip
+    for (killed, step), asked, things in zip(kills, world.requests, world.objects, strict=True):
         for home in homes:
             home.ingest("requests", [asked])
             home.ingest("objects", [things])
             for command in (["plan"], ["match", "--until-empty"]):
-                is_killed = home is homes[0] and step.startswith(command[0])
+                is_killed = home is homes[0] and killed == command[0]
                 killed_then_run(home, step, *command) if is_killed else home.run(*command)
     assert_as_the_twin(homes[0], world)
     owners = [
@@ -119,10 +120,12 @@ def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
     ]
     assert owners[0] == owners[1]
     loads = [
-        {(row["plan_version"], row["batch_id"], tuple(row["loads"])) for row in read_table(path).to_pylist()}
+        {(r["plan_version"], r["batch_id"], r["areas"], tuple(r["loads"])) for r in read_table(path).to_pylist()}
         for path in (State(home.path).table("placements") for home in homes)
     ]
     assert loads[0] == loads[1]
+    areas = [read_table(State(home.path).table("placement_areas")).to_pylist() for home in homes]
+    assert sorted(map(str, areas[0])) == sorted(map(str, areas[1])) and bool(areas[0]) == (planner == "dkm_sks")
 
 
 @pytest.mark.slow

@@ -228,38 +228,14 @@ def _in_order(members, slices, costs, work):
 
 
 @kernel
-def _gap(low, high, area_low, area_high):
-    """Return the cells between two ranges on an axis; below 0: minus the cells that they share."""
-    return max(low, area_low) - min(high, area_high) - 1
+def cost_in_areas(areas, offsets, words, counts):
+    """Return C(s) of new subscriptions, each in its own area (int32[n, 4]): float64[n] (Equation 7).
 
-
-@kernel
-def _nearest_area(own, areas):
-    """Return the first area that shares most cells with a range, or, if none shares any, the first of the nearest."""
-    best, most, least = 0, 0, np.inf
-    for k in range(len(areas)):
-        x = _gap(own[0], own[2], areas[k, 0], areas[k, 2])
-        y = _gap(own[1], own[3], areas[k, 1], areas[k, 3])
-        if x < 0 and y < 0:
-            if x * y > most:
-                best, most = k, x * y
-        elif not most:
-            distance = max(x, 0) ** 2 + max(y, 0) ** 2
-            if distance < least:
-                best, least = k, distance
-    return best
-
-
-@kernel
-def cost_in_nearest_areas(ranges, offsets, words, counts, areas):
-    """Return C(s) of new subscriptions in the area that overlaps each most, or in their own: float64[n].
-
-    ranges, offsets, words: as `split_subscriptions` takes them; areas int32[a, 4]; without any, its own range counts
+    offsets, words: as `split_subscriptions` takes them
     """
-    costs = np.zeros(len(ranges))
-    for s in range(len(ranges)):
-        area = areas[_nearest_area(ranges[s], areas)] if len(areas) else ranges[s]
+    costs = np.zeros(len(areas))
+    for s in range(len(areas)):
         for t in range(offsets[s], offsets[s + 1]):
             if words[t] >= 0:
-                costs[s] += count_objects_with(words[t], area, counts)
+                costs[s] += count_objects_with(words[t], areas[s], counts)
     return costs

@@ -1,13 +1,17 @@
 """DkM-SKS planner: split subscriptions by space and cost into small subsets, and share each subset out."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import SampleCounts
-from pststream.kernels.planning.split_subscriptions import cost_in_nearest_areas, split_subscriptions
+from pststream.kernels.planning.nearest_areas import AreaIndex
+from pststream.kernels.planning.split_subscriptions import cost_in_areas, split_subscriptions
 from pststream.partitioning.by_subscription import Parts, Subscriptions, as_arrays, make_subscription_plan
+from pststream.partitioning.dkm.area_index import nearest_areas
 from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.space.plan_raster import COLUMNS, ROWS
 
@@ -44,10 +48,10 @@ def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan)
     return Parts(part, subsets.costs, subsets.areas)
 
 
-def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: np.ndarray) -> np.ndarray:
+def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: Sequence[AreaIndex]) -> np.ndarray:
     """Return the sum of P(R, word) over the words of each subscription, R the area that overlaps it most (Equation 7).
 
     If none overlaps it, R is the nearest; without any area, its own range.
     """
-    words = counts.number_terms(new.terms)
-    return np.asarray(cost_in_nearest_areas(new.ranges, new.term_offsets, words, as_arrays(counts), areas))
+    words, nearest = counts.number_terms(new.terms), nearest_areas(new.ranges, areas)
+    return np.asarray(cost_in_areas(nearest, new.term_offsets, words, as_arrays(counts)))

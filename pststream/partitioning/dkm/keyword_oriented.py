@@ -1,11 +1,14 @@
 """Keyword-oriented planner (KOP): place each subscription by how frequent its keywords are, wherever it is."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import SampleCounts
+from pststream.kernels.planning.nearest_areas import AreaIndex
 from pststream.partitioning.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
 from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.space.plan_raster import COLUMNS, ROWS
@@ -26,13 +29,13 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
 def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan) -> Parts:
     """Return each subscription as a part, the costliest first, of equal ones the older (Algorithm 1)."""
-    cost = cost_of_new(counts, present, NO_AREAS)
+    cost = cost_of_new(counts, present, ())
     order = np.argsort(-cost, kind="stable")
     part = np.empty(present.count, np.int64)
     part[order] = np.arange(present.count)
     return Parts(part, cost[order], NO_AREAS)
 
 
-def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: np.ndarray) -> np.ndarray:
+def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: Sequence[AreaIndex]) -> np.ndarray:
     """Return the sum over the words of each subscription of the objects that have the word (Equation 1)."""
     return new.sum_by_subscription(counts.frequency(new.terms)).astype(np.float64)

@@ -1,6 +1,7 @@
 """Space-oriented planner (SOP): place the subscriptions of a quarter together, by how many objects come there."""
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import SampleCounts
+from pststream.kernels.planning.nearest_areas import AreaIndex
 from pststream.partitioning.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
 from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.space.plan_raster import COLUMNS, ROWS
@@ -65,7 +67,7 @@ def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan)
     return Parts(part, np.array([-cost for cost, _, _ in parts]), NO_AREAS)
 
 
-def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: np.ndarray) -> np.ndarray:
+def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: Sequence[AreaIndex]) -> np.ndarray:
     """Return the number of objects in the rectangle around each subscription (Equation 2)."""
     return counts.objects_in(new.ranges).astype(np.float64)
 

@@ -254,7 +254,7 @@ def _commit_changes(home: Home, batch_id: int, folded: list[BucketReport]) -> No
 
 
 def _compact_ledgers(home: Home) -> None:
-    for name in (names.FILES, names.BATCHES, names.UNIT_LOADS):
+    for name in (names.FILES, names.BATCHES, names.UNIT_LOADS, names.PLACEMENTS):
         ledger_tables.compact(home, name)
 
 

@@ -29,7 +29,7 @@ from pststream.pipeline.index.place_pieces import (
     send_on,
     send_to_place,
 )
-from pststream.pipeline.index.placement_state import INDEX_BUILT, REBUILD, REQUESTS, commit_placed, write_placement
+from pststream.pipeline.index.placement_state import INDEX_BUILT, REBUILD, REQUESTS, commit_placed, write_placed
 from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
@@ -55,6 +55,9 @@ SEGMENT_BYTES = 256 * 1024 * 1024
 
 PART_BYTES = 32 * 1024 * 1024
 """Requests of about so many bytes are cut into pieces at a time."""
+
+AFTER_WORKERS = (names.WORKER_INDEX, names.PLACEMENTS, names.PLACEMENT_AREAS)
+"""Tables that the parts after those of the workers write: deletions of the index, and what was placed."""
 
 TASK_BYTES = 32 * 1024 * 1024
 """About the greatest size of the request files that a task reads. The number of tasks decides whether Spark runs them,
@@ -125,11 +128,11 @@ def find_placing_plan(home: Home, version: int, step: str) -> PlacingPlan | None
     return None if placement is None else PlacingPlan(load_plan(home, version), placement, step)
 
 
-def commit_placement(home: Home, files: list[DataFile], placing: PlacingPlan, batch_id: int) -> None:
+def commit_placement(home: Home, written: dict[str, list[DataFile]], placing: PlacingPlan, batch_id: int) -> None:
     """Commit what a step of a batch has placed, before its pieces: a second attempt finds none of these in the index,
     and places them alike.
     """
-    commit_placed(home, files, placing.placement_version, placing.step, batch_id)
+    commit_placed(home, written, placing.placement_version, placing.step, batch_id)
 
 
 def write_placed_index(
@@ -140,8 +143,8 @@ def write_placed_index(
     send: Callable[[PlacingPlan | None, int, tuple[Slice, ...]], Iterator[SentRows]],
     reading: Counted,
     progress: Progress,
-) -> tuple[list[DataFile], list[DataFile]]:
-    """Send the pieces of the tasks to their workers and write them; return files of the index and of `placements`.
+) -> tuple[list[DataFile], dict[str, list[DataFile]]]:
+    """Send the pieces of the tasks to their workers and write them; return files of the index, and others by table.
 
     send: takes the plan that places, the number of parts that hold pieces, and the slices of a task
     """
@@ -149,16 +152,15 @@ def write_placed_index(
     parts = engine.parallelism
     stages = placing_stages(context, placing, parts, partial(rows_by_worker, context=context)) if placing else []
     placed = [Counted("placing subscriptions", "part", [1] * stage.parts) for stage in stages]
-    # The last two parts write deletions and placements.
-    writing = Counted("writing the index", "worker", [1] * context.workers + [0, 0])
-    written: list[tuple[bool, list[DataFile]]] = engine.run_shuffled(
+    writing = Counted("writing the index", "worker", [1] * context.workers + [0] * len(AFTER_WORKERS))
+    written: list[tuple[str, list[DataFile]]] = engine.run_shuffled(
         tasks,
         partial(send, placing, parts),
-        [*stages, Stage(context.workers + 2, partial(_write_part, context))],
+        [*stages, Stage(context.workers + len(AFTER_WORKERS), partial(_write_part, context))],
         TaskCounter(progress, reading, *placed, writing),
     )
-    of_index = [file for is_index, files in written if is_index for file in files]
-    return of_index, [file for is_index, files in written if not is_index for file in files]
+    by_table = {name: [file for table, files in written if table == name for file in files] for name in AFTER_WORKERS}
+    return by_table.pop(names.WORKER_INDEX), by_table
 
 
 def _send_requests(
@@ -308,16 +310,14 @@ def rows_by_worker(
             yield worker, 0, pieces.take(pa.array(row[mine]))
 
 
-def _write_part(context: TaskContext, part: int, received: ReceivedRows) -> tuple[bool, list[DataFile]]:
-    """Write the rows of a worker as index files; return whether the files are of the index, and the files.
-
-    The part with number `context.workers` has the deletions, the one after it what was placed.
-    """
+def _write_part(context: TaskContext, part: int, received: ReceivedRows) -> tuple[str, list[DataFile]]:
+    """Write the rows of a worker, or those of a part after the workers, as files; return the table and the files."""
     home, rows = Home(context.home), (rows for _, rows in received)
-    if part > context.workers:
-        return False, write_placement(home, rows)
+    name = AFTER_WORKERS[max(part - context.workers, 0)]
+    if name != names.WORKER_INDEX:
+        return name, write_placed(home, name, rows)
     worker = names.EVERY_WORKER if part == context.workers else part
-    return True, write_index_rows(home.table(names.WORKER_INDEX), context.index_version, worker, rows)
+    return name, write_index_rows(home.table(name), context.index_version, worker, rows)
 
 
 def write_index_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:

@@ -21,17 +21,23 @@ from pststream.partitioning.registry import load_placement
 from pststream.pipeline.engine.arrow_columns import csr, lists
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.task_context import TaskContext
-from pststream.pipeline.index.placement_state import placement_counts, placement_row, read_state
+from pststream.pipeline.index.placement_state import (
+    RANGE,
+    PlacementState,
+    area_rows,
+    placement_counts,
+    read_area_index,
+    read_state,
+    state_rows,
+)
 from pststream.routing.dispatch import DispatchIndex
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.shapes.registry import SIDES
 from pststream.state.home import Home
 
-PIECES, DESCRIBED, PLACED, RECORDED, PASSED, STATE = 0, 1, 2, 3, 4, 5
+PIECES, DESCRIBED, PLACED, RECORDED, PASSED, STATE, AREAS = 0, 1, 2, 3, 4, 5, 6
 """Tags of sent rows: pieces without units; descriptions of subscriptions; their units; pieces with units; rows that are
-sent on as they are; the row of `placements`."""
-
-RANGE = ("first_column", "first_row", "last_column", "last_row")
+sent on as they are; the row of `placements`; rows of `placement_areas`."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ def placing_stages(
     """Return the stages that place what `send_to_place` sends and send it to workers.
 
     by_worker: takes pieces, and the row and the worker of each that is to be stored; yields rows for workers
-    After the parts of the workers follow one for the rows of `send_on` and one for the row of `placements`.
+    After the parts of the workers follow one for the rows of `send_on`, one for the row of `placements` and one for
+    rows of `placement_areas`.
     """
     return [
         Stage(parts + 1, partial(_hold_or_place, context, placing, parts)),
@@ -138,13 +145,15 @@ def _place(context: TaskContext, placing: PlacingPlan, parts: int, received: Rec
     subscriptions, _ = describe(
         described.column("subscription_key").to_numpy(), ranges, *csr(described.column("terms"))
     )
-    state = read_state(Home(context.home), version, context.batch_id)
+    state = read_state(Home(context.home), version, context.batch_id, placing.step)
     counts = placement_counts(context.home, version, plan.grid)
-    planner = load_placement(plan)
-    placed = place(planner, plan, counts, subscriptions, state.present_to, state.loads, state.areas)
+    areas = read_area_index(context, version, state.areas)
+    placed = place(load_placement(plan), plan, counts, subscriptions, state.present_to, state.loads, [areas])
     units = {"subscription_key": subscriptions.keys, "unit": placed.units.astype(np.int64)}
     yield from _by_key(pa.RecordBatch.from_pydict(units), PLACED, parts)
-    yield parts, STATE, placement_row(version, context.batch_id, placing.step, placed.loads, placed.areas)
+    after = PlacementState(state.present_to, state.object_scale, placed.loads, state.areas + len(placed.areas))
+    yield parts, STATE, state_rows(version, context.batch_id, placing.step, after)
+    yield parts, AREAS, area_rows(version, state.areas, placed.areas)
 
 
 def _record_units(
@@ -160,8 +169,8 @@ def _record_units(
     for tag, rows in received:
         if tag == RECORDED:
             yield from _to_owners(rows, placing.plan, by_worker)
-        elif tag in (PASSED, STATE):
-            yield context.workers + (tag == STATE), 0, rows
+        elif tag in (PASSED, STATE, AREAS):
+            yield context.workers + (PASSED, STATE, AREAS).index(tag), 0, rows
         else:
             (waiting if tag == PIECES else placed).append(rows)
     if not waiting:

@@ -122,7 +122,7 @@ def new_plan(
 
 PLANNED = (
     *(names.PLAN_UNITS, names.PLAN_NODES, names.VOCABULARY, names.MIGRATIONS, names.PLACEMENT_COUNTS),
-    *(names.PLACEMENTS, names.TOPK_PLANS),
+    *(names.PLACEMENTS, names.PLACEMENT_AREAS, names.TOPK_PLANS),
 )
 """Control tables with rows of a plan version that has no row in `plans` yet."""
 

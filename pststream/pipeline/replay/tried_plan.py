@@ -10,7 +10,14 @@ from pststream.domain.plan import PartitionPlan
 from pststream.errors import UsageError
 from pststream.pipeline.adjusting.active_plans import plan_after_undo
 from pststream.pipeline.adjusting.proposal_file import digest_of, read_proposal
-from pststream.pipeline.index.placement_state import INDEX_BUILT, read_counts, read_state, save_counts, save_start
+from pststream.pipeline.index.placement_state import (
+    INDEX_BUILT,
+    REBUILD,
+    read_counts,
+    read_state,
+    save_counts,
+    save_start,
+)
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import (
@@ -80,7 +87,7 @@ def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
     if tried.plan.by_subscription:
         counts = read_counts(home, tried.placement, tried.plan.grid)
         save_counts(scratch, tried.version, counts)
-        present_to = read_state(home, tried.placement, INDEX_BUILT).present_to
+        present_to = read_state(home, tried.placement, INDEX_BUILT, REBUILD).present_to
         save_start(scratch, tried.version, present_to, counts.object_scale, tried.plan.units)
     figures = dict.fromkeys(FIGURES, 0.0) | {"worker_loads": [0.0] * tried.plan.workers, "options": {}}
     placement = tried.version if tried.plan.by_subscription else None

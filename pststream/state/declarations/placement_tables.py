@@ -23,7 +23,7 @@ PLACEMENT_TABLES = (
     ),
     Table(
         names.PLACEMENTS,
-        "what each batch added to the loads by which a plan that shares by subscription places subscriptions",
+        "loads by which a plan that shares by subscription places subscriptions, after each step that has placed some",
         (
             Column("plan_version", pa.int64(), "the plan that was made for the sample, see placement_version of plans"),
             Column("batch_id", pa.int64(), "the batch; 0: the index of the plan was built; -1: the plan was made"),
@@ -33,14 +33,11 @@ PLACEMENT_TABLES = (
             Column(
                 "present_to",
                 pa.int64(),
-                "greatest request_key when the plan was made; later subscriptions are new ones; null: as before",
-                True,
+                "greatest request_key when the plan was made; later subscriptions are new ones",
             ),
-            Column("object_scale", pa.float64(), "stored objects for each sampled one; null: as before", True),
-            Column("loads", pa.list_(pa.float64()), "cost added to each unit, in sampled objects"),
-            Column(
-                "areas", pa.list_(pa.int32()), "raster ranges of parts: first column and row, last column and row ..."
-            ),
+            Column("object_scale", pa.float64(), "stored objects for each sampled one"),
+            Column("loads", pa.list_(pa.float64()), "cost of the subscriptions of each unit, in sampled objects"),
+            Column("areas", pa.int64(), "rows of placement_areas so far"),
         ),
         ("plan_version", "batch_id", "step"),
         writer="control",
@@ -71,6 +68,21 @@ PLACEMENT_TABLES = (
             Column("queries", pa.list_(pa.int64()), "of the root: number of queries with 0, 1, .. keywords", True),
         ),
         ("plan_version", "node"),
+        writer="control",
+        append_only=False,
+    ),
+    Table(
+        names.PLACEMENT_AREAS,
+        "areas of the parts in which a plan of dkm_sks has placed the subscriptions that were present, as raster cells",
+        (
+            Column("plan_version", pa.int64(), "see placements"),
+            Column("number", pa.int64(), "from 0, in the order of assignment"),
+            Column("first_column", pa.int32(), "column of the first raster cell"),
+            Column("first_row", pa.int32(), "its row"),
+            Column("last_column", pa.int32(), "column of the last raster cell"),
+            Column("last_row", pa.int32(), "its row"),
+        ),
+        ("plan_version", "number"),
         writer="control",
         append_only=False,
     ),
