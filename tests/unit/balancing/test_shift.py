@@ -113,6 +113,18 @@ def test_nothing_moves_if_a_transfer_costs_more_than_it_gains() -> None:
     assert adjust(task_of(crowd(), fine_quarters(), 1.5, transfer=1.0)).moves == []
 
 
+def test_no_operation_reaches_an_idle_rectangle_as_wide_as_two_busy_ones() -> None:
+    """The paper's rule stops here: the busy ones can only give to each other, and no two others form a rectangle."""
+    seconds = np.ones((3, 4))
+    seconds[2] = 0.0
+    counts = build_region_counts(make_sample([], [], [], []), DispatchGrid(0.0, 0.0, 4.0, 3.0, 4, 3))
+    costs = PartitionCosts(build_area_sums(seconds), counts, 0.0)
+    busy = {0: Rectangle(0, 0, 1, 1), 1: Rectangle(2, 0, 3, 1)}
+    assert choose_operation(busy | {2: Rectangle(0, 2, 3, 2)}, costs) is None
+    halves = {2: Rectangle(0, 2, 1, 2), 3: Rectangle(2, 2, 3, 2)}
+    assert choose_operation(busy | halves, costs) is not None
+
+
 def test_nothing_moves_within_the_target() -> None:
     assert adjust(task_of(crowd(), fine_quarters(), 1e6)).moves == []
 
