@@ -12,7 +12,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.samples.live_terms import group_pieces_by_subscription, mark_live_objects, mark_live_terms
+from pststream.samples.live_terms import group_pieces_by_subscription, mark_live_terms
 from pststream.samples.posting_reads import keep_pieces
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.settings import Settings
@@ -148,8 +148,9 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
     An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
     its raster cell. A subscription counts once at each worker that stores a piece of it. An (object, term) reads its
     postings at the one worker that owns it. Under a plan that shares by subscription each worker has its own
-    subscriptions, live terms and postings. Under one that shares by object, an object counts at one unit, and a
-    subscription at all units that its boxes touch.
+    subscriptions and postings, and an object counts at a worker if it reads a posting there, as its filter is by place
+    too. Under one that shares by object, an object counts at one unit, and a subscription at all units that its boxes
+    touch.
 
     Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """
@@ -224,12 +225,17 @@ def _loads_by_object(sample: WorkloadSample, plan: PartitionPlan, nodes: PlanNod
 
 
 def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
-    """Compute the loads under a plan that shares by subscription: those of each unit with its own subscriptions."""
+    """Compute the loads under a plan that shares by subscription: those of each unit with its own subscriptions.
+
+    The postings that the sample lacks are taken to be where the sampled ones are, and evenly at all units, as such a
+    planner places them: an object without a sampled posting at a unit reads another with a probability (Poisson).
+    """
     units = owner_units(sample.piece_key, sample.recorded_units, plan)
+    unsampled = (sample.subscription_scale - 1.0) * _reads_by_object(sample) / plan.units
     objects, subscriptions, reads = np.zeros((3, plan.units))
     for unit in range(plan.units):
         of_unit = keep_pieces(sample, units == unit)
-        objects[unit] = np.count_nonzero(mark_live_objects(of_unit))
+        objects[unit] = np.where(_reads_by_object(of_unit) > 0, 1.0, 1.0 - np.exp(-unsampled)).sum()
         subscriptions[unit] = of_unit.subscriptions
         reads[unit] = of_unit.reads.sum()
     load = cost.rates(sample).load(objects, subscriptions, reads)
@@ -243,3 +249,9 @@ def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: Co
         unit_subscriptions=subscriptions * sample.subscription_scale,
         unit_load=load,
     )
+
+
+def _reads_by_object(sample: WorkloadSample) -> np.ndarray:
+    """Return the posting reads of each object: int64[objects]."""
+    sums = np.append(0, np.cumsum(sample.reads, dtype=np.int64))
+    return np.asarray(np.diff(sums[sample.term_offsets]))

@@ -1,6 +1,7 @@
 """The three planners of DkM-SKS place as slow twins of their algorithms do, present subscriptions and new ones."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from pststream.partitioning.registry import load_placement, make_plan, place_sam
 from pststream.samples.posting_reads import keep_pieces
 from tests.oracles.placement import Greedy, SlowPlanner, Thing, Wish, objects_with
 from tests.plans import make_sample, pack, samples, unpack
+from tests.unit.samples.test_posting_reads import holds_cell_of
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 SMALL = {"columns": 9, "rows": 7}
@@ -124,18 +126,40 @@ def test_the_least_loaded_unit_is_taken(costs: list[int], units: int) -> None:
     assert loads.tolist() == greedy.loads
 
 
+def near_objects(sample: WorkloadSample, pieces: np.ndarray) -> int:
+    """The objects with a term of one of the pieces in an index cell of its box."""
+    words, posts = unpack(sample.term_offsets, sample.terms), unpack(sample.post_offsets, sample.post_terms)
+    boxes = sample.boxes.tolist()
+    return sum(
+        any(set(own) & set(posts[piece]) and holds_cell_of(tuple(boxes[piece]), x, y) for piece in pieces.tolist())
+        for x, y, own in zip(sample.lon, sample.lat, words)
+    )
+
+
 def test_loads_are_those_of_workers_with_their_own_subscriptions() -> None:
-    """As many plans of one worker, each with the subscriptions of one."""
     sample = crowded(5, 60)
     plan = replace(make_plan("keyword_oriented", sample, 3, COST, SMALL), unit_worker=np.array([2, 0, 1], np.int32))
     placed = place_sample(sample, plan, count_sample(sample, plan.grid))
     loads = compute_worker_loads(placed, plan, COST)
     for unit, worker in enumerate(plan.unit_worker):
         own = keep_pieces(sample, placed.piece_unit == unit)
-        alone = compute_worker_loads(own, make_plan("grid", own, 1, COST, SMALL), COST)
-        assert loads.load[worker] == pytest.approx(alone.load[0])
-        assert loads.objects[worker] == alone.objects[0] > 0
-        assert loads.unit_subscriptions[unit] == loads.subscriptions[worker] == alone.subscriptions[0]
+        objects = near_objects(sample, np.flatnonzero(placed.piece_unit == unit))
+        assert loads.objects[worker] == objects > 0
+        assert loads.unit_subscriptions[unit] == loads.subscriptions[worker] == own.subscriptions
+        expected = COST.rates(sample).load(*np.array([objects, own.subscriptions, own.reads.sum()]))
+        assert loads.load[worker] == loads.unit_load[unit] == pytest.approx(expected)
+
+
+def test_subscriptions_that_the_sample_lacks_are_near_the_sampled_ones() -> None:
+    sample = crowded(5, 60)
+    plan = make_plan("keyword_oriented", sample, 3, COST, SMALL)
+    placed = place_sample(sample, plan, count_sample(sample, plan.grid))
+    objects = [
+        compute_worker_loads(replace(placed, subscription_scale=scale), plan, COST).objects
+        for scale in (1.0, 1.5, 4.0, 1e9)
+    ]
+    assert all(before.sum() < after.sum() for before, after in pairwise(objects))
+    assert objects[-1].tolist() == [near_objects(sample, np.arange(sample.pieces))] * 3
 
 
 def test_a_unit_is_recorded_or_follows_from_the_key() -> None:
