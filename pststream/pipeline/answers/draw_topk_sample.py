@@ -17,7 +17,8 @@ from pststream.pipeline.answers.unit_candidates import ended_since
 from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
-from pststream.pipeline.planning.draw_sample import SEED, draw_objects
+from pststream.pipeline.planning.choose_rows import SEED
+from pststream.pipeline.planning.draw_sample import draw_objects
 from pststream.progress import Progress
 from pststream.scored_index.measure_units import as_sample
 from pststream.scored_index.scored_index import Messages
