@@ -14,6 +14,8 @@ from pststream.kinds.keywords import parse_keyword_field
 from pststream.kinds.question_contract import ParsedQuestion, QuestionKind, QuestionLimits
 from pststream.kinds.question_fields import parse_k_field, parse_number_field, parse_point_field, parse_window_field
 from pststream.shapes.great_circle import EARTH_RADIUS_M
+from pststream.text.expression import MAX_CLAUSES
+from pststream.text.words import tokenize
 
 GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
 """The default of `distance_scale_m`: the greatest distance on the sphere."""
@@ -52,12 +54,23 @@ def parse_distance_scale(record: Mapping[str, Any]) -> float:
 
 
 def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, list[list[int]]]:
-    """Return the keywords and each of their words as a clause of its own; raises FieldError for an operator."""
-    keywords, clauses = parse_keyword_field(record, limits)
+    """Return the keywords and each of their words as a clause of its own; raises FieldError.
+
+    An operator is an error, and so are more than MAX_CLAUSES different words.
+    """
+    keywords = record.get("keywords")
+    fault = _find_fault(keywords) if isinstance(keywords, str) else None
+    if fault:
+        raise FieldError("keywords", "unreadable_expression", keywords, fault)
+    return parse_keyword_field(record, limits)
+
+
+def _find_fault(keywords: str) -> str | None:
     if any(part in _OPERATORS for part in keywords.split()) or "(" in keywords or ")" in keywords:
-        detail = "keywords of topk are words alone, without AND, OR and parentheses"
-        raise FieldError("keywords", "unreadable_expression", keywords, detail)
-    return keywords, clauses
+        return "keywords of topk are words alone, without AND, OR and parentheses"
+    if len(set(tokenize(keywords))) > MAX_CLAUSES:
+        return f"keywords of topk are at most {MAX_CLAUSES} different words"
+    return None
 
 
 TOPK_QUESTION = QuestionKind(

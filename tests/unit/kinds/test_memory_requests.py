@@ -99,6 +99,25 @@ def test_rejected(record: dict[str, Any], field: str, reason: str) -> None:
     assert (accepted, reject["field"], reject["reason"]) == ([], field, reason)
 
 
+@pytest.mark.parametrize(
+    ("keywords", "detail"),
+    [
+        ("coffee OR cake", "keywords of topk are words alone, without AND, OR and parentheses"),
+        ("(coffee)", "keywords of topk are words alone, without AND, OR and parentheses"),
+        (" ".join(f"w{number}" for number in range(65)), "keywords of topk are at most 64 different words"),
+        ("!", "at character 1: ! has no letter and no digit; expected a word"),
+    ],
+)
+def test_what_is_wrong_with_the_words_of_topk(keywords: str, detail: str) -> None:
+    _, (reject,) = parse(TOPK | {"keywords": keywords})
+    assert reject["detail"] == detail
+
+
+def test_topk_takes_64_words_and_repeats_of_them() -> None:
+    words = [f"w{number}" for number in range(64)]
+    assert len(stored(TOPK | {"keywords": " ".join(words * 2)})["clauses"]) == 64
+
+
 def test_a_window_of_the_most_steps_is_accepted() -> None:
     assert stored(TERMS | {"window": "1000m", "step": "1m"})["step_us"] == 60_000_000
 
