@@ -1,4 +1,14 @@
-"""Define the kind `frequent_terms`: at each step, the k terms that the most objects of a region have in a window."""
+"""Define the kind `frequent_terms`: at each step, the k terms that the most objects of a region have in a window.
+
+Source: SSTD, Definition 3, the continuous version: window T, step. Departures:
+
+- reports are made at the multiples of the step since 1970, by the times of the objects. The paper counts steps from the
+  clock;
+- a window does not have its first moment: tick - T < `ts` <= tick. So windows as long as the step share no object;
+- a term counts once for each object that has it;
+- a late object corrects the reports that count it. The paper does not speak of late objects;
+- the duration of a query is the field `expires_at`.
+"""
 
 from pststream.kinds.answer_query import brief, facts, make_no_pieces, message_part
 from pststream.kinds.contract import QueryKind

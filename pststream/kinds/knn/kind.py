@@ -1,4 +1,11 @@
-"""Define the kind `knn`: the k objects nearest to a point that satisfy the keywords, with or without a window."""
+"""Define the kind `knn`: the k objects nearest to a point that satisfy the keywords, with or without a window.
+
+Source: DkM-SKS, Definition 2 (no window, words joined by OR); SSTD, Definition 2 (words joined by AND). Departures:
+
+- the distance is the great-circle distance. DkM-SKS takes the Euclidean one;
+- of equal distances the newest object comes first, then the last in the log. DkM-SKS breaks ties arbitrarily;
+- the duration of a query of SSTD is the field `expires_at`. A window of objects is neither paper's.
+"""
 
 from pststream.kinds.answer_query import CONDITIONS, brief, facts, make_no_pieces, message_part
 from pststream.kinds.contract import QueryKind

@@ -1,4 +1,8 @@
-"""Define the kind `topk`: the k objects of a window with the best scores of place and text."""
+"""Define the kind `topk`: the k objects of a window with the best scores of place and text.
+
+Source: Skype, section 3 (Definitions 2 and 3, Equation 1). `question.py` lists the departures in the score. Of equal
+scores the newest object comes first, then the last in the log; the paper does not say which.
+"""
 
 from pststream.kinds.answer_query import CONDITIONS, brief, facts, make_no_pieces, message_part
 from pststream.kinds.contract import QueryKind
