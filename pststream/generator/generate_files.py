@@ -97,7 +97,7 @@ def write_requests(
     drift_every: int | None = None,
     start: str | datetime = START,
     seconds_per_insertion: float | None = None,
-    id_prefix: str = "s",
+    id_prefix: str | None = None,
 ) -> GeneratedFile:
     """Write `count` insertions, with deletions between them if `deletions` is true.
 
@@ -113,6 +113,8 @@ def write_requests(
     drift_every            Q3 only: number of insertions after which a tenth of the regions switches between Q1 and Q2
     start                  `created_at` of the first insertion; without a zone it is UTC
     seconds_per_insertion  from one `created_at` to the next; None: 0, with deletions SECONDS_PER_INSERTION
+    id_prefix              begin of each id; None: "s", or of a kind with memory its name and a hyphen, so that files of
+                           several kinds go into one home
 
     The memory in use is a chunk, the sample and the live subscriptions (16 bytes each).
 
@@ -140,7 +142,7 @@ def write_requests(
         drift_every=drift_every,
         start_ms=_milliseconds(start),
         ms_per_insertion=1000.0 * seconds_per_insertion,
-        id_prefix=id_prefix,
+        id_prefix=id_prefix if id_prefix is not None else f"{kind}-" if kind in SCHEMAS else "s",
     )
     with RowWriter(path, SCHEMAS.get(kind, REQUEST_SCHEMA)) as writer:
         for number, chunk in enumerate(chunks):

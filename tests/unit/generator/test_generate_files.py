@@ -349,6 +349,8 @@ def test_requests_of_kinds_with_memory_are_valid(kind: str, tmp_path: Path, samp
     assert (accepted.num_rows, rejected.num_rows) == (len(rows), 0) and len(rows) > 400
     inserted = [row for row in rows if row["op"] == "insert"]
     assert [row.get("kind") for row in rows] == [kind if row["op"] == "insert" else None for row in rows]
+    # Files of several kinds go into one home: no two of them have a common id.
+    assert {row["subscription_id"] for row in rows} == {f"{kind}-{number}" for number in range(300)}
     assert {row["k"] for row in inserted} == {"knn": set(range(1, 11)), "topk": {20}}.get(kind, {10})
     if kind == "topk":
         assert 0.4 < np.mean([row["alpha"] for row in inserted]) < 0.6
