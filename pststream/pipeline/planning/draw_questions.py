@@ -62,10 +62,10 @@ def describe_questions(rows: pa.Table) -> SampledQuestions:
     """
     sides = np.column_stack([whole(rows.column(side)).to_numpy() for side in SIDES])
     is_near = np.asarray(pc.equal(rows.column("kind"), "knn"))
-    found, wanted, distance = (
+    answered, wanted, distance = (
         np.asarray(pc.fill_null(rows.column(name), 0)).astype(np.float64) for name in ("rows", "k", "distance_m")
     )
-    radius = np.where(found >= wanted, distance, np.pi * EARTH_RADIUS_M)
+    radius = np.where(answered >= wanted, distance, np.pi * EARTH_RADIUS_M)
     near, circles = boxes_around(np.column_stack([sides[:, :2], radius])[is_near])
     crosses = ~is_near & (sides[:, 0] > sides[:, 2])
     west, east, plain = sides[crosses], sides[crosses], ~is_near & ~crosses
