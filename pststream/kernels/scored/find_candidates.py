@@ -42,7 +42,8 @@ from pststream.kernels.scored.index_arrays import (
     Y,
     Z,
 )
-from pststream.kernels.scored.message_words import MessageArrays, ProbeArrays
+from pststream.kernels.scored.message_words import MANY_WORDS, MessageArrays, ProbeArrays
+from pststream.kernels.search import gallop
 
 HITS = 8192
 """Postings that are scored together."""
@@ -196,6 +197,8 @@ def _shared_square(index, row, probes, message, word):
     """Return the sum of the squared weights of the shared words; -1 if one of them comes before `word`."""
     own, stop = index.word_offsets[row], index.word_offsets[row + 1]
     other, end = probes.own_offsets[message], probes.own_offsets[message + 1]
+    if end - other > MANY_WORDS:
+        return _shared_square_of_many(index, row, probes.own_words, other, end, word)
     shared = 0.0
     while own < stop and other < end:
         mine, its = index.words[own], probes.own_words[other]
@@ -206,4 +209,19 @@ def _shared_square(index, row, probes, message, word):
             shared += weight * weight
         own += mine <= its
         other += its <= mine
+    return shared
+
+
+@kernel
+def _shared_square_of_many(index, row, words, first, end, word):
+    """Return what `_shared_square` does, of a message that has words[first:end], without a look at each of them."""
+    shared, place = 0.0, first
+    for own in range(index.word_offsets[row], index.word_offsets[row + 1]):
+        mine = index.words[own]
+        place = gallop(words, place, end, mine)
+        if place < end and words[place] == mine:
+            if mine < word:
+                return -1.0
+            weight = np.float64(index.weights[mine])
+            shared += weight * weight
     return shared

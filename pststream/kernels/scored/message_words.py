@@ -8,8 +8,11 @@ import numpy as np
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.term_table import find_value, slot_of, table_shift
-from pststream.kernels.radix_sort import sort_with
+from pststream.kernels.radix_sort import sort_values, sort_with
 from pststream.kernels.scored.index_arrays import PROBE_FIELDS, point_in_space, signature_of
+
+MANY_WORDS = 64
+"""A message with more words of the index than this is handled by other algorithms: a text of 1 MB may have 200,000."""
 
 
 class MessageArrays(NamedTuple):
@@ -60,16 +63,26 @@ def find_words(messages: MessageArrays, table: np.ndarray) -> tuple[np.ndarray, 
             if place + 32 < len(terms):
                 prefetch(table, slots[place + 32])
             word = find_value(terms[place], slots[place], table)
-            if word < 0:
-                continue
-            at = size
-            while at > first and own_words[at - 1] > word:
-                own_words[at] = own_words[at - 1]
-                at -= 1
-            own_words[at] = word
-            size += 1
+            if word >= 0:
+                own_words[size] = word
+                size += 1
+        _sort(own_words[first:size])
         own_offsets[row + 1] = size
     return own_offsets, own_words[:size].copy()
+
+
+@kernel
+def _sort(words: np.ndarray) -> None:
+    """Sort words in place: a few by insertion, many by radix."""
+    if len(words) > MANY_WORDS:
+        words[:] = sort_values(words.astype(np.uint64), 0, 32)
+        return
+    for place in range(1, len(words)):
+        word, at = words[place], place
+        while at > 0 and words[at - 1] > word:
+            words[at] = words[at - 1]
+            at -= 1
+        words[at] = word
 
 
 @kernel

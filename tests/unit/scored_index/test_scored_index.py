@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pststream.kernels.scored.message_words import MANY_WORDS
 from pststream.scored_index.scored_index import RATIO, ScoredIndex
 from pststream.scored_index.scored_segment import build_scored_segment, subscriptions_of
 from tests.oracles.scored_subscriptions import GREATEST_DISTANCE_M, Message, Scored, values
@@ -20,6 +21,8 @@ from tests.unit.scored_index.worlds import (
     by_pair,
     candidates,
     random_world,
+    some_place,
+    some_words,
     term,
     with_thresholds,
 )
@@ -72,6 +75,20 @@ def judge(index: ScoredIndex, subscriptions: list[Scored], messages: list[Messag
 @given(st.randoms(use_true_random=False))
 def test_small_worlds(rnd: random.Random) -> None:
     subscriptions, messages, weights = random_world(rnd, rnd.randint(0, 40), rnd.randint(0, 20))
+    subscriptions = with_thresholds(rnd, subscriptions, messages, weights)
+    judge(index_of(subscriptions, weights), subscriptions, messages, weights)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_messages_of_many_words(seed: int) -> None:
+    rnd, vocabulary = random.Random(seed), 4_000
+    weights = {term(number): rnd.randint(1, 24) / 2 for number in range(vocabulary)} if seed else {}
+    subscriptions = [
+        Scored(key, *some_place(rnd), some_words(rnd, vocabulary, 5), rnd.choice((0.0, 1.0, rnd.random())), scale)
+        for key, scale in enumerate([GREATEST_DISTANCE_M, 50_000.0] * 150)
+    ]
+    messages = [Message(key, *some_place(rnd), some_words(rnd, vocabulary, 2_000)) for key in range(20)]
+    assert sum(len(one.words) > MANY_WORDS for one in messages) > 10
     subscriptions = with_thresholds(rnd, subscriptions, messages, weights)
     judge(index_of(subscriptions, weights), subscriptions, messages, weights)
 
