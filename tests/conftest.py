@@ -8,6 +8,11 @@ from hypothesis import settings
 
 from pststream.atomic_files import VARIABLE
 from tests.commands import Home, new_home
+from tests.cpu_times import (  # noqa: F401
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+    pytest_terminal_summary,
+)
 
 ROOT = Path(__file__).parents[1]
 
