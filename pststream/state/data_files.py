@@ -240,11 +240,8 @@ def _listed(action: dict[str, Any]) -> DataFile:
             and not isinstance(value, bool)
         }
 
-    partition = {
-        key.removeprefix("partition."): value if isinstance(value, str) and not _is_integer(value) else int(value)
-        for key, value in action.items()
-        if key.startswith("partition.")
-    }
+    prefix = "partition."
+    partition = {key.removeprefix(prefix): value for key, value in action.items() if key.startswith(prefix)}
     path = action["path"]
     return DataFile(
         unquote(path) if _is_address(path) else path,  # delta-rs quotes the addresses that it returns
@@ -255,10 +252,6 @@ def _listed(action: dict[str, Any]) -> DataFile:
         named("max.", down=False),
         named("null_count."),
     )
-
-
-def _is_integer(text: str) -> bool:
-    return text.lstrip("-").isdecimal()
 
 
 def commit_files(
