@@ -57,9 +57,11 @@ class Watching:
         return heartbeat
 
     def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait until a condition on the heartbeat is true; return the heartbeat."""
-        deadline = time.monotonic() + SECONDS
+        """Wait until a condition on the heartbeat is true; return the heartbeat. Fails SECONDS after the last batch."""
+        deadline, batch_id = time.monotonic() + SECONDS, None
         while not holds(pulse := self.pulse):
+            if pulse.get("batch_id") != batch_id:
+                deadline, batch_id = time.monotonic() + SECONDS, pulse.get("batch_id")
             assert self.process.poll() is None, f"it has ended with {self.process.returncode}:\n{self.log[-3000:]}"
             assert time.monotonic() < deadline, f"{pulse}\n{self.log[-3000:]}"
             time.sleep(0.05)
