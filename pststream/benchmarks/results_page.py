@@ -15,6 +15,7 @@ from typing import Any
 from pststream.benchmarks.merge_seeds import merge_seeds, middle_of, spread_of
 from pststream.benchmarks.model_tables import render_paper_model, render_planner_options
 from pststream.benchmarks.paper_comparison import FIGURES_OF_PAPER, HEAD, REASONS
+from pststream.benchmarks.paper_tables import render_latency, render_methods, render_scalability
 from pststream.benchmarks.scenarios.plans.planners import FIGURES
 from pststream.names import PLANNERS
 
@@ -30,6 +31,15 @@ the median of them with the least and the greatest, and a target is met if every
 
 MODEL_TABLES = {"paper-model": render_paper_model, "planner-options": render_planner_options}
 """The benchmarks whose figures have a spread, and what renders them."""
+
+PAPER_TABLES = {
+    **{f"balance-methods-{millions}m": render_methods for millions in (1, 5, 10)},
+    "planner-latency": render_latency,
+    "scalability": render_scalability,
+}
+"""The benchmarks that follow one figure of the paper, and what renders them."""
+
+SIZES = ("subscriptions", "objects", "objects_per_second", "workers", "seeds")
 
 COMPARED_WITH_PAPER = ("paper-job", "paper-job-uk", "planners")
 """Benchmarks whose ratios are compared with the paper's figures 6, 7, 9 and 10."""
@@ -67,6 +77,8 @@ def render(documents: list[dict[str, Any]]) -> str:
         document = merge_seeds(of_seeds)
         if name in MODEL_TABLES:
             shown = _model_tables(document)
+        elif name in PAPER_TABLES:
+            shown = _paper_tables(document)
         elif any(figure.endswith(COMPARED) for figure in document["figures"]):
             shown = _planners_tables(document)
         else:
@@ -120,8 +132,7 @@ def _figures_table(document: dict[str, Any]) -> str:
 
 def _planners_tables(document: dict[str, Any]) -> str:
     figures, targets = document["figures"], document["targets"]
-    sizes = [f"{figures[name]:,} {name}" for name in ("subscriptions", "objects", "workers") if name in figures]
-    parts = [f"{', '.join(sizes)}.\n"]
+    parts = [_sizes(figures)]
     for workload in (name.removesuffix(COMPARED) for name in figures if name.endswith(COMPARED)):
         ratio = _format_value(figures[f"{workload}{COMPARED}"])
         there = [name for name in PLANNERS if f"{workload}_{name}_throughput" in figures]
@@ -162,9 +173,21 @@ def _workload(figures: dict[str, Any], workload: str) -> str:
 def _model_tables(document: dict[str, Any]) -> str:
     """Return the tables of a benchmark whose figures are lists of a median and its spread."""
     figures = document["figures"]
-    sizes = [f"{figures[name]:,} {name}" for name in ("subscriptions", "objects", "workers", "seeds")]
     tables = [f"### {title}\n\n{_table(rows)}" for title, rows in MODEL_TABLES[document["name"]](figures)]
-    return "\n".join([f"{', '.join(sizes)}.\n", *tables])
+    return "\n".join([_sizes(figures), *tables])
+
+
+def _paper_tables(document: dict[str, Any]) -> str:
+    """Return the tables of a benchmark that follows one figure of the paper; a list if an earlier version ran it."""
+    figures = document["figures"]
+    tables = [f"{title}.\n\n{_table(rows)}" for title, rows in PAPER_TABLES[document["name"]](figures, _format_value)]
+    return "\n".join([_sizes(figures), *tables]) if tables else _figures_table(document)
+
+
+def _sizes(figures: dict[str, Any]) -> str:
+    """Return a line on the sizes of a benchmark."""
+    sizes = [f"{_format_value(figures[name])} {name.replace('_', ' ')}" for name in SIZES if name in figures]
+    return f"{', '.join(sizes)}.\n"
 
 
 def _compare_with_paper(documents: Sequence[dict[str, Any]]) -> str:

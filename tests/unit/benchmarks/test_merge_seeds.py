@@ -37,3 +37,16 @@ def test_ratios_of_the_paper_are_of_each_seed() -> None:
         figures = {"q1_grid_throughput": throughput, "q1_frequency_throughput": 100}
         seeds.append(_document(seed, figures, True) | {"name": "paper-job"})
     assert "| 6 | q1 | throughput | grid over frequency | 2.09 | 2.0 (1.0 to 3.0) |" in render(seeds)
+
+
+def test_figures_of_one_figure_of_the_paper_are_a_table() -> None:
+    figures = {
+        "subscriptions": 9,
+        "q3_workload": "Q3, as the paper",
+        "q3_hybrid_4_workers_throughput": 1_000,
+        "q3_hybrid_4_workers_max_over_mean": 1.5,
+        "q3_metric_32_workers_throughput": 7,
+    }
+    page = render([_document(1, figures, True) | {"name": "scalability"}])
+    assert "9 subscriptions.\n\nQ3, as the paper.\n\n| planner | throughput | max over mean |" in page
+    assert "| hybrid, 4 workers | 1,000 | 1.5 |" in page and "| metric, 32 workers | 7 | - |" in page

@@ -41,8 +41,7 @@ def run_select(scale: str, seed: int, settings: Settings, progress: Progress) ->
     """Measure the milliseconds to select a fifth of the load, by number of cells; None where a method refuses."""
     rng = np.random.default_rng([seed, 5])
     figures: dict[str, Any] = {}
-    for method in METHODS:  # warm up: a kernel is loaded at its first call
-        select_cells(method, np.arange(1.0, 9.0), np.arange(1, 9), 5.0)
+    load_selections()
     steps = Steps(progress, len(CELLS[scale]) * len(METHODS))
     for count in CELLS[scale]:
         loads, sizes = rng.lognormal(0.0, 1.5, count), np.ceil(rng.lognormal(3.0, 1.5, count)).astype(np.int64)
@@ -51,6 +50,12 @@ def run_select(scale: str, seed: int, settings: Settings, progress: Progress) ->
             steps.end(f"{method} over {count} cells: {figures[f'{method}_ms_at_{count}']} ms")
     targets = {"gr_ms_at_100000": at_most(figures["gr_ms_at_100000"], 50.0)} if scale == "full" else {}
     return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def load_selections() -> None:
+    """Call each method once, as a kernel is loaded at its first call."""
+    for method in METHODS:
+        select_cells(method, np.arange(1.0, 9.0), np.arange(1, 9), 5.0)
 
 
 def time_selection(method: str, loads: np.ndarray, sizes: np.ndarray, wanted: float) -> float | None:

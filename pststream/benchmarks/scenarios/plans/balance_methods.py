@@ -15,7 +15,7 @@ import numpy as np
 
 from pststream.balancing.cell_selection import METHODS, select_cells
 from pststream.balancing.local_adjustment import Adjustment
-from pststream.benchmarks.scenarios.plans.balance import time_selection
+from pststream.benchmarks.scenarios.plans.balance import load_selections, time_selection
 from pststream.benchmarks.support.landing import fill_home, land, write_parts
 from pststream.benchmarks.support.measured_worlds import CACHE_BYTES, with_cache
 from pststream.benchmarks.support.paper_workloads import OBJECTS_OF_FILES, describe_workload
@@ -88,6 +88,8 @@ def run(millions: int, scale: str, seed: int, settings: Settings, progress: Prog
 
     select_ms, select_cells_ms   milliseconds to select that load from the blocks, and from the single raster cells;
                                  None where `dp` refuses
+    estimated_subscriptions      subscriptions of the selected blocks by the sample, as the methods count them: one
+                                 over several blocks counts in each
     moved_subscriptions, moved_bytes
     migrate_seconds              of the command: it waits for the running batch; without the start of its process
     under_2s, from_2s_to_5s, over_5s
@@ -104,7 +106,7 @@ def run(millions: int, scale: str, seed: int, settings: Settings, progress: Prog
     steps = Steps(progress, 1 + len(METHODS))
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
         world = _make_world(Path(name), settings, subscriptions, seed, progress)
-        selected, adjustments = _select(world, seed)
+        selected, adjustments = _select(world, subscriptions, seed)
         figures |= selected
         steps.end(f"{subscriptions:,} subscriptions indexed; selected from {figures['blocks']} blocks")
         for method, adjustment in adjustments.items():
@@ -137,7 +139,7 @@ def _copy_home(origin: Path, copy: Path) -> None:
     shutil.copytree(origin, copy, copy_function=copy_file)
 
 
-def _select(world: _World, seed: int) -> tuple[dict[str, Any], dict[str, Adjustment]]:
+def _select(world: _World, subscriptions: int, seed: int) -> tuple[dict[str, Any], dict[str, Adjustment]]:
     """Return the time of the selections, and the adjustment that moves what each method selects."""
     sample, _ = draw_sample(world.home, world.settings)
     plan, cost = load_plan(world.home, current_version(world.home)), CostModel.of(world.settings)
@@ -146,13 +148,15 @@ def _select(world: _World, seed: int) -> tuple[dict[str, Any], dict[str, Adjustm
     blocks = compute_block_loads(sample, plan, cost.rates(sample), origin, BLOCKS)
     cells = compute_cell_loads(sample, plan, cost.rates(sample), origin)
     figures: dict[str, Any] = {"blocks": len(blocks.loads), "cells": len(cells.loads)}
-    adjustments = {}
+    adjustments, scale = {}, subscriptions / sample.pieces
+    load_selections()
     for method in METHODS:
         offered: tuple[tuple[str, BlockLoads | CellLoads], ...] = (("select", blocks), ("select_cells", cells))
         for name, of in offered:
             wanted = SHARE * float(of.loads.sum())
             figures[f"{method}_{name}_ms"] = time_selection(method, of.loads, of.subscriptions, wanted)
         chosen = select_cells(method, blocks.loads, blocks.subscriptions, SHARE * float(blocks.loads.sum()), seed)
+        figures[f"{method}_estimated_subscriptions"] = round(float(blocks.subscriptions[chosen].sum()) * scale)
         move = Move(origin, target, blocks.cells_of(chosen))
         after = apply_move(plan, move)
         adjustments[method] = Adjustment(after, [move], [method], before, compute_worker_loads(sample, after, cost))

@@ -1,0 +1,57 @@
+"""Render the figures of benchmarks that follow one figure of PS2Stream as tables for the results page."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pststream.balancing.cell_selection import METHODS
+from pststream.benchmarks.scenarios.plans import scalability
+from pststream.benchmarks.scenarios.streams import planner_latency
+from pststream.generator.draw_subscriptions import KINDS
+
+Format = Callable[[Any], str]
+Tables = Iterator[tuple[str, list[tuple[str, ...]]]]
+"""A title and the rows of each table."""
+
+METHOD_FIGURES = (
+    "select_ms", "select_cells_ms", "estimated_subscriptions", "moved_subscriptions", "moved_bytes", "migrate_seconds",
+    "under_2s", "from_2s_to_5s", "over_5s", "before_median_seconds", "median_seconds", "max_seconds",
+)  # fmt: skip
+LATENCY_FIGURES = ("median_seconds", "p99_seconds", "max_seconds", "batches", "matches_per_object")
+WORKER_FIGURES = ("throughput", "max_over_mean", "model_max_over_mean")
+
+
+def render_methods(figures: dict[str, Any], shown: Format) -> Tables:
+    """Yield the figures of each method of selection (12 to 15)."""
+    cells = f"{shown(figures['blocks'])} blocks, {shown(figures['cells'])} raster cells with load"
+    rows = {method: method for method in METHODS}
+    yield f"{figures['workload']}; {cells}", _rows(figures, "method", rows, METHOD_FIGURES, shown)
+
+
+def render_latency(figures: dict[str, Any], shown: Format) -> Tables:
+    """Yield the delays of each planner by workload (8)."""
+    for kind in KINDS:
+        rows = {planner: f"{kind}_{planner}" for planner in planner_latency.PLANNERS}
+        yield figures[f"{kind}_workload"], _rows(figures, "planner", rows, LATENCY_FIGURES, shown)
+
+
+def render_scalability(figures: dict[str, Any], shown: Format) -> Tables:
+    """Yield the throughput of each planner by workers, for each workload that is there (11)."""
+    for kind in scalability.WORKLOADS:
+        if f"{kind}_workload" in figures:
+            rows = {
+                f"{planner}, {workers} workers": f"{kind}_{planner}_{workers}_workers"
+                for planner in scalability.PLANNERS
+                for workers in scalability.NUMBERS
+            }
+            yield figures[f"{kind}_workload"], _rows(figures, "planner", rows, WORKER_FIGURES, shown)
+
+
+def _rows(
+    figures: dict[str, Any], title: str, prefixes: dict[str, str], names: Sequence[str], shown: Format
+) -> list[tuple[str, ...]]:
+    """Return a row for each label, of the figures with its prefix; names that no figure has are left out."""
+    there = [name for name in names if any(f"{prefix}_{name}" in figures for prefix in prefixes.values())]
+    rows: list[tuple[str, ...]] = [(title, *(name.replace("_", " ") for name in there)), ("---",) * (len(there) + 1)]
+    for label, prefix in prefixes.items():
+        rows.append((label, *(shown(figures.get(f"{prefix}_{name}")) for name in there)))
+    return rows
