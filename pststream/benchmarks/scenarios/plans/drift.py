@@ -68,11 +68,8 @@ def run(
     )
     targets = {}
     if scale == "full":
-        over = figures["adjusted_intervals_over_sigma"]
-        targets = {
-            "gain": at_least(gain, 0.26),
-            "adjusted_intervals_over_sigma": at_most(over, round(1 / SIZES[scale][1], 3)),
-        }
+        over, one = figures["adjusted_intervals_over_sigma"], round(1 / SIZES[scale][1], 3)
+        targets = {"gain": at_least(gain, 0.26), "adjusted_intervals_over_sigma": at_most(over, one)}
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
