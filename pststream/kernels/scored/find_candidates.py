@@ -176,7 +176,12 @@ def _score(index, messages, probes, hits, size, rows, owners, values, pairs):
         prefetch(index.words, index.word_offsets[hits[at, 0]])
     for at in range(size):
         row, message = hits[at, 0], probes.messages[hits[at, 1]]
-        shared = _shared_square(index, row, probes, message, probes.words[hits[at, 1]])
+        first, end = probes.own_offsets[message], probes.own_offsets[message + 1]
+        if end - first <= MANY_WORDS:
+            shared = _shared_square(index, row, probes, message, probes.words[hits[at, 1]])
+        else:
+            own = index.words[index.word_offsets[row] : index.word_offsets[row + 1]]
+            shared = _search_shared(own, probes.own_words[first:end], index.weights, probes.words[hits[at, 1]])
         if shared < 0.0:
             continue
         lon, lat, alpha, scale = index.records[row]
@@ -197,8 +202,6 @@ def _shared_square(index, row, probes, message, word):
     """Return the sum of the squared weights of the shared words; -1 if one of them comes before `word`."""
     own, stop = index.word_offsets[row], index.word_offsets[row + 1]
     other, end = probes.own_offsets[message], probes.own_offsets[message + 1]
-    if end - other > MANY_WORDS:
-        return _shared_square_of_many(index, row, probes.own_words, other, end, word)
     shared = 0.0
     while own < stop and other < end:
         mine, its = index.words[own], probes.own_words[other]
@@ -213,15 +216,14 @@ def _shared_square(index, row, probes, message, word):
 
 
 @kernel
-def _shared_square_of_many(index, row, words, first, end, word):
-    """Return what `_shared_square` does, of a message that has words[first:end], without a look at each of them."""
-    shared, place = 0.0, first
-    for own in range(index.word_offsets[row], index.word_offsets[row + 1]):
-        mine = index.words[own]
-        place = gallop(words, place, end, mine)
-        if place < end and words[place] == mine:
+def _search_shared(own, others, weights, word):
+    """Return what `_shared_square` does, by a search for each word of a subscription among many of a message."""
+    shared, place = 0.0, 0
+    for mine in own:
+        place = gallop(others, place, len(others), mine)
+        if place < len(others) and others[place] == mine:
             if mine < word:
                 return -1.0
-            weight = np.float64(index.weights[mine])
+            weight = np.float64(weights[mine])
             shared += weight * weight
     return shared
