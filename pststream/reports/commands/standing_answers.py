@@ -46,7 +46,7 @@ def render_answers(document: Mapping[str, Any]) -> str:
     """Return the answers as a table of text."""
     rows: Sequence[Mapping[str, Any]] = document["answers"]
     if not rows:
-        return "no answers"
+        return "no answers (docs/answers.md says when a subscription has none)"
     head = ["subscription", "rank", "object or word", "time", "distance, score or count"]
     lines = table_lines([head, *([*_texts(row)] for row in rows)])
     if not document["complete"]:
