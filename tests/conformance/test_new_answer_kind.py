@@ -1,6 +1,11 @@
 """A new kind with memory is two modules and two lines of registries: answered, listed, exported, explained, checked."""
 
 import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +13,7 @@ import pytest
 
 from pststream.kinds.registry import KINDS
 from tests.command_process import ROOT
-from tests.commands import Home, run_here, run_in_new_python
+from tests.commands import Home, run_here
 from tests.conformance.newest_kind import NEWEST
 from tests.worlds import moment, write_rows
 
@@ -19,7 +24,20 @@ KINDS[NEWEST.name] = NEWEST
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS
 RANKED_KINDS[NEWEST.name] = make_newest_in_pipeline()
 """
-ENVIRONMENT = {"PSTSTREAM_ENGINE": "local", "PSTSTREAM_WORKERS": "2", "PSTSTREAM_PLANNER": "grid"}
+COMMANDS = """
+import json
+import sys
+from tests.commands import run_here
+for line in sys.stdin:
+    result = run_here(*json.loads(line))
+    print(json.dumps([result.code, result.out, result.err]), flush=True)
+"""
+ENVIRONMENT = {
+    "PYTHONPATH": str(ROOT),
+    "PSTSTREAM_ENGINE": "local",
+    "PSTSTREAM_WORKERS": "2",
+    "PSTSTREAM_PLANNER": "grid",
+}
 
 REQUEST = {"op": "insert", "created_at": moment(0), "keywords": "coffee OR tea", "point": {"lon": 18.0, "lat": 59.0}}
 NEWEST_REQUEST = REQUEST | {"kind": "newest", "k": 2, "width": 2}
@@ -54,23 +72,40 @@ def rows_of(path: Path, subscription_id: str) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["subscription_id"] == subscription_id]
 
 
+class OtherPython:
+    """A Python whose registries have the new kind from the start, before any schema is derived from them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        script = [sys.executable, "-c", REGISTRY_LINES + COMMANDS]
+        pipe, environment = subprocess.PIPE, {**os.environ, **ENVIRONMENT}
+        self.process = subprocess.Popen(script, cwd=ROOT, env=environment, text=True, stdin=pipe, stdout=pipe)
+
+    def run(self, *arguments: str | Path) -> Any:
+        """Run a command with --json there; return its document."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(json.dumps([*map(str, arguments), "--home", str(self.home), "--json"]) + "\n")
+        self.process.stdin.flush()
+        code, out, err = json.loads(self.process.stdout.readline())
+        assert code == 0, err[-4000:]
+        return json.loads(out)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[OtherPython]:
+    python = OtherPython(tmp_path / "home")
+    with python.process:
+        yield python
+        python.process.kill()
+
+
 @pytest.mark.slow
-def test_the_pipeline_carries_a_new_kind_with_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python runs `sitecustomize` when it starts, in the commands that write: it adds the lines of the registries.
-
-    Commands that only read run here.
-    """
+def test_the_pipeline_carries_a_new_kind_with_memory(
+    other: OtherPython, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands that write run in a Python with the lines of the registries; those that only read run here."""
     monkeypatch.setitem(KINDS, NEWEST.name, NEWEST)
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(REGISTRY_LINES)
-    environment = ENVIRONMENT | {"PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
-    path = tmp_path / "home"
-
-    def run_apart(*arguments: str | Path) -> Any:
-        result = run_in_new_python(*arguments, "--home", path, "--json", environment=environment)
-        assert result.code == 0, result.err[-4000:]
-        return result.json
-
+    path, run_apart = other.home, other.run
     run = Home(path).run
     run_apart("init")
     ingested = run_apart("ingest", "requests", write_rows(tmp_path / "requests.jsonl", REQUESTS))
