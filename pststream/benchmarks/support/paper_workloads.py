@@ -77,3 +77,6 @@ OBJECTS_OF_FILES = "50,000 words"
 
 FIVE_A_REQUEST = "five objects a request, half of them deletions after lifetimes of N(mu, (0.2 mu)^2)"
 """The requests of the paper's workloads (section VI-A)."""
+
+OBJECTS_ALONE = "objects alone, no requests among them"
+"""The requests of workloads whose subscriptions stay as they are."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from pststream.balancing.cell_selection import METHODS, select_cells
 from pststream.benchmarks.support.arrays import clause_lists, frequencies
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.cost.block_loads import BlockLoads, compute_block_loads
@@ -77,10 +78,11 @@ def run_cost(scale: str, seed: int, settings: Settings, progress: Progress) -> d
     The methods select from the cells of workers (by their cost, and by the paper's Definition 3, pairs), from the
     blocks of cells that adjustment moves, and from random cells.
     """
-    figures: dict[str, float] = {}
+    figures: dict[str, Any] = {}
     targets = {}
     steps = Steps(progress, len(STYLES) * len(GRANULARITIES))
     for name, style in STYLES.items():
+        figures[f"{name}_workload"] = describe_workload(style, OBJECTS_ALONE)
         for parts, costs in _costs_of_workers(scale, seed, style, settings).items():
             case = f"{name}_{parts}"
             if not len(costs["dp"]):

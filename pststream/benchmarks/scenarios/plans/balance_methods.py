@@ -18,7 +18,7 @@ from pststream.balancing.local_adjustment import Adjustment
 from pststream.benchmarks.scenarios.plans.balance import load_selections, time_selection
 from pststream.benchmarks.support.landing import fill_home, land, write_parts
 from pststream.benchmarks.support.measured_worlds import CACHE_BYTES, with_cache
-from pststream.benchmarks.support.paper_workloads import OBJECTS_OF_FILES, describe_workload
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.watchers import PATIENCE, idle_watcher, matched, start_watcher, wait
 from pststream.cost.block_loads import BlockLoads, compute_block_loads
@@ -102,7 +102,7 @@ def run(millions: int, scale: str, seed: int, settings: Settings, progress: Prog
     """
     subscriptions = millions * SUBSCRIPTIONS[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects_per_second": round(OBJECTS / SECONDS)}
-    figures["workload"] = describe_workload(STYLE, "objects alone, no request while they land", OBJECTS_OF_FILES)
+    figures["workload"] = describe_workload(STYLE, OBJECTS_ALONE, OBJECTS_OF_FILES)
     steps = Steps(progress, 1 + len(METHODS))
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
         world = _make_world(Path(name), settings, subscriptions, seed, progress)

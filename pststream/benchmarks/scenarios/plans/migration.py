@@ -9,6 +9,7 @@ import numpy as np
 
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, compute_worker_loads
@@ -27,6 +28,7 @@ from pststream.settings import Settings
 from pststream.state.plans import current_version, load_plan
 
 SIZES = {"small": (50_000, 20_000), "full": (5_000_000, 200_000)}
+STYLE = SubscriptionStyle("q1", frequent_share=0.3)
 SHARES = (0.01, 0.02, 0.04)
 BATCHES = 3
 """Number of batches measured before and after each migration."""
@@ -35,11 +37,11 @@ BATCHES = 3
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure the seconds to move about 1%, 2% and 4% of the subscriptions from worker 0 to 1, and nearby batches."""
     subscriptions, objects = SIZES[scale]
-    figures: dict[str, Any] = {"subscriptions": subscriptions}
+    figures: dict[str, Any] = {"subscriptions": subscriptions, "workload": describe_workload(STYLE, OBJECTS_ALONE)}
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         bench = BenchHome(f"{folder}/home", seed, progress)
         chosen = replace(settings, planner="kd_tree", cache_dir=f"{folder}/cache")
-        bench.add_subscriptions(subscriptions, SubscriptionStyle("q1", frequent_share=0.3))
+        bench.add_subscriptions(subscriptions, STYLE)
         bench.add_objects(objects)
         plan(bench.home, chosen)
         match(bench.home, chosen, one=True)

@@ -22,6 +22,7 @@ from pststream.benchmarks.support.baseline_jobs import (
 )
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.memory import MemoryWatch
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -53,13 +54,14 @@ class Cost(NamedTuple):
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure objects/s of warm batches, and their time over the time of baseline jobs, for few and many matches."""
-    figures: dict[str, float] = {}
+    figures: dict[str, Any] = {}
     floor: dict[str, float] = {}
     targets: dict[str, Any] = {}
     with MemoryWatch() as watch:
         steps = Steps(progress, RUNS * len(STYLES))
         results = {name: _measure(name, scale, seed, settings, steps, progress) for name in STYLES}
     for name, (measured, floors) in results.items():
+        figures[f"{name}_workload"] = describe_workload(STYLES[name], OBJECTS_ALONE)
         figures.update({f"{name}_{k}": v for k, v in measured.items()})
         floor.update({f"{name}_{k}": v for k, v in floors.items()})
         if scale == "full":

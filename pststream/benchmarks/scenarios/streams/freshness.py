@@ -16,6 +16,7 @@ import numpy as np
 
 from pststream.benchmarks.support.engines import ENGINES, side_by_side
 from pststream.benchmarks.support.landing import SECONDS, fill_home, land, write_parts
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.benchmarks.support.watchers import PATIENCE, idle_watcher, matched, start_watcher, wait
@@ -58,6 +59,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         page_seconds = _page_seconds(home)
     figures = {
         "subscriptions": subscriptions,
+        "workload": describe_workload(STYLE, OBJECTS_ALONE, OBJECTS_OF_FILES),
         "objects_per_second": round(OBJECTS / SECONDS),
         "files": files - WARM_FILES,
         **side_by_side(delays),

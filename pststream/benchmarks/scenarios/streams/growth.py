@@ -29,6 +29,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     for size in sizes:
         # The share of frequent keywords falls with the size, so that the matches per object stay constant.
         share = (RARE + FREQUENT * FIRST_SHARE) * sizes[0] / size - RARE
+        figures[f"frequent_share_at_{size}"] = round(share / FREQUENT, 4)
         measured = measure(size, SubscriptionStyle(frequent_share=share / FREQUENT), seed, steps)
         for name in (
             "microseconds_per_object",

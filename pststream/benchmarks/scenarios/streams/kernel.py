@@ -12,6 +12,7 @@ import numpy as np
 
 from pststream.array_cache.mapped_arrays import map_arrays, write_arrays
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table, object_batch
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
@@ -33,12 +34,13 @@ CASES = {
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure objects/s of AND subscriptions and of AND/OR ones in CNF; `small` has a tenth of the subscriptions."""
-    figures: dict[str, float] = {}
+    figures: dict[str, Any] = {}
     targets = {}
     steps = Steps(progress, len(CASES))
     for name, (count, style, target) in CASES.items():
         count = count if scale == "full" else count // 10
         measured = measure(count, style, seed, steps)
+        figures[f"{name}_workload"] = describe_workload(style, OBJECTS_ALONE)
         figures.update({f"{name}_{key}": value for key, value in measured.items()})
         if scale == "full":
             targets[f"{name}_objects_per_second"] = at_least(measured["objects_per_second"], target)

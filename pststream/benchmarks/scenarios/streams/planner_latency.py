@@ -8,7 +8,7 @@ from typing import Any
 
 from pststream.benchmarks.scenarios.streams.freshness import OBJECTS, measure_delays
 from pststream.benchmarks.support.landing import SECONDS, fill_home, write_parts
-from pststream.benchmarks.support.paper_workloads import OBJECTS_OF_FILES, describe_workload
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.generator.draw_subscriptions import KINDS, SubscriptionStyle
 from pststream.generator.places import USA_BOUNDS, city_places
@@ -36,9 +36,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects_per_second": round(OBJECTS / SECONDS)}
     steps = Steps(progress, len(KINDS) * len(PLANNERS), alike=True)
     for kind in KINDS:
-        figures[f"{kind}_workload"] = describe_workload(
-            SubscriptionStyle(kind), "objects alone, no request while they land", OBJECTS_OF_FILES
-        )
+        figures[f"{kind}_workload"] = describe_workload(SubscriptionStyle(kind), OBJECTS_ALONE, OBJECTS_OF_FILES)
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
             for planner, delays in _measure_planners(Path(name), settings, kind, subscriptions, files, seed, progress):
                 figures |= {f"{kind}_{planner}_{figure}": value for figure, value in delays.items()}

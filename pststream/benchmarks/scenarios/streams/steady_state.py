@@ -8,6 +8,7 @@ from typing import Any
 
 from pststream.benchmarks.support.engines import ENGINES, side_by_side
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -46,6 +47,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         files = len(index_files(bench.home, current_version(bench.home)))
     figures = {
         "subscriptions": subscriptions,
+        "workload": describe_workload(style, FIVE_A_REQUEST),
         "batches": batches,
         **side_by_side({engine: _figures(of_engine[2:]) for engine, of_engine in seconds.items()}),
         "index_files_at_end": files,
