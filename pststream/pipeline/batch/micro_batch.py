@@ -57,6 +57,7 @@ from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, split_into_tasks
 from pststream.utc_times import from_micros, utc_now
 
+COMPILING = "compiling the kernels for this machine: about a minute, once"
 COMPACT_EVERY = 8
 """Batches after which the small files of the ledgers are compacted."""
 
@@ -97,11 +98,11 @@ def match(
     batches: list[dict[str, Any]] = []
     with home.locked():
         counter = StepCounter(progress, "matching", "object", Ledger(home).pending_objects(), step="match")
-        if not is_compiled("match_segment"):
-            progress("compiling the kernels for this machine: about a minute, once")
         while (pending := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
             batch, ledger = pending
             progress(_started_message(batch))
+            if not batches and not is_compiled("matching", "match_segment"):
+                progress(COMPILING)
             counter.add(0)
             with lineage.record_run(home.path, "match", batch["batch_id"], *_lineage_tables(home)) as figures:
                 done = run_batch(home, settings, batch, ledger, with_fields(progress, step="match"))

@@ -22,9 +22,9 @@ from pststream.routing.dispatch import DispatchIndex
 from pststream.shapes.registry import PIECE_COLUMNS, SIDES
 
 
-def is_compiled(name: str) -> bool:
-    """Whether this node has the machine code of the kernel of this name."""
-    return any(cache_folder().rglob(f"*.{name}-*.nbi"))
+def is_compiled(package: str, name: str) -> bool:
+    """Whether this node has the machine code of the kernel of this name in a package of `kernels`."""
+    return any(cache_folder().glob(f"{package}_*/*.{name}-*.nbi"))
 
 
 @lru_cache(maxsize=1)

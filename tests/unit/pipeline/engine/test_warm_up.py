@@ -4,12 +4,33 @@ from pathlib import Path
 
 import pytest
 
+from pststream.benchmarks.support.homes import BenchHome
+from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.pipeline.batch import micro_batch
 from pststream.pipeline.engine import warm_up
+from pststream.progress import no_progress
+from pststream.settings import Settings
 
 
 def test_kernels_are_compiled_once_their_code_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warm_up.load_kernels()
-    assert warm_up.is_compiled("match_segment")
-    assert not warm_up.is_compiled("no_such_kernel")
+    assert warm_up.is_compiled("matching", "match_segment")
+    assert not warm_up.is_compiled("matching", "no_such_kernel")
     monkeypatch.setattr(warm_up, "cache_folder", lambda: tmp_path / "none yet")
-    assert not warm_up.is_compiled("match_segment")
+    assert not warm_up.is_compiled("matching", "match_segment")
+
+
+def test_a_batch_says_that_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = BenchHome(str(tmp_path / "home"), 1, no_progress)
+    bench.add_subscriptions(10, SubscriptionStyle())
+    lines: list[str] = []
+    for compiled in (False, True):
+        monkeypatch.setattr(micro_batch, "is_compiled", lambda *_, compiled=compiled: compiled)
+        bench.add_objects(10)
+        lines.clear()
+        micro_batch.match(bench.home, Settings(engine="local"), progress=lines.append)
+        assert (micro_batch.COMPILING in lines) is not compiled
+    lines.clear()
+    monkeypatch.setattr(micro_batch, "is_compiled", lambda *_: False)
+    micro_batch.match(bench.home, Settings(engine="local"), progress=lines.append)
+    assert micro_batch.COMPILING not in lines, "nothing is pending"
