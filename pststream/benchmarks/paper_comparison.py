@@ -132,19 +132,19 @@ not.
 ### What the measurements can resolve
 
 Two runs of `planners-large` on one machine differ by up to a tenth in these ratios, although each takes the least of
-four interleaved rounds. So 2% is less than the measurement can resolve. Ratios with a spread are medians over seeds;
-those of `planners`, and of `planners-large` but for Q1 at 5,000,000, are of one seed, and say no more than which
-planners are close. The total that the model predicts is 0.56 to 1.13 of the measured one, by workload, the least where
-`frequent_share` is 1. The tables have the predicted imbalance (`model imbalance`) beside the measured one: where a plan
-is uneven, as that of `plain_kd_tree`, the model predicts it (1.9 for 1.8); of plans that are even by the model, the
-measured imbalance is 1.03 to 1.3 in the USA and up to 2 in Britain. A correlation over plans that all balance well
-means little: their workers hardly differ.
+four interleaved rounds. So 2% is less than the measurement can resolve. Ratios with a spread are medians over
+seeds; those without are of one seed, and say no more than which planners are close. The `hybrid_over_best` of 1.6 on Q1
+at 5,000,000 stands out, as the measured imbalance of the other planners is 2.4 there;
+`bench run planners-large --workloads q1_5m --seed N` repeats it with another seed.
 
-Where load is concentrated, `hybrid` gains. On real places (295,969 businesses of the USA from SimpleGeo, with holes
-in the map, one word in 59% of the rows; not shipped, measured by hand with the functions of `planners-large`, at a
-`frequent_share` of 0.05, 8 workers, the least of three rounds) it reaches **1.16** of the best other planner on Q1 at
-10,000,000 subscriptions, **1.10** on Q2 and **1.11** on Q3, at some 850 matches per object; at 5,000,000, with the
-previous constants of the model, 1.27 on Q1, 1.02 on Q2 and 0.98 on Q3.
+The total that the model predicts is 0.56 to 1.13 of the measured one, by workload, the least where `frequent_share` is
+1. The tables of `paper-job` and `scalability` have the predicted imbalance beside the measured one, those of `planners`
+and `planners-large` from their next run on. Where a plan is uneven, as that of `plain_kd_tree` in the USA, the model
+predicts it (1.9 for 1.8); of plans that are even by the model, the measured imbalance is 1.03 to 1.3 in the USA and up
+to 2.2 in Britain. A correlation over plans that all balance well means little: their workers hardly differ.
+
+Objects of a file (`--objects`) may have more concentrated load than these. Earlier versions of this page gave ratios on
+real places, measured by hand; they are left out until a run of `paper-job --objects` is published.
 
 The same applies to adjustment. In `drift` the plan that is never adjusted loses at most `fixed_gain_if_even`, so the
 paper's gain of 26% cannot be reached there: the drift changes the cost of a region too little. In `balance-cost` the

@@ -71,10 +71,11 @@ PAPER_RATIOS = (
 def render(documents: list[dict[str, Any]]) -> str:
     """Render the page of these documents, in the order of their names."""
     parts = [INTRO]
-    by_name = sorted(documents, key=lambda d: (d["name"], d["seed"]))
-    for name, group in groupby(by_name, key=lambda d: str(d["name"])):
+    in_order = sorted(documents, key=lambda document: (_title(document), document["seed"]))
+    for _, group in groupby(in_order, key=_title):
         of_seeds = list(group)
         document = merge_seeds(of_seeds)
+        name = document["name"]
         if name in MODEL_TABLES:
             shown = _model_tables(document)
         elif name in PAPER_TABLES:
@@ -89,6 +90,12 @@ def render(documents: list[dict[str, Any]]) -> str:
     return "\n".join([*parts, HEAD, _table([titles, ("---",) * len(titles), *rows]), REASONS])
 
 
+def _title(document: dict[str, Any]) -> str:
+    """Return the name of a benchmark, with the file of its objects if they are not synthetic."""
+    objects = document.get("options", {}).get("objects")
+    return str(document["name"]) + (f", objects of {objects}" if objects else "")
+
+
 def _heading(documents: Sequence[dict[str, Any]]) -> str:
     """Return the commands of a benchmark, a line for each seed, and the machine."""
     machines = [document["machine"] for document in documents]
@@ -100,7 +107,7 @@ def _heading(documents: Sequence[dict[str, Any]]) -> str:
         where += f", load average {_range(loads)} at the end"
     commands = "\n".join(map(_command, documents))
     seconds = _range([round(document["seconds"]) for document in documents])
-    return f"## {documents[0]['name']}\n\n```bash\n{commands}\n```\n\n{where}; {seconds} s.\n"
+    return f"## {_title(documents[0])}\n\n```bash\n{commands}\n```\n\n{where}; {seconds} s.\n"
 
 
 def _command(document: dict[str, Any]) -> str:

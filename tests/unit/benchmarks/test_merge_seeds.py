@@ -50,3 +50,11 @@ def test_figures_of_one_figure_of_the_paper_are_a_table() -> None:
     page = render([_document(1, figures, True) | {"name": "scalability"}])
     assert "9 subscriptions.\n\nQ3, as the paper.\n\n| planner | throughput | max over mean |" in page
     assert "| hybrid, 4 workers | 1,000 | 1.5 |" in page and "| metric, 32 workers | 7 | - |" in page
+
+
+def test_real_objects_are_shown_apart_from_synthetic_ones() -> None:
+    real = _document(1, {"a": 3}, True) | {"options": {"objects": "places.csv", "sha256": "0" * 64}}
+    page = render([_document(2, {"a": 1}, True), real, _document(1, {"a": 2}, True)])
+    assert page.index("## kernel\n") < page.index("## kernel, objects of places.csv\n")
+    assert "| `a` | 1.5 (1 to 2) |" in page and "| `a` | 3 |" in page
+    assert "pststream bench run kernel --scale full --seed 1 --objects places.csv --json" in page
