@@ -78,7 +78,9 @@ def _check_keep(settings: "Settings") -> None:
 class Settings:
     """Every key of `pststream.toml`."""
 
-    planner: str = declare("kd_tree", "planner of new plans: " + ", ".join(names.PLANNERS), choices=names.PLANNERS)
+    planner: str = declare(
+        "kd_tree", "planner of new plans of range and knn: " + ", ".join(names.PLANNERS), choices=names.PLANNERS
+    )
     planner_options: str = declare(
         "",
         "options of the planner, such as delta=0.3,objective=sum (docs/planners.md); empty: its defaults",

@@ -12,6 +12,7 @@ from pststream.cli.bench_command import bench_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.more_examples import MORE_EXAMPLES
+from pststream.cli.plan_commands import NEWEST, compare_plans_command, plan_command
 from pststream.cli.reading_commands import (
     answers_command,
     check_balance_command,
@@ -32,11 +33,9 @@ from pststream.cli.suite_commands import suite_command
 from pststream.cli.term_statistics_command import term_statistics_command
 from pststream.cli.withdraw_command import withdraw_command
 from pststream.cli.writing_commands import (
-    NEWEST,
     backup_command,
     balance_command,
     check_command,
-    compare_plans_command,
     demo_command,
     erase_command,
     generate_command,
@@ -44,7 +43,6 @@ from pststream.cli.writing_commands import (
     init_command,
     maintain_command,
     match_command,
-    plan_command,
     quarantine_command,
     register_command,
     replay_command,

@@ -24,8 +24,11 @@ DATA = {
     "tweets": STREAMS["tweets"],
     "gn": Stream(7.0, PowerLaw(208_000, shift=20.0)),
     "yelp": Stream(37.0, PowerLaw(85_000, shift=20.0)),
+    "place": STREAMS["place"],
 }
-"""TWEETS, GN and YELP of table 3: words of a message, vocabulary."""
+"""TWEETS, GN and YELP of table 3: words of a message, vocabulary. Place of DkM-SKS has the shortest texts, so the
+highest thresholds and the shortest loose prefixes.
+"""
 
 SWEPT = "tweets"
 """The stream of the sweeps."""

@@ -16,8 +16,8 @@ from pststream.scored_index.measure_units import as_sample, take_messages
 from pststream.scored_index.scored_index import Messages, ScoredIndex
 from pststream.scored_index.scored_segment import ScoredSubscriptions
 
-PART, FIRST_PART = 2_000, 100
-"""Messages that pass between two changes of the thresholds; fewer at first, when every message enters."""
+PART, FIRST_PART = 50_000, 100
+"""Messages that pass between two changes of the thresholds; fewer at first, when most messages enter."""
 
 
 @dataclass(frozen=True)

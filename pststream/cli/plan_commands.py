@@ -1,0 +1,70 @@
+"""Run the commands that make plans and compare planners; return document and text."""
+
+from typing import Any
+
+from pststream import names
+from pststream.cli.command import CommandContext, CommandResult, check_output_path, refuse_options
+from pststream.cli.result_texts import describe_plan, describe_topk_plan
+from pststream.errors import UsageError
+
+NEWEST = 1_000_000
+"""Objects that planners are compared on, unless another number is given."""
+
+
+def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Make a new plan version."""
+    from pststream.pipeline.adjusting.plan_topk import plan_topk
+    from pststream.pipeline.planning.plan import plan
+
+    versions = (arguments.from_version, arguments.to_version)
+    if arguments.planner in names.TOPK_PLANNERS:
+        options = {"--from-version": arguments.from_version, "--to-version": arguments.to_version}
+        refuse_options(f"plan --planner {arguments.planner}", options)
+        document = plan_topk(
+            context.home,
+            context.settings,
+            arguments.planner,
+            dry_run=arguments.dry_run,
+            progress=context.progress,
+        )
+        return CommandResult(document, describe_topk_plan(document))
+    document = plan(
+        context.home, context.settings, dry_run=arguments.dry_run, versions=versions, progress=context.progress
+    )
+    return CommandResult(document, describe_plan(document, arguments.dry_run))
+
+
+def compare_plans_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Compare planners by running each in a scratch home with the newest objects."""
+    if arguments.kinds == names.TOPK_KINDS:
+        return _compare_topk(context, arguments)
+    from pststream.pipeline.comparing.compare_planners import compare
+    from pststream.reports.commands.planner_comparison import render_comparison
+    from pststream.reports.pages.comparison_page import write_comparison
+
+    planners = _chosen_planners(arguments, tuple(names.PLANNERS))
+    check_output_path(arguments.out)
+    objects = arguments.objects or NEWEST
+    document = compare(context.home, context.settings, planners, objects, progress=context.progress)
+    if arguments.out:
+        write_comparison(document, arguments.out)
+        document["out"] = arguments.out
+    return CommandResult(document, render_comparison(document))
+
+
+def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
+    from pststream.pipeline.comparing.compare_topk import compare_topk
+    from pststream.reports.commands.topk_comparison import render_topk_comparison
+
+    refuse_options("plans compare --kinds topk", {"--objects": arguments.objects, "--out": arguments.out})
+    planners = _chosen_planners(arguments, names.TOPK_PLANNERS)
+    document = compare_topk(context.home, context.settings, planners, context.progress)
+    return CommandResult(document, render_topk_comparison(document))
+
+
+def _chosen_planners(arguments: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+    planners = tuple(arguments.planners.split(",")) if arguments.planners else known
+    unknown = [name for name in planners if name not in known]
+    if unknown:
+        raise UsageError(f"planner {unknown[0]!r} is unknown", "choose from: " + ", ".join(known))
+    return planners
