@@ -40,6 +40,8 @@ BALANCERS = {
     "pm": "pststream.balancing.reallocate",
     "fm": "pststream.balancing.reallocate",
     "pm_fm": "pststream.balancing.reallocate",
+    "fg": "pststream.balancing.reallocate",
+    "pm_fm_fg": "pststream.balancing.reallocate",
 }
 """The module of each method of `balance local`. To add one, write its module and add a line here."""
 

@@ -1,46 +1,70 @@
-"""SSTD's balancers PM, FM, and PM then FM: reallocate the units of two workers, or of all, by the differencing method.
+"""SSTD's balancers PM, FM and FG, one or one after another: reallocate units by the differencing method.
 
-Source: SSTD, section 5.2.
+PM reallocates the units of two workers, FM those of all, and FG those of an adjusted tree (`adjust_tree.py`).
+
+Source: SSTD, sections 5.2 and 5.3.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
+from pststream.balancing.adjust_tree import adjust_tree, require_tree
 from pststream.balancing.balancing_task import BalancingTask
 from pststream.balancing.local_adjustment import LOWER, Adjustment
 from pststream.balancing.movable_loads import loads_after, measured_loads, movable_load, share_out
 from pststream.balancing.worker_mapping import map_by_hungarian
 from pststream.domain.imbalance import imbalance_of
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_moves import Move
+from pststream.domain.plan_moves import Move, changed_cells
 from pststream.partitioning.sstd.karmarkar_karp import divide_evenly
 
 
 def adjust(task: BalancingTask) -> Adjustment:
-    """Reallocate units between workers; method: `pm`, `fm`, or `pm_fm`, which does FM if PM does not balance.
+    """Reallocate units between workers by one or more methods, of which a later one is used if those before it do not
+    balance; method: `pm`, `fm`, `fg`, `pm_fm` or `pm_fm_fg`.
+
+    Raises UsageError for FG of a plan without a tree.
 
     Departures: a unit of the plan takes the place of a leaf, so the units of a leaf by text move one by one. The load
     of a unit is that of the calibrated model, not of Equation 2, scaled so that the units of a worker have its measured
     seconds. A reallocation that would not lower the greatest load is not made. The imbalance that counts as balanced is
     the home's setting, not 6. Load under a retiring plan stays where it is.
     """
+    methods = task.method.split("_")
+    if "fg" in methods:
+        require_tree(task.plan)
     before = measured_loads(task)
     seconds = share_out(movable_load(task, before), task.plan.unit_worker, before.unit_load)
     plan, moves, reasons = task.plan, list[Move](), list[str]()
-    for method in task.method.split("_"):
+    for method in methods:
         load = np.bincount(plan.unit_worker, seconds, plan.workers) + task.retiring_load
         if imbalance_of(load) <= task.target:
             break
-        workers = np.array([load.argmax(), load.argmin()]) if method == "pm" else np.arange(plan.workers)
-        unit_worker = reallocate_units(plan.unit_worker, seconds, before.unit_subscriptions, workers)
-        after = np.bincount(unit_worker, seconds, plan.workers) + task.retiring_load
+        adjusted, of_units, made = _reallocate(task, method, plan, seconds, before.unit_subscriptions)
+        after = np.bincount(adjusted.unit_worker, of_units, plan.workers) + task.retiring_load
         if after.max() >= load.max() * LOWER:
             continue
-        made = list_moves(plan, unit_worker)
-        plan, moves, reasons = replace(plan, unit_worker=unit_worker), moves + made, reasons + [method] * len(made)
+        plan, seconds = adjusted, of_units
+        moves, reasons = moves + made, reasons + [method] * len(made)
     load = np.bincount(plan.unit_worker, seconds, plan.workers)
     return Adjustment(plan, moves, reasons, before, loads_after(task, plan, load) if moves else before)
+
+
+def _reallocate(
+    task: BalancingTask, method: str, plan: PartitionPlan, seconds: np.ndarray, subscriptions: np.ndarray
+) -> tuple[PartitionPlan, np.ndarray, list[Move]]:
+    """Return the plan after one method, the seconds of its units, and what changes hands.
+
+    seconds, subscriptions  float64[units] of `plan`, which is that of the task after earlier methods
+    """
+    if method == "fg":
+        adjusted, of_units = adjust_tree(task, seconds)
+        return adjusted, of_units, [Move(-1, -1, changed_cells(task.plan, adjusted))]
+    load = np.bincount(plan.unit_worker, seconds, plan.workers) + task.retiring_load
+    workers = np.array([load.argmax(), load.argmin()]) if method == "pm" else np.arange(plan.workers)
+    unit_worker = reallocate_units(plan.unit_worker, seconds, subscriptions, workers)
+    return replace(plan, unit_worker=unit_worker), seconds, list_moves(plan, unit_worker)
 
 
 def reallocate_units(

@@ -1,6 +1,7 @@
 """SSTD's workloads, Algorithm 1, by space alone too, and the division of its leaves, as the paper states them."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -53,6 +54,14 @@ class Statistics:
         covered = sum(Fraction(n, len(self.asked)) * h**length for length, n in lengths.items())
         subscriptions = sum(touches(part, query) for query in self.subscriptions)
         return Fraction(len(questions), total) * covered * len(objects) + Fraction(subscriptions, total) * len(objects)
+
+    def share_of_quarters(self, part: Part) -> Fraction:
+        """H of section 5.3: the mean share of the queries of a part that touch a quarter, over quarters and types."""
+        shares, parts = [], quarters(part)
+        for queries in (self.subscriptions, self.asked):
+            if whole := sum(touches(part, query) for query in queries):
+                shares += [Fraction(sum(touches(one, query) for query in queries), whole) for one in parts]
+        return sum(shares, Fraction(0)) / max(len(shares), 1)
 
 
 def _queries(grid: DispatchGrid, boxes: np.ndarray, keywords: list[list[int]]) -> list[Query]:
@@ -177,7 +186,82 @@ def _by_text(statistics: Statistics, number: int, node: Node) -> tuple[list[Node
     return [_node(statistics, number, node.part, own) for own in children], lists
 
 
-def differencing(numbers: list[int], parts: int) -> list[set[int]]:
+@dataclass
+class Adjusted:
+    """A node while FG changes its tree: the objects of the new sample, and the seconds of a leaf."""
+
+    parent: int
+    part: Part
+    objects: list[Thing]
+    children: list[int]
+    lists: list[set[int]]
+    seconds: Fraction = Fraction(0)
+
+
+def adjust_tree(
+    statistics: Statistics, tree: dict[int, Adjusted], workers: int, target: float, order: list[Thing]
+) -> None:
+    """FG of section 5.3, without the reallocation at its end; the tree is changed.
+
+    order  all objects in the order in which they are given to textual children
+    """
+
+    def weight(number: int) -> Fraction:
+        return statistics.workload_of(tree[number].part, [thing[2] for thing in tree[number].objects])
+
+    def leaves() -> list[int]:
+        return [number for number, node in tree.items() if not node.children]
+
+    def is_candidate(number: int) -> bool:
+        return bool(tree[number].children) and not any(tree[child].children for child in tree[number].children)
+
+    def merged(number: int) -> Fraction:
+        children = tree[number].children
+        together = sum((weight(child) for child in children), Fraction(0))
+        scale = weight(number) / together if together else Fraction(1)
+        return scale * sum((tree[child].seconds for child in children), Fraction(0))
+
+    greatest = max(tree[leaf].seconds for leaf in leaves())
+    candidates = {number: merged(number) for number in tree if is_candidate(number)}
+    candidates = {number: value for number, value in candidates.items() if value < greatest}
+    following = max(tree) + 1
+    while True:
+        top = max(leaves(), key=lambda leaf: (tree[leaf].seconds, -leaf))
+        node, whole = tree[top], weight(top)
+        own = {id(thing) for thing in node.objects}
+        made = Node(node.parent, node.part, [thing for thing in order if id(thing) in own], whole)
+        lists: list[set[int]] = []
+        if statistics.share_of_quarters(node.part) <= Fraction(1, 2) and len(quarters(node.part)) > 1:
+            children = _by_space(statistics, top, made)
+        else:
+            children, lists = _by_text(statistics, top, made)
+        if not children or not whole:
+            return
+        for number, child in enumerate(children, start=following):
+            share = node.seconds * child.workload / whole
+            tree[number] = Adjusted(top, child.part, child.objects, [], [], share)
+        node.children, node.lists = list(range(following, following + len(children))), lists
+        following += len(children)
+        greatest = max(tree[leaf].seconds for leaf in leaves())
+        candidates = {number: value for number, value in candidates.items() if number in tree and is_candidate(number)}
+        if not candidates:
+            return
+        least = min(candidates, key=lambda number: (candidates[number], number))
+        if candidates[least] > greatest:
+            return
+        tree[least].seconds = candidates.pop(least)
+        for child in tree[least].children:
+            del tree[child]
+        tree[least].children, tree[least].lists = [], []
+        if tree[least].parent >= 0 and is_candidate(tree[least].parent):
+            candidates[tree[least].parent] = merged(tree[least].parent)
+        loads = [tree[leaf].seconds for leaf in leaves()]
+        sums = sorted(sum((loads[place] for place in part), Fraction(0)) for part in differencing(loads, workers))
+        if len(sums) == workers and sums[0] > 0 and sums[-1] / sums[0] <= target:
+            return
+
+
+def differencing(numbers: Sequence[Fraction | int], parts: int) -> list[set[int]]:
     """Karmarkar and Karp for any number of parts, with a plain list in place of the heap."""
     open_rows = [(made, [(n, {made}), *((0, set[int]()) for _ in range(parts - 1))]) for made, n in enumerate(numbers)]
     made = len(numbers)

@@ -36,6 +36,8 @@ METHODS = {
     "pm": "PM, units of two workers (SSTD)",
     "fm": "FM, units of all workers (SSTD)",
     "pm_fm": "PM, then FM if needed (SSTD)",
+    "fg": "FG, split and merge nodes of a tree (SSTD)",
+    "pm_fm_fg": "PM, then FM, then FG if needed (SSTD)",
 }
 """What the form calls the methods of `names.BALANCERS`."""
 

@@ -83,6 +83,16 @@ class GrowingTree:
         """Numbers of the leaves, ascending."""
         return [number for number in self._kept() if not self.nodes[number].children]
 
+    @property
+    def parents_of_leaves(self) -> list[int]:
+        """Numbers of the nodes whose children are all leaves, ascending."""
+        return [number for number in self._kept() if self.has_leaves_only(number)]
+
+    def has_leaves_only(self, number: int) -> bool:
+        """Return whether a node has children, and these have none."""
+        children = self.nodes[number].children
+        return bool(children) and not any(self.nodes[child].children for child in children)
+
     def split(self, number: int, by_space: bool, by_text: bool) -> bool:
         """Split a leaf in one of the allowed ways, the one whose children have less workload in sum, by space if they
         have as much; return whether it can be split.
@@ -94,6 +104,12 @@ class GrowingTree:
         elif text:
             self._add(number, text, lists)
         return bool(space or text)
+
+    def merge(self, number: int) -> None:
+        """Make a node whose children are leaves a leaf."""
+        node = self.nodes[number]
+        self._dropped.update(node.children)
+        node.children, node.lists = [], None
 
     def grow(self, theta: int, by_space: bool = True, by_text: bool = True) -> None:
         """Split the leaf with the greatest workload until there are `theta` leaves or up to two more, or none can be
@@ -169,6 +185,29 @@ class GrowingTree:
 def _sum(nodes: list[TreeNode]) -> float:
     """Return the workload of some nodes together."""
     return sum(node.workload for node in nodes)
+
+
+def restore_tree(statistics: QueryStatistics, nodes: PlanNodes, unit_of_object: np.ndarray) -> GrowingTree:
+    """Return the tree of a plan with the rows of a sample; counts and keyword lists are those of the plan.
+
+    unit_of_object  int[objects]  unit of each object of the sorted sample
+    """
+    first, number = nodes.child_slices()
+    live = statistics.whole.objects
+    node_of_unit = np.empty(nodes.units, np.int64)
+    node_of_unit[nodes.unit[nodes.unit >= 0]] = np.flatnonzero(nodes.unit >= 0)
+    leaf = node_of_unit[unit_of_object[live]]
+    restored = []
+    for node in range(nodes.count):
+        rectangle = Rectangle(*nodes.rectangle[node].tolist())
+        inside = statistics.inside(statistics.whole, *rectangle)
+        rows = replace(inside, objects=live[np.isin(leaf, nodes.below(node))])
+        children = list(range(int(first[node]), int(first[node] + number[node])))
+        own = slice(nodes.term_offsets[node], nodes.term_offsets[node + 1])
+        lists = KeywordLists(nodes.terms[own], nodes.asked[own], nodes.holders[own]) if nodes.by_text[node] else None
+        workload, objects = statistics.workload(rows), int(nodes.objects[node])
+        restored.append(TreeNode(int(nodes.parent[node]), rectangle, rows, workload, objects, children, lists))
+    return GrowingTree(statistics, restored, nodes.queries)
 
 
 def hash_contents(statistics: QueryStatistics) -> np.ndarray:

@@ -126,5 +126,5 @@ def test_moves_name_every_cell_that_changes_hands(plan: PartitionPlan, seed: int
 
 
 def test_an_unknown_method_is_an_error() -> None:
-    with pytest.raises(UsageError, match="'fg' is unknown"):
-        adjust(world("fg"))
+    with pytest.raises(UsageError, match="'gf' is unknown"):
+        adjust(world("gf"))

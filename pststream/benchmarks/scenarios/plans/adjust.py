@@ -39,7 +39,7 @@ SIDE = 0.1
 """Sides of the region that gets additional load, as a share of those of the area."""
 
 OF_PS2STREAM = ("gr", "dp", "si", "ra")
-OF_SSTD = ("pm", "fm", "pm_fm", *OF_PS2STREAM)
+OF_SSTD = ("pm", "fm", "pm_fm", "fg", "pm_fm_fg", *OF_PS2STREAM)
 OF_TORNADO = ("shift", *OF_PS2STREAM)
 
 
@@ -62,8 +62,8 @@ class Imbalance:
 
 
 IMBALANCES = {
-    **{f"objects_{more}m": Imbalance("quadtree", OF_SSTD, crowded=more / (30 + more)) for more in (10, 30, 50)},
-    **{f"subscriptions_{added}x": Imbalance("quadtree", OF_SSTD, added=added) for added in (1, 3)},
+    **{f"objects_{more}m": Imbalance("qt_tree", OF_SSTD, crowded=more / (30 + more)) for more in (10, 30, 50)},
+    **{f"subscriptions_{added}x": Imbalance("qt_tree", OF_SSTD, added=added) for added in (1, 3)},
     **{f"scale_{factor:g}": Imbalance("a_grid", OF_TORNADO, factor=factor) for factor in (0.4, 0.5, 0.6, 0.7)},
 }
 """SSTD: 10, 30 or 50 million objects on top of 30 million, or subscriptions, into one region. Tornado: all scaled."""
@@ -73,9 +73,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """Measure throughput, imbalance, moved subscriptions and seconds of each balancer after each imbalance.
 
     throughput: objects over the CPU seconds of the slowest worker, in BATCHES batches after the adjustment and a first
-    one that builds the segments of what moved. `none` adjusts nothing. `shift` needs a plan of rectangles, PM and FM
-    several units a worker, so each starts from the planner of its paper; GR, DP, SI and RA start from both. All must
-    find the same matches.
+    one that builds the segments of what moved. `none` adjusts nothing. `shift` needs a plan of rectangles, PM, FM and
+    FG several units a worker, and FG a tree, so each starts from the planner of its paper; GR, DP, SI and RA start from
+    both. All must find the same matches.
 
     Departures from the papers: objects enter as rates, so a batch mixes those before and those added; SSTD does not say
     how many subscriptions it adds; coordinates are multiplied from the south-west corner of the area, as those of the

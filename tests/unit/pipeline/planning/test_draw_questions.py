@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from pststream import names
 from pststream.open_tables import open_table
@@ -36,6 +37,7 @@ def test_boxes_and_keywords() -> None:
     assert unpack(drawn.word_offsets, drawn.words) == [[1, 2], [], [-4, 5], [3], [3]]
 
 
+@pytest.mark.slow
 def test_questions_of_answered_files_are_drawn(tmp_path: Path) -> None:
     home, landing = new_home(tmp_path / "home", engine="local"), tmp_path / "landing"
     assert draw_sample(State(home.path), Settings())[0].questions is None
