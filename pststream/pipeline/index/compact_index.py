@@ -35,6 +35,9 @@ from pststream.state.plans import index_version
 from pststream.state.slices import Slice, read_slices
 from pststream.utc_times import to_micros
 
+SIMILAR_ROWS = 4
+"""Ratio of rows up to which a file is joined with all smaller ones."""
+
 NO_BOUND = -(2**63)
 _NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
 
@@ -67,14 +70,29 @@ def compact_small_files(home: Home, settings: Settings, plan_version: int, batch
     if max((len(files) for files in small.values()), default=0) <= settings.merge_files:
         return False
     root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
+    similar = {key: choose_similar(files) for key, files in small.items()}
     compactions = [
         Compaction(root, index, worker, _paths(root, files), none, _count_rows(files))
-        for (worker, _), files in small.items()
-        if len(files) > 1
+        for (worker, _), files in similar.items()
+        if files
     ]
-    removed = [file for files in small.values() if len(files) > 1 for file in files]
-    _replace(home, settings, compactions, removed, f"merge-{index}", batch_id)
-    return True
+    if compactions:
+        _replace(home, settings, compactions, sum(similar.values(), []), f"merge-{index}", batch_id)
+    return bool(compactions)
+
+
+def choose_similar(files: list[DataFile]) -> list[DataFile]:
+    """Return the files to join, none if it is only one: the smallest, and each that has at most SIMILAR_ROWS times the
+    rows of all smaller ones.
+
+    So a batch does not write all rows again, and a row is written again O(log(rows)) times.
+    """
+    by_rows = sorted(files, key=lambda file: (file.rows, file.path))
+    before = np.cumsum([file.rows for file in by_rows])
+    similar = 1
+    while similar < len(files) and by_rows[similar].rows <= SIMILAR_ROWS * before[similar - 1]:
+        similar += 1
+    return by_rows[:similar] if similar > 1 else []
 
 
 def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
