@@ -19,6 +19,7 @@ import numpy as np
 from pststream.answers.buffer_policy import MOST_TIMES_K
 from pststream.answers.contract import Subscriptions, Thresholds, Values
 from pststream.answers.sorted_rows import limit_rows, value_rows
+from pststream.array_cache.kept_mappings import KeptMappings
 from pststream.atomic_files import replacing
 from pststream.kernels.answers.advance_rows import load_rows
 from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, NEVER, WAITING, Columns
@@ -50,6 +51,9 @@ SPARE_SHARE = 8
 """A new file has room for one row and one slot in so many more."""
 
 
+_mappings = KeptMappings[np.ndarray]()
+
+
 class BucketState:
     """The state of a bucket after a batch; the file is locked until `close`.
 
@@ -59,7 +63,8 @@ class BucketState:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._whole = np.frombuffer(mmap.mmap(descriptor, 0), np.uint8)
+        status = os.fstat(descriptor)
+        self._whole = _mappings.get(path, status, lambda: np.frombuffer(mmap.mmap(descriptor, 0), np.uint8))
         self._header = self._whole[: HEADER.itemsize].view(HEADER)[0]
         self.columns = self._view_columns()
 

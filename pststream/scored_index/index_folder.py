@@ -11,6 +11,7 @@ import json
 import uuid
 from pathlib import Path
 
+from pststream.array_cache.kept_mappings import KeptMappings
 from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.atomic_files import write_atomically
 from pststream.kernels.compile import cache_folder
@@ -18,6 +19,8 @@ from pststream.kernels.scored.index_arrays import IndexArrays
 from pststream.scored_index.scored_index import ScoredIndex
 
 LIST = "segments.json"
+
+_mappings = KeptMappings[IndexArrays]()
 
 
 class IndexFolder:
@@ -70,7 +73,8 @@ class IndexFolder:
                 file.unlink(missing_ok=True)
 
     def _map(self, name: str) -> IndexArrays:
-        return IndexArrays(**map_arrays(self.folder / name, writable=True))
+        path = self.folder / name
+        return _mappings.get(path, path.stat(), lambda: IndexArrays(**map_arrays(path, writable=True)))
 
 
 def _made_by() -> list[str]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pststream.kernels.answers.buffers import (
+    fetch_ahead,
     has_window,
     insert_entry,
     is_beyond_limit,
@@ -70,8 +71,9 @@ def advance_each_row(columns, bounds, rows, entries, numbers, limits, limit_numb
     limits, limit_numbers, resets = borrow(limits), borrow(limit_numbers), borrow(resets)
     ends, end, buffer, bounds = borrow(ends), borrow(end), borrow(buffer), borrow(bounds)
     stop, limit, place = 0, 0, 0
-    for row in rows:
-        start = stop
+    for position in range(len(rows)):
+        fetch_ahead(columns, rows, position)
+        row, start = rows[position], stop
         while stop < len(entries.row) and entries.row[stop] == row:
             stop += 1
         end_at, place = end_of_row(columns, row, ends, place)

@@ -5,6 +5,46 @@ import numpy as np
 from pststream.kernels.answers.columns import LAST_OBJECT, LIVE, NEVER, NO_TIME, Buffer
 from pststream.kernels.answers.object_bounds import BLOCK_BITS
 from pststream.kernels.compile import inlined, kernel
+from pststream.kernels.intrinsics import prefetch
+
+_AHEAD = 12
+"""Rows between those whose columns, whose entries and whose last object are fetched."""
+
+
+@inlined
+def fetch_ahead(columns, rows, at):
+    """Begin to fetch what a batch reads of the rows (ascending) soon after the place `at`."""
+    if at + 3 * _AHEAD < len(rows):
+        fetch_row(columns, rows[at + 3 * _AHEAD])
+    if at + 2 * _AHEAD < len(rows):
+        slot = columns.first_slot[rows[at + 2 * _AHEAD]]
+        prefetch(columns.entry_value, slot)
+        prefetch(columns.entry_value, min(slot + columns.size[rows[at + 2 * _AHEAD]], len(columns.entry_value) - 1))
+    if at + _AHEAD < len(rows):
+        row = rows[at + _AHEAD]
+        if columns.size[row] > 0:
+            last = columns.first_slot[row] + columns.size[row] - 1
+            prefetch(columns.object_rows, np.int64(columns.entry_number[last]))
+
+
+@inlined
+def fetch_row(columns, row):
+    """Begin to fetch the numbers of a subscription."""
+    prefetch(columns.key, row)
+    prefetch(columns.status, row)
+    prefetch(columns.created_at, row)
+    prefetch(columns.end_at, row)
+    prefetch(columns.counts_from, row)
+    prefetch(columns.window_micros, row)
+    prefetch(columns.window_objects, row)
+    prefetch(columns.oldest, row)
+    prefetch(columns.first_slot, row)
+    prefetch(columns.size, row)
+    prefetch(columns.k, row)
+    prefetch(columns.room, row)
+    prefetch(columns.threshold, row)
+    prefetch(columns.limit, row)
+    prefetch(columns.wakes_at, row)
 
 
 @kernel

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.answers.buffers import (
+    fetch_ahead,
     has_window,
     identify,
     insert_entry,
@@ -138,8 +139,9 @@ def fold_each_row(columns, bounds, rows, candidates, ends, end, all_asked, asked
     entries, limits, asked = borrow(entries), borrow(limits), borrow(asked)
     changes, count = make_changes(1024), len(candidates.row)
     used, limited, changed, sought, stop, place, wanted = 0, 0, 0, 0, 0, 0, 0
-    for row in rows:
-        start = stop
+    for position in range(len(rows)):
+        fetch_ahead(columns, rows, position)
+        row, start = rows[position], stop
         while stop < count and candidates.row[stop] == row:
             stop += 1
         while wanted < len(asked_rows) and asked_rows[wanted] < row:
