@@ -11,8 +11,8 @@ from pststream.kernels.radix_sort import sort_with
 
 def key_order(keys: np.ndarray) -> np.ndarray:
     """Return the positions of keys (int64[n], not negative) in ascending order, equal ones in theirs: int32[n]."""
-    if not len(keys):
-        return np.empty(0, np.int32)
+    if not len(keys) or np.all(keys[1:] >= keys[:-1]):
+        return np.arange(len(keys), dtype=np.int32)
     least = keys.min()
     bits = max(int(keys.max() - least).bit_length(), 1)
     return np.asarray(sort_with(keys - least, np.arange(len(keys), dtype=np.int32), bits)[1])

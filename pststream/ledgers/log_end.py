@@ -16,6 +16,9 @@ from pststream import names
 from pststream.delta_tables import greatest_value, read_table
 from pststream.ledgers.ledger_rows import MAX_ROW, BatchRow, FileRow, latest_rows, log_key, watermark_after
 
+RECENT_BATCHES = 9
+"""Batches whose rows a ledger has."""
+
 
 class TableAddresses(Protocol):
     """The part of a home that this module uses; `state.home.Home` has it."""
@@ -43,6 +46,7 @@ class Ledger:
     """The end of both ledgers, read when this object is created; the rest may be years long and is not read.
 
     last_batch   the last batch, done or started; None: no batch yet
+    batches      the last RECENT_BATCHES batches, the last one included, in order
     files        files of objects from the one in which the objects of the last batch begin; files of requests from
                  there too, but none before the last one that an earlier batch applied. So they include all files of
                  the last and of the next batch, and the last file of the log.
@@ -50,7 +54,8 @@ class Ledger:
 
     def __init__(self, home: TableAddresses) -> None:
         last = greatest_value(home.table(names.BATCHES), "batch_id")
-        self.last_batch = next(iter(read_batches(home, last - 1)), None) if last else None
+        self.batches = read_batches(home, last - RECENT_BATCHES) if last else []
+        self.last_batch = self.batches[-1] if self.batches else None
         objects_after = self.last_batch["objects_after"] if self.last_batch else 0
         requests_after = self.last_batch["requests_after"] if self.last_batch else 0
         seq, kind = pds.field("file_seq"), pds.field("kind")
@@ -64,6 +69,10 @@ class Ledger:
     def unfinished_ingest(self) -> list[FileRow]:
         """Return the files of an ingest that started and is not done."""
         return [f for f in self.files if f["status"] == "started"]
+
+    def batches_before(self, batch_id: int) -> list[BatchRow]:
+        """Return those of `batches` that are earlier than a batch, in order."""
+        return [batch for batch in self.batches if batch["batch_id"] < batch_id]
 
     def unfinished_batch(self) -> BatchRow | None:
         """Return the batch that started and is not done."""

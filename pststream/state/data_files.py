@@ -90,7 +90,7 @@ class FileWriter:
         self._row_group = row_group
         self._writer: pq.ParquetWriter | None = None
         self._buffered: list[pa.RecordBatch] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._written: list[pq.FileMetaData] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -101,7 +101,8 @@ class FileWriter:
             return
         self._buffered.append(select_columns(rows, self.schema.names).cast(self.schema))
         self._rows += rows.num_rows
-        if self._rows >= ROW_GROUP or sum(rows.nbytes for rows in self._buffered) > BUFFERED_BYTES:
+        self._bytes += self._buffered[-1].nbytes
+        if self._rows >= ROW_GROUP or self._bytes > BUFFERED_BYTES:
             self._flush()
 
     def close(self) -> DataFile | None:
@@ -120,7 +121,7 @@ class FileWriter:
         if self._writer is None:
             self._writer = self._open()
         self._writer.write_table(pa.Table.from_batches(self._buffered), row_group_size=self._row_group)
-        self._buffered, self._rows = [], 0
+        self._buffered, self._rows, self._bytes = [], 0, 0
 
     def _open(self) -> pq.ParquetWriter:
         system, path = storage_of(self.address).new_file(self.address)
@@ -311,7 +312,7 @@ def append_rows(home: Home, name: str, rows: pa.Table, metadata: Mapping[str, st
         raise ValueError(f"{name} has partitions: write a file for each by `FileWriter`, and commit them together")
     root = home.table(name)
     writer = FileWriter(root, TABLES[name].schema)
-    for batch in rows.cast(TABLES[name].delta_schema).to_batches():
+    for batch in rows.cast(TABLES[name].delta_schema).combine_chunks().to_batches():
         writer.write(batch)
     file = writer.close()
     flush_names([writer.address] if file else [])

@@ -1,7 +1,7 @@
 """Define what the tasks of a batch need to know of subscriptions with memory: the batch, the one before, the files."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from pststream.pipeline.answers.standing_queries import StandingQueries, layout
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place
-from pststream.pipeline.index.superseded_pieces import may_have_answers
+from pststream.pipeline.index.superseded_pieces import has_standing_queries
 from pststream.questions.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
@@ -39,9 +39,6 @@ from pststream.utc_times import to_micros
 
 UNITS = "units-"
 """How the names of the folders of units begin."""
-
-RECENT_BATCHES = 8
-"""Batches whose starts every task knows: a state is rarely further behind."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class AnswerContext:
     states        name of the folder of its states in the node's cache
     buckets       number of buckets
     previous      end of the batch before
-    starts        starts of the last batches by the clock, by their numbers
+    starts        starts of the last batches by the clock, by their numbers; a state is rarely further behind
     stream_time   greatest ts of the objects up to there, without those that this batch withdraws too
     objects_to, requests_to   end of this batch
     request_files data files of `requests`, in groups
@@ -169,8 +166,10 @@ class AnswerContext:
         """
         if not self.last_snapshot <= batch_id <= self.previous.batch_id:
             return False
-        starts = self.starts if batch_id in self.starts else read_starts(Home(self.home), batch_id - 1, batch_id)
-        return started_at == starts.get(batch_id, 0)
+        if batch_id in self.starts:
+            return started_at == self.starts[batch_id]
+        batches = read_batches(Home(self.home), batch_id - 1, batch_id)
+        return started_at == (to_micros(batches[0]["started_at"]) if batches else 0)
 
     def folders_of_other_policies(self) -> list[Path]:
         """Return the folders of the node's cache for states of this home by other policies of buffers."""
@@ -215,23 +214,30 @@ def _open_segments(segments: StoredSegments, withdrawn: WithdrawnObjects) -> Obj
 
 
 def make_answer_context(
-    home: Home, batch: Mapping[str, Any], cache: tuple[str, int], previous: Position, stream_time: int, buffers: str
+    home: Home,
+    settings: Settings,
+    batch: Mapping[str, Any],
+    before: Sequence[BatchRow],
+    previous: Position,
+    stream_time: int,
 ) -> AnswerContext:
     """Return the context of a batch (a row of `batches`).
 
-    cache: as `task_context.cache_place` returns it; stream_time, buffers: see AnswerContext
+    before: the last batches before it, in order; previous, stream_time: see AnswerContext
     """
+    cache = cache_place(settings)
     withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
-    before = withdrawn_objects(home, up_to=batch["objects_after"])
-    has_scored = any(may_have_answers(file, True) for file in _request_files(home, batch["requests_to"]))
+    withdrawn_before = withdrawn_objects(home, up_to=batch["objects_after"])
+    has_scored = has_standing_queries(home, batch["requests_to"], is_weighed=True)
     version, before_version = (statistics_in_force(home, at) for at in (batch["requests_to"], previous.requests_to))
+    is_erased = bool(before) and count_removals(home) > (before[-1]["removals"] or 0)
     return AnswerContext(
         home.path,
-        states_of_home(home, buffers),
+        states_of_home(home, settings.answer_buffers),
         batch["batch_id"],
         home.answer_buckets,
         previous,
-        read_starts(home, batch["batch_id"] - 1 - RECENT_BATCHES, batch["batch_id"] - 1),
+        {one["batch_id"]: to_micros(one["started_at"]) for one in before},
         stream_time,
         batch["objects_to"],
         batch["requests_to"],
@@ -239,12 +245,12 @@ def make_answer_context(
         tuple(_message_files(home, batch)) if has_scored else (),
         list_segments(home, *cache, up_to=batch["requests_to"]),
         withdrawn,
-        before,
+        withdrawn_before,
         last_snapshot(home),
-        withdrawn != before or _erased_since(home, batch["batch_id"] - 1),
+        withdrawn != withdrawn_before or is_erased,
         version != before_version,
         *cache,
-        buffers,
+        settings.answer_buffers,
         batch.get("removals") or 0,
         topk_version_of(home, batch["plan_version"]) if "plan_version" in batch else None,
     )
@@ -258,9 +264,8 @@ def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerConte
         "objects_to": last["objects_to"],
         "requests_to": last["requests_to"],
     }
-    previous = read_previous(home, settings, batch, last)
-    cache, stream_time = cache_place(settings), previous.stream_time
-    return make_answer_context(home, batch, cache, previous, stream_time, settings.answer_buffers)
+    previous = read_previous(home, settings, [last])
+    return make_answer_context(home, settings, batch, [last], previous, previous.stream_time)
 
 
 def group_requests(home: Home, requests_to: int) -> tuple[Paths, ...]:
@@ -291,18 +296,11 @@ def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
         yield Slice(path, 0, 2**62, rows)
 
 
-def _erased_since(home: Home, batch_id: int) -> bool:
-    """Whether objects or requests were erased since a batch began."""
-    batch = next(iter(read_batches(home, batch_id - 1, batch_id)), None)
-    return batch is not None and count_removals(home) > (batch["removals"] or 0)
-
-
-def read_previous(home: Home, settings: Settings, batch: Mapping[str, Any], last: BatchRow | None) -> Position:
-    """Return the end of the batch before a batch (a row of `batches`); last: last row of the ledger."""
-    if last is not None and last["batch_id"] == batch["batch_id"]:
-        last = next(iter(read_batches(home, batch["batch_id"] - 2, batch["batch_id"] - 1)), None)
-    if last is None:
+def read_previous(home: Home, settings: Settings, before: Sequence[BatchRow]) -> Position:
+    """Return the end of the batch before a batch; before: the last batches before it, in order."""
+    if not before:
         return Position(0, 0, 0, 0, NO_TIME)
+    last = before[-1]
     objects_to, stream_time = last["objects_to"], last["stream_time"]
     if stream_time is None:  # a batch of an older format, or no object so far
         latest = find_stream_time(home, settings, objects_to, withdrawn_objects(home, up_to=objects_to))
@@ -310,11 +308,6 @@ def read_previous(home: Home, settings: Settings, batch: Mapping[str, Any], last
         latest = to_micros(stream_time)
     started_at = to_micros(last["started_at"])
     return Position(last["batch_id"], objects_to, last["requests_after"], last["requests_to"], latest, started_at)
-
-
-def read_starts(home: Home, after: int, up_to: int) -> dict[int, int]:
-    """Return the starts by the clock of the batches after < batch_id <= up_to, by their numbers."""
-    return {batch["batch_id"]: to_micros(batch["started_at"]) for batch in read_batches(home, after, up_to)}
 
 
 def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: WithdrawnObjects) -> int:

@@ -24,6 +24,7 @@ from pststream.answers.bucket_file import BucketState, open_bucket
 from pststream.answers.buffer_policy import SKYBAND, trim_evaluations
 from pststream.answers.contract import NO_TIME, BatchEnd, Folded, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers
+from pststream.answers.sorted_rows import key_order
 from pststream.kinds.registry import ranked_answers
 from pststream.ledgers.answer_counts import AnswerCounts
 from pststream.ledgers.log_end import read_batches
@@ -251,22 +252,23 @@ def _windows(state: BucketState, inserted: Subscriptions) -> np.ndarray:
 def _indexed_values(
     queries: StandingQueries, candidates: list[pa.RecordBatch], counts: Counter[str]
 ) -> Iterator[Values]:
-    """Yield the values of candidates of each kind that the worker index finds, and count them by kind."""
+    """Yield the values of candidates that the worker index finds, by kind and subscription; count them by kind."""
     if not candidates:
         return
     rows = pa.concat_batches(candidates)
-    subscription, object_key, ts, lon, lat = (rows.column(place).to_numpy() for place in range(5))
-    keys, place = np.unique(subscription, return_inverse=True)
-    is_known, chosen = queries.select(keys)
-    query = place if is_known.all() else np.where(is_known, np.cumsum(is_known) - 1, -1)[place]
+    order = key_order(rows.column("subscription_key").to_numpy())
+    subscription, object_key, ts, lon, lat = (rows.column(place).to_numpy()[order] for place in range(5))
+    is_first = np.diff(subscription, prepend=-1) != 0
+    place = np.cumsum(is_first) - 1
+    kinds, numbers = queries.numbers(subscription[is_first])
     for kind, (name, answers) in enumerate(ranked_answers().items()):
-        indexed, is_own = RANKED_KINDS[name].indexed, np.append(chosen.kind == kind, False)
+        indexed = RANKED_KINDS[name].indexed
         if indexed is None:
             continue
         # Most homes have one such kind: its rows are not copied.
-        own = slice(None) if is_known.all() and is_own[:-1].all() else np.flatnonzero(is_own[query])
-        numbers = np.ascontiguousarray(chosen.numbers[:, : len(answers.numbers)])[query[own]]
-        values = Values(subscription[own], object_key[own], ts[own], indexed.values(numbers, lon[own], lat[own]))
+        own = slice(None) if (kinds == kind).all() else np.flatnonzero(kinds[place] == kind)
+        of_rows = np.ascontiguousarray(numbers[:, : len(answers.numbers)])[place[own]]
+        values = Values(subscription[own], object_key[own], ts[own], indexed.values(of_rows, lon[own], lat[own]))
         counts[name] = len(values.subscription)
         yield values
 

@@ -19,7 +19,7 @@ from pststream.domain.pieces import first_clauses
 from pststream.kinds.registry import ranked_answers
 from pststream.partitioning.by_subscription import estimate_ranges
 from pststream.pipeline.answers.answer_context import AnswerContext
-from pststream.pipeline.answers.log_rows import ENTRY, list_state_files, slices_of
+from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
 from pststream.pipeline.answers.nearest_kind import WORLD
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
@@ -37,6 +37,7 @@ from pststream.pipeline.index.build_index import (
 from pststream.pipeline.index.place_pieces import PlacingPlan, cells_of_pieces, send_recorded, send_to_place
 from pststream.pipeline.index.placement_state import THRESHOLDS, placement_counts
 from pststream.pipeline.index.recorded_units import with_recorded_units
+from pststream.pipeline.index.superseded_pieces import has_standing_queries
 from pststream.progress import Counted, no_progress
 from pststream.settings import Settings
 from pststream.shapes.registry import SIDES, cut_regions
@@ -50,6 +51,8 @@ from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, 
 def index_thresholds(home: Home, settings: Settings, context: TaskContext, answers: AnswerContext) -> None:
     """Append the pieces of the thresholds that the batch before this one has logged, in one commit of this batch."""
     before = answers.previous.batch_id
+    if not has_standing_queries(home, answers.previous.requests_to, is_weighed=False):
+        return
     files = list_state_files(home, before - 1, before)
     tasks = split_into_tasks((one.path, one.rows) for one in slices_of(home, files))
     if not tasks:
@@ -89,10 +92,11 @@ def _send_pieces(
     dispatch = dispatch_index(context.home, version)
     frequencies = term_frequencies(context.home, version)
     for rows in read_slices(slices, ["event", "subscription_key", "value", "batch_id"], subscriptions):
-        batch, event = rows.column("batch_id").to_numpy(), rows.column("event").to_numpy(zero_copy_only=False)
+        of_batch = rows.column("batch_id").to_numpy() == answers.previous.batch_id
+        limits = rows.filter(pa.array(of_batch & ~is_event(rows, ENTRY)))
         queries = answers.queries()
-        is_scored = queries.are_scored(rows.column("subscription_key").to_numpy())
-        chosen = rows.filter(pa.array((batch == answers.previous.batch_id) & (event != ENTRY) & ~is_scored))
+        is_scored = queries.are_scored(limits.column("subscription_key").to_numpy())
+        chosen = limits.filter(pa.array(~is_scored))
         if not chosen.num_rows:
             continue
         keys = chosen.column("subscription_key").to_numpy()

@@ -110,8 +110,7 @@ def read_state(home: Home, bucket: int, after: int, up_to: int) -> tuple[Values,
     batch = rows.column("batch_id").to_numpy()
     key, object_key = (rows.column(name).fill_null(-1).to_numpy() for name in ("subscription_key", "object_key"))
     ts = rows.column("ts").cast(pa.int64()).fill_null(NO_TIME).to_numpy()
-    value, event = rows.column("value").to_numpy(), rows.column("event").to_numpy()
-    is_entry, is_reset = event == ENTRY, event == RESET
+    value, is_entry, is_reset = rows.column("value").to_numpy(), is_event(rows, ENTRY), is_event(rows, RESET)
     # Each subscription's last reset, and its last limit.
     limits = np.flatnonzero(~is_entry)
     limits = limits[np.lexsort((batch[limits], key[limits]))]
@@ -128,6 +127,12 @@ def read_state(home: Home, bucket: int, after: int, up_to: int) -> tuple[Values,
         Values(key[entries], object_key[entries], ts[entries], value[entries]),
         Thresholds(key[last], value[last], ts[last], object_key[last], np.isin(key[last], reset_keys)),
     )
+
+
+def is_event(rows: pa.RecordBatch | pa.Table, event: str) -> np.ndarray:
+    """Return which rows of `answer_log` are of an event: bool[rows]."""
+    chosen: np.ndarray = pc.equal(rows.column("event"), event).to_numpy(zero_copy_only=False)
+    return chosen
 
 
 def _read(home: Home, files: list[DataFile], bucket: int, batches: KeyRange) -> pa.Table:

@@ -36,11 +36,11 @@ def find_scored_candidates(
     if not context.messages:
         return
     columns, weights = state.columns, context.segments.weights
-    live = np.flatnonzero(queries.are_scored(columns.key) & (columns.status == LIVE))
-    if not len(live):
-        return
+    live = np.flatnonzero(columns.status == LIVE)
     folder = _folder_of_weights(context.index_folder(bucket), weights)
     index = bring_up_index(folder, columns.key[live], columns.threshold[live], queries, weights, state.batch_id)
+    if not index.segments:
+        return
     for rows in context.read_messages(context.messages):
         yield index.find_candidates(as_messages(rows, weights))
 
@@ -71,16 +71,20 @@ def _folder_of_weights(folder: Path, weights: TermWeights) -> Path:
 def bring_up_index(
     path: Path, keys: np.ndarray, thresholds: np.ndarray, queries: StandingQueries, weights: TermWeights, batch_id: int
 ) -> ScoredIndex:
-    """Return the index of the subscriptions with these keys (ascending) and thresholds, and write what changes."""
+    """Return the index of the scored ones among the subscriptions with these keys (ascending) and thresholds, and write
+    what changes.
+    """
     folder = IndexFolder(path)
     opened = folder.open()
     index = opened[0] if opened else ScoredIndex()
-    is_new, is_changed, gone = _compare(index, keys, thresholds)
-    if opened and not (is_new.any() or is_changed.any() or len(gone)):
+    is_lacking, is_changed, gone = _compare(index, keys, thresholds)
+    new = np.flatnonzero(is_lacking)
+    new = new[queries.are_scored(keys[new])]
+    if opened and not (len(new) or is_changed.any() or len(gone)):
         return index
     folder.begin_changes()
-    is_known, chosen = queries.select(keys[is_new])
-    index.insert(as_subscriptions(chosen, thresholds[is_new][is_known], weights))
+    is_known, chosen = queries.select(keys[new])
+    index.insert(as_subscriptions(chosen, thresholds[new][is_known], weights))
     index.change_thresholds(keys[is_changed], thresholds[is_changed])
     index.delete(gone)
     folder.write(index, batch_id)
@@ -89,15 +93,15 @@ def bring_up_index(
 
 def _compare(index: ScoredIndex, keys: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return which keys the index lacks, and which have another threshold there: bool[n]; and its other keys."""
-    is_new, is_changed, gone = np.ones(len(keys), bool), np.zeros(len(keys), bool), [np.empty(0, np.int64)]
+    is_lacking, is_changed, gone = np.ones(len(keys), bool), np.zeros(len(keys), bool), [np.empty(0, np.int64)]
     for segment in index.segments:
         place = rows_of_keys(keys, segment.keys)
         is_indexed = segment.thresholds > -np.inf
         is_wanted = is_indexed & (place >= 0)
-        is_new[place[is_wanted]] = False
+        is_lacking[place[is_wanted]] = False
         is_changed[place[is_wanted]] = thresholds[place[is_wanted]] != segment.thresholds[is_wanted]
         gone.append(segment.keys[is_indexed & ~is_wanted])
-    return is_new, is_changed, np.concatenate(gone)
+    return is_lacking, is_changed, np.concatenate(gone)
 
 
 def as_subscriptions(queries: Queries, thresholds: np.ndarray, weights: TermWeights) -> ScoredSubscriptions:

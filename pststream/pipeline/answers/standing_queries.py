@@ -83,6 +83,7 @@ class StandingQueries:
 
     def __init__(self, groups: Sequence[Paths], cache: ArrayCache, buffers: str = THRESHOLD) -> None:
         self._groups, self._cache, self._buffers = groups, cache, buffers
+        self._opened: list[tuple[Queries, Deletions]] = []
 
     def insertions(self, after: int, up_to: int, bucket: int, buckets: int) -> Subscriptions:
         """Return the subscriptions of a bucket that the requests after < key <= up_to insert."""
@@ -121,12 +122,10 @@ class StandingQueries:
 
         Returns which of them the log has, bool[n], as requests may have been erased; and their queries, in this order.
         """
-        chosen, places = [], [np.empty(0, np.int64)]
-        for queries, _ in self._arrays():
-            row = np.searchsorted(queries.key, keys)
-            place = np.flatnonzero(row < len(queries.key))
-            place = place[queries.key[row[place]] == keys[place]]
-            chosen.append(take_queries(queries, row[place]))
+        nothing = np.empty(0, np.int64)
+        chosen, places = [take_queries(queries, nothing) for queries, _ in self._arrays()[:1]], [nothing]
+        for queries, place, rows in self._find(keys):
+            chosen.append(take_queries(queries, rows))
             places.append(place)
         is_known = np.zeros(len(keys), bool)
         place = np.concatenate(places)
@@ -137,24 +136,47 @@ class StandingQueries:
         """Return the kind of each key (int64[n]), a place in `ranked_answers`: int8[n]; -1: the log lacks the key."""
         order = np.argsort(keys, kind="stable")  # takes hardly any time if they are in order
         ascending, kinds = keys[order], np.full(len(keys), -1, np.int8)
-        for queries, _ in self._arrays():
-            rows = rows_of_keys(queries.key, ascending)
-            known = np.flatnonzero(rows >= 0)
-            kinds[order[known]] = queries.kind[rows[known]]
+        for queries, place, rows in self._find(ascending):
+            kinds[order[place]] = queries.kind[rows]
         return kinds
+
+    def numbers(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the kind of each key (int64[n], ascending) as `kinds` does, and its numbers: float64[n,most]."""
+        most = max(len(answers.numbers) for answers in ranked_answers().values())
+        kinds, numbers = np.full(len(keys), -1, np.int8), np.full((len(keys), most), np.nan)
+        for queries, place, rows in self._find(keys):
+            kinds[place], numbers[place] = queries.kind[rows], queries.numbers[rows]
+        return kinds, numbers
 
     def are_scored(self, keys: np.ndarray) -> np.ndarray:
         """Return which keys (int64[n]) are of subscriptions whose values depend on the term statistics: bool[n]."""
         return np.append(weighed_kinds(), False)[self.kinds(keys)]
 
-    def _arrays(self) -> Iterator[tuple[Queries, Deletions]]:
-        for paths in self._groups:
-            with _building:  # the threads of a process build the arrays once
-                arrays = self._cache.arrays(paths, partial(_build, paths))
-            yield (
-                Queries(*(arrays[name] for name in Queries._fields)),
-                Deletions(*(arrays[f"deleted_{name}"] for name in Deletions._fields)),
-            )
+    def _find(self, keys: np.ndarray) -> Iterator[tuple[Queries, np.ndarray, np.ndarray]]:
+        """Yield the queries of each group that may have some of the keys (int64[n], ascending), the places of those
+        that it has, and their rows: int64[] each.
+        """
+        for queries, _ in self._arrays():
+            if len(queries.key):
+                low, high = np.searchsorted(keys, queries.key[0]), np.searchsorted(keys, queries.key[-1], "right")
+                if low < high:
+                    rows = rows_of_keys(queries.key, keys[low:high])
+                    place = np.flatnonzero(rows >= 0)
+                    yield queries, low + place, rows[place]
+
+    def _arrays(self) -> list[tuple[Queries, Deletions]]:
+        """Return the arrays of all groups; of a group whose files have no subscription with memory, empty ones."""
+        if not self._opened:
+            self._opened = list(map(self._open, self._groups))
+        return self._opened
+
+    def _open(self, paths: Paths) -> tuple[Queries, Deletions]:
+        with _building:  # the threads of a process build the arrays once
+            arrays = self._cache.arrays(paths, partial(_build, paths))
+        return (
+            Queries(*(arrays[name] for name in Queries._fields)),
+            Deletions(*(arrays[f"deleted_{name}"] for name in Deletions._fields)),
+        )
 
 
 def _within(values: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:

@@ -13,9 +13,9 @@ import numpy as np
 from pststream import names
 from pststream.array_cache.array_cache import Paths
 from pststream.domain.pieces import rarest_clause_first
-from pststream.ledgers.log_end import Ledger, Pending, read_batches
+from pststream.ledgers.log_end import RECENT_BATCHES, Ledger, Pending
 from pststream.pipeline.answers.answer_context import group_requests, open_queries
-from pststream.pipeline.answers.log_rows import ENTRY, list_state_files, slices_of
+from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
@@ -27,9 +27,6 @@ from pststream.state.home import Home
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 
-PAST_BATCHES = 8
-"""Batches among which the last one with objects is looked for."""
-
 
 def bound_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:
     """Return how many of the pending objects, `most` at most, have about `settings.max_candidates` candidates.
@@ -40,10 +37,9 @@ def bound_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pendi
     if not has_standing_queries(home, ledger.requests_applied) or pending.objects_to <= pending.objects_after:
         return most
     last, objects = ledger.next_batch_id - 1, min(most, ledger.pending_objects())
-    with_objects = [batch for batch in read_batches(home, last - PAST_BATCHES, last) if batch["objects"]]
-    batch = with_objects[-1] if with_objects else None
+    batch = next((batch for batch in reversed(ledger.batches) if batch["objects"]), None)
     expected = sum(dict(batch["candidates"] or ()).values()) / batch["objects"] if batch else 0.0
-    since = batch["batch_id"] - 1 if batch else last - PAST_BATCHES
+    since = batch["batch_id"] - 1 if batch else last - RECENT_BATCHES
     changed = list_state_files(home, since, last)
     if (expected + sum(file.rows for file in changed)) * objects > settings.max_candidates:
         words = _count_words(home, settings, changed, KeyRange("batch_id", since, last), pending.requests_to)
@@ -78,8 +74,7 @@ def _count_in_task(
     """Return the words and their numbers of subscriptions (see `_count_words`) by the slices of `answer_log`."""
     queries, posted = open_queries(groups, cache), [np.empty(0, np.int64)]
     for rows in read_slices(slices, ["event", "subscription_key", "value", "batch_id"], batches):
-        event = rows.column("event").to_numpy(zero_copy_only=False)
-        lacking = (event != ENTRY) & np.isinf(rows.column("value").to_numpy(zero_copy_only=False))
+        lacking = ~is_event(rows, ENTRY) & np.isinf(rows.column("value").to_numpy(zero_copy_only=False))
         _, chosen = queries.select(np.unique(rows.column("subscription_key").to_numpy()[lacking]))
         posted += _words_of(chosen, term_frequencies(home, version).frequency)
     terms, counts = np.unique(np.concatenate(posted), return_counts=True)

@@ -199,16 +199,10 @@ def _split_pairs(objects: pa.RecordBatch, pairs: FoundPairs) -> tuple[FoundPairs
     """Return the pairs that are matches, and the candidates (CANDIDATES)."""
     order, offsets, keys = pairs
     is_candidate = keys < 0
-    place = np.repeat(np.arange(len(order)), np.diff(offsets))
-    chosen = objects.take(pa.array(order[place[is_candidate]]))
-    candidates = pa.RecordBatch.from_pydict(
-        {
-            "subscription_key": pa.array(~keys[is_candidate]),
-            **{name: chosen.column(name) for name in ("object_key", "lon", "lat")},
-            "ts": pa.array(micros(chosen.column("ts"))),
-        },
-        schema=CANDIDATES,
-    )
+    rows = np.repeat(order, np.diff(offsets))[is_candidate]
+    columns = {name: objects.column(name).to_numpy()[rows] for name in ("object_key", "lon", "lat")}
+    columns |= {"subscription_key": ~keys[is_candidate], "ts": micros(objects.column("ts"))[rows]}
+    candidates = pa.RecordBatch.from_pydict(columns, schema=CANDIDATES)
     kept = np.concatenate([[0], np.cumsum(~is_candidate)])
     return FoundPairs(order, kept[offsets], keys[~is_candidate]), candidates
 

@@ -7,7 +7,7 @@ and run again.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from pststream import lineage, names
 from pststream.answers.contract import NO_TIME
 from pststream.format_values import counted, counted_matches, duration
 from pststream.ledgers.answer_counts import AnswerCounts, ledger_columns
-from pststream.ledgers.ledger_rows import step_seconds
+from pststream.ledgers.ledger_rows import BatchRow, step_seconds
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.pipeline.answers.answer_context import (
@@ -97,9 +97,9 @@ def match(
     home.check()
     batches: list[dict[str, Any]] = []
     with home.locked():
-        counter = StepCounter(progress, "matching", "object", Ledger(home).pending_objects(), step="match")
-        while (pending := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
-            batch, ledger = pending
+        ledger = Ledger(home)
+        counter = StepCounter(progress, "matching", "object", ledger.pending_objects(), step="match")
+        while (batch := _next_batch(home, settings, ledger, max_objects or settings.max_objects)) is not None:
             progress(_started_message(batch))
             if not batches and not is_compiled("matching", "match_segment"):
                 progress(COMPILING)
@@ -112,6 +112,7 @@ def match(
             if one:
                 break
             counter.add(batches[-1]["objects"])
+            ledger = Ledger(home)
     return {"batches": batches, **{name: sum(b[name] for b in batches) for name in ("objects", "matches", "changes")}}
 
 
@@ -148,15 +149,13 @@ def batch_summary(row: dict[str, Any]) -> dict[str, Any]:
     return {**figures, "changes": changes, "seconds": step_seconds(row["seconds_by_step"])}
 
 
-def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[str, Any], Ledger] | None:
-    """Return the batch to run, a row of the ledger, and the ledger as it was before that batch.
-
-    It is the batch that was interrupted, else a new one over the pending rows, else None.
+def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int) -> dict[str, Any] | None:
+    """Return the batch to run, a row of the ledger: the one that was interrupted, else a new one over the pending rows,
+    else None.
     """
-    ledger = Ledger(home)
     unfinished = ledger.unfinished_batch()
     if unfinished is not None:
-        return dict(unfinished), ledger
+        return dict(unfinished)
     pending = ledger.pending(max_objects)
     if pending.empty:
         return None
@@ -180,7 +179,7 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
     }
     ledger_tables.append(home, names.BATCHES, [batch])
     crash_point("match.started")
-    return batch, ledger
+    return batch
 
 
 def run_batch(
@@ -199,8 +198,9 @@ def run_batch(
     has_requests = batch["requests_to"] > batch["requests_after"]
     if has_requests:
         index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
-    previous = read_previous(home, settings, batch, ledger.last_batch)
-    stream_time, answers = _open_answers(home, settings, context, batch, previous)
+    before = ledger.batches_before(batch["batch_id"])
+    previous = read_previous(home, settings, before)
+    stream_time, answers = _open_answers(home, settings, batch, before, previous)
     if answers is not None:
         index_thresholds(home, settings, context, answers)
         crash_point("match.thresholds_indexed")
@@ -260,10 +260,10 @@ def _compact_ledgers(home: Home) -> None:
 
 
 def _open_answers(
-    home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], previous: Position
+    home: Home, settings: Settings, batch: dict[str, Any], before: Sequence[BatchRow], previous: Position
 ) -> tuple[int, AnswerContext | None]:
     """Return the stream time before the objects of a batch, and what its tasks need to know of subscriptions with
-    memory; None if there are none. previous: end of the batch before.
+    memory; None if there are none. before: the last batches before it; previous: end of the last of them.
     """
     stream_time = previous.stream_time
     if withdrawn_objects(home, batch["objects_after"], batch["objects_to"]):
@@ -271,8 +271,7 @@ def _open_answers(
         stream_time = find_stream_time(home, settings, batch["objects_after"], withdrawn)
     if not has_standing_queries(home, batch["requests_to"]):
         return stream_time, None
-    cache = context.cache_dir, context.cache_bytes
-    return stream_time, make_answer_context(home, batch, cache, previous, stream_time, settings.answer_buffers)
+    return stream_time, make_answer_context(home, settings, batch, before, previous, stream_time)
 
 
 def _done_row(

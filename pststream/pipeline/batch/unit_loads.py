@@ -9,15 +9,23 @@ from pststream import names
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.worker_search import UnitCounts
 from pststream.state import ledger_tables
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
+from pststream.state.slices import KeyRange, Slice, read_slices
 
 
 def save_unit_loads(home: Home, batch: dict[str, Any], reports: list[WorkerReport]) -> None:
     """Write the rows of a batch, unless an earlier try of it has written them."""
-    written = ledger_tables.read(home, names.UNIT_LOADS, ["batch_id"], [("batch_id", "=", batch["batch_id"])])
-    if written.num_rows == 0 and reports:
+    if reports and not _are_written(home, batch["batch_id"]):
         rows = pa.concat_tables(_rows_of_worker(batch, report) for report in reports)
         ledger_tables.append(home, names.UNIT_LOADS, rows)
+
+
+def _are_written(home: Home, batch_id: int) -> bool:
+    of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
+    files = of_batch.files(list_data_files(home, names.UNIT_LOADS))
+    slices = [Slice(path, 0, names.NEVER_US) for path, _ in addresses_and_rows(home, names.UNIT_LOADS, files)]
+    return any(rows.num_rows for rows in read_slices(slices, ["batch_id"], of_batch))
 
 
 def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.state.data_files import DataFile, list_data_files
+from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 
@@ -25,19 +25,15 @@ PART_ROWS = 8_000_000
 """Pieces of some 24 bytes that a task compares, about."""
 
 
-def has_standing_queries(home: Home, requests_to: int = names.NEVER_US) -> bool:
-    """Whether the request log up to a key may have subscriptions whose answers are the k best objects."""
-    requests = KeyRange("request_key", -1, requests_to)
-    return any(may_have_answers(file) for file in requests.files(list_data_files(home, names.REQUESTS)))
+def has_standing_queries(home: Home, requests_to: int = names.NEVER_US, is_weighed: bool | None = None) -> bool:
+    """Whether the request log up to a key may have subscriptions whose answers are the k best objects.
 
-
-def may_have_answers(file: DataFile, is_weighed: bool = False) -> bool:
-    """Whether a data file of `requests` may have insertions of a kind of k best objects.
-
-    is_weighed  ask only about kinds whose values depend on the term statistics
+    is_weighed  ask only about kinds whose values depend on the term statistics, or (False) only about the others
     """
-    kinds = (answers for answers in ranked_answers().values() if answers.is_weighed or not is_weighed)
-    return any(answers.mark in file.low for answers in kinds)
+    requests = KeyRange("request_key", -1, requests_to)
+    kinds = [answers for answers in ranked_answers().values() if is_weighed in (None, answers.is_weighed)]
+    files = requests.files(list_data_files(home, names.REQUESTS))
+    return any(answers.mark in file.low for answers in kinds for file in files)
 
 
 def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[SentRows]:

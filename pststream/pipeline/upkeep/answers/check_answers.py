@@ -20,7 +20,7 @@ from pststream.answers.remaining_rows import OLD_CHANGES
 from pststream.kinds.registry import ranked_answers
 from pststream.ledgers.ledger_rows import BatchRow
 from pststream.ledgers.log_end import read_batches
-from pststream.pipeline.answers.answer_context import AnswerContext
+from pststream.pipeline.answers.answer_context import AnswerContext, context_after
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot, read_snapshot
 from pststream.pipeline.answers.fold_bucket import bring_up
 from pststream.pipeline.answers.log_rows import CHANGE
@@ -28,7 +28,6 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.answers import change_faults
 from pststream.pipeline.upkeep.answers.answer_limits import AnswerLimits, read_limits
 from pststream.pipeline.upkeep.answers.change_faults import Changes
-from pststream.pipeline.upkeep.snapshot_answers import context_after
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES, TableFaults
 from pststream.settings import Settings
