@@ -13,7 +13,10 @@ BY_DIFFERENCES = frozenset(("object_key", "request_key", "subscription_key", "ts
 """Keys of the logs and times of objects."""
 
 PLAIN = frozenset(
-    ("object_id", "subscription_id", "subscription_keys", "lon", "lat", "text", "west", "south", "east", "north")
+    (
+        *("object_id", "subscription_id", "subscription_keys", "lon", "lat", "text", "value"),
+        *("west", "south", "east", "north"),
+    )
 )
 """Other columns whose values hardly repeat."""
 
