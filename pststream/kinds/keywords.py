@@ -142,18 +142,28 @@ def explain_missing_words(keywords: str | None, text: str) -> str | None:
     """Explain why a text does not satisfy an expression, in a sentence; None if it does, as every text without one."""
     if keywords is None:
         return None
-    words = list(dict.fromkeys(tokenize(text)))
+    words = tokenize(text)
     missing = [clause for clause in parse_keywords(keywords) if not set(words).intersection(clause)]
     if not missing:
         return None
-    shown = ", ".join(words[:_SHOWN_WORDS]) + (", ..." if len(words) > _SHOWN_WORDS else "")
     wanted = "; nor ".join(_clause_text(clause) for clause in missing[:_SHOWN_CLAUSES])
     left = len(missing) - _SHOWN_CLAUSES
     more = f" (and {left} more clause{'s' if left > 1 else ''})" if left > 0 else ""
-    has = f"it has: {shown}" if words else "it has no word"
-    return f"the text does not have {wanted}{more}, which {keywords[:200]!r} asks for; {has}"
+    return f"the text does not have {wanted}{more}, which {keywords[:200]!r} asks for; {describe_words(words)}"
+
+
+def describe_words(words: list[str]) -> str:
+    """Say which words a text has, each once."""
+    words = list(dict.fromkeys(words))
+    shown = ", ".join(words[:_SHOWN_WORDS]) + (", ..." if len(words) > _SHOWN_WORDS else "")
+    return f"it has: {shown}" if words else "it has no word"
+
+
+def show_words(words: list[str]) -> str:
+    """Return the first of some words in quotes."""
+    return ", ".join([f"'{word}'" for word in words[:_SHOWN_WORDS]] + (["..."] if len(words) > _SHOWN_WORDS else []))
 
 
 def _clause_text(clause: list[str]) -> str:
-    shown = [f"'{word}'" for word in clause[:_SHOWN_WORDS]] + (["..."] if len(clause) > _SHOWN_WORDS else [])
-    return shown[0] if len(clause) == 1 else f"any of {', '.join(shown)}"
+    shown = show_words(clause)
+    return shown if len(clause) == 1 else f"any of {shown}"

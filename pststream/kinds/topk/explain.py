@@ -7,9 +7,10 @@ import numpy as np
 
 from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
 from pststream.kinds.answer_query import AnswerQuery
-from pststream.kinds.keywords import explain_missing_words, words_by_term, words_of_keywords
+from pststream.kinds.keywords import describe_words, show_words, words_by_term, words_of_keywords
 from pststream.kinds.stored_columns import ALPHA, DISTANCE_SCALE, LAT, LON
 from pststream.shapes.great_circle import haversine_of_arrays
+from pststream.text.words import tokenize
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,10 @@ class WordsQuery(AnswerQuery):
 
     def explain_missing(self, text: str) -> str | None:
         """Explain that a text has none of the words, in a sentence; None if it has one."""
-        words = sorted(words_of_keywords(self.keywords))
-        return explain_missing_words(" OR ".join(f'"{word}"' for word in words), text)
+        words, own = words_of_keywords(self.keywords), tokenize(text)
+        if not words.isdisjoint(own):
+            return None
+        return f"the text has none of the words {show_words(sorted(words))}; {describe_words(own)}"
 
 
 class Score(NamedTuple):

@@ -164,6 +164,17 @@ def test_the_first_condition_that_a_pair_fails_by_itself() -> None:
         assert condition is None or condition in kind.conditions
 
 
+def test_words_that_a_text_lacks_for_topk_are_named_as_they_are() -> None:
+    query = KINDS["topk"].read_query(stored(TOPK))
+    cases = {
+        "Free TEA, free": "the text has none of the words 'cake', 'coffee'; it has: free, tea",
+        "?": "the text has none of the words 'cake', 'coffee'; it has no word",
+    }
+    for text, reason in cases.items():
+        failed = query.first_failure(StoredObject(1, "o", NOW, 18.0, 59.0, text, ()), Validity(NOW))
+        assert failed == ("keywords", reason)
+
+
 def test_no_insertion_has_a_piece() -> None:
     for kind in (KINDS["knn"], KINDS["topk"], KINDS["frequent_terms"]):
         row, columns = kind.make_pieces(pa.RecordBatch.from_pylist([stored(KNN), stored(TERMS)]))
