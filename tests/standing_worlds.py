@@ -30,12 +30,17 @@ WINDOWS = (None, None, "600s", "1h", "10h", {"objects": 1}, {"objects": 10}, {"o
 
 
 def write_standing_world(
-    folder: Path, seed: int, files: int, objects: int = 150, subscriptions: int = 50
+    folder: Path,
+    seed: int,
+    files: int,
+    objects: int = 150,
+    subscriptions: int = 50,
+    kinds: Sequence[Insertion] | None = None,
 ) -> WrittenWorld:
-    """Write a world of objects, `knn` and `topk` subscriptions, and some `range` subscriptions."""
+    """Write a world of objects, subscriptions of kinds with memory (`knn` and `topk`), and some of `range`."""
     rnd = random.Random(seed)
     things = worlds.object_log(rnd, objects)
-    lives = [_life(rnd, f"n{number}", (nearest, scored)) for number in range(subscriptions)]
+    lives = [_life(rnd, f"n{number}", kinds or (nearest, scored)) for number in range(subscriptions)]
     requests = _interleave(rnd, [*lives, worlds.request_log(rnd, 15)])
     folder.mkdir(parents=True)
     return WrittenWorld(
@@ -134,6 +139,12 @@ def reported(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
     if rnd.randrange(4) == 0:
         row["expires_at"] = worlds.moment(step + rnd.choice((1, 10, 50, 100)))
     return row
+
+
+def wordless(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
+    """Draw an insertion of the kind `range` without keywords."""
+    created_at = worlds.moment(step)
+    return {"op": "insert", "subscription_id": subscription_id, **worlds.some_region(rnd), "created_at": created_at}
 
 
 def standing_home(path: Path, world: WrittenWorld, **settings: Any) -> Home:

@@ -32,6 +32,7 @@ from pststream.benchmarks.scenarios.plans import (
     planners_large,
     planning,
     scalability,
+    standing_planners,
 )
 from pststream.benchmarks.scenarios.streams import (
     end_to_end,
@@ -121,6 +122,9 @@ BENCHMARKS = {
         planners_large.run,
         planners_large.list_workloads,
         any_objects=True,
+    ),
+    "planners-standing": Benchmark(
+        "planners of DkM-SKS and all others on standing `knn` and a mix of kinds", standing_planners.run
     ),
     "planning": Benchmark("seconds and memory to make a plan, by planner", planning.run),
     "peers": Benchmark("objects/s of Lucene Monitor, SedonaDB, PostgreSQL and a Spark join, equal matches", peers.run),

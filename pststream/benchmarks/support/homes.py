@@ -30,6 +30,13 @@ START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 CHUNK = 500_000
 
 
+def side_lists(boxes: np.ndarray) -> dict[str, pa.Array]:
+    """Return the columns of `requests` for regions of one box each: float64[n, 4], west, south, east, north."""
+    offsets = pa.array(np.arange(len(boxes) + 1, dtype=np.int32))
+    sides = enumerate(("west", "south", "east", "north"))
+    return {side: pa.ListArray.from_arrays(offsets, pa.array(boxes[:, place])) for place, side in sides}
+
+
 class BenchHome:
     """A home whose logs grow by synthetic files; object times rise by a millisecond each.
 
@@ -85,14 +92,7 @@ class BenchHome:
 
     def add_drawn_subscriptions(self, drawn: SyntheticSubscriptions, delete: int = 0) -> None:
         """Append a file of insertions, followed by deletions of the live ones whose lifetime ends first."""
-        count = len(drawn.boxes)
-        lists = {
-            side: pa.ListArray.from_arrays(
-                pa.array(np.arange(count + 1, dtype=np.int32)), pa.array(drawn.boxes[:, place])
-            )
-            for place, side in enumerate(("west", "south", "east", "north"))
-        }
-        self.add_insertions(count, {"clauses": clause_lists(drawn), **lists}, delete)
+        self.add_insertions(len(drawn.boxes), {"clauses": clause_lists(drawn), **side_lists(drawn.boxes)}, delete)
 
     def add_insertions(
         self, count: int, columns: Mapping[str, pa.Array], delete: int = 0, since: dt.datetime | None = None
