@@ -42,7 +42,7 @@ SUBSCRIPTIONS = {"small": 10_000, "full": 1_000_000}
 STYLE = SubscriptionStyle("q1")
 PLANNER = "plain_kd_tree"
 BLOCKS = 512
-"""Number of blocks of cells of a worker: an eighth of 64 x 64, the paper's cells."""
+"""Greatest number of blocks of cells of a worker: an eighth of 64 x 64, the paper's cells."""
 
 SHARE = 0.2
 """Share of the load of the most loaded worker that moves to the least loaded one."""
@@ -83,8 +83,9 @@ class _World:
 def run(millions: int, scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Migrate what each method selects from the same worker of the same plan, with so many million subscriptions.
 
-    Each method selects SHARE of the load of the most loaded worker, by the load model, out of BLOCKS blocks of its
-    cells. They move to the least loaded worker by `balance local --proposal`, while a watcher matches files that land.
+    Each method selects SHARE of the load of the most loaded worker, by the load model, out of at most BLOCKS blocks of
+    its cells. They move to the least loaded worker by `balance local --proposal`, while a watcher matches files that
+    land.
 
     select_ms, select_cells_ms   milliseconds to select that load from the blocks, and from the single raster cells;
                                  None where `dp` refuses
