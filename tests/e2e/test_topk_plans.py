@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 PLANNED = tuple(name for name in names.TOPK_PLANNERS if name != "hash")
 
 
-def units_of(home: Home) -> list[Path]:
-    """Return the folders of the indexes of units."""
-    states = answer_context.states_folder("") / answer_context.states_of_home(State(home.path))
+def units_of(home: Home, cache_dir: str = "") -> list[Path]:
+    """Return the folders of the indexes of units, on the node with this cache."""
+    states = answer_context.states_folder(cache_dir) / answer_context.states_of_home(State(home.path))
     return sorted(path.parent for path in states.glob("units-*/*/segments.json"))
 
 
@@ -74,9 +74,10 @@ def test_answers_while_plans_and_all_else_change(tmp_path: Path, planner: str) -
             home.run("plan", "--planner", planner, "--workers", "5" if number == 1 else "3")
         disturb(home, what, rnd, tmp_path)
         home.match("--max-objects", "9")
+        node = str(tmp_path / "another-node") if "node" in between[: number + 1] else ""
         if number == 5:
-            shutil.rmtree(units_of(home)[0].parent)
-    assert units_of(home)
+            shutil.rmtree(units_of(home, node)[0].parent)
+    assert units_of(home, node)
     StandingTwin(home).assert_answers_after_each_batch()
     assert home.run("check")["success"]
 
