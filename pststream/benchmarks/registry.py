@@ -28,6 +28,7 @@ from pststream.benchmarks.scenarios.plans import (
     paper_model,
     phase_one,
     planner_options,
+    planner_sweeps,
     planners,
     planners_large,
     planning,
@@ -111,6 +112,9 @@ BENCHMARKS = {
     "phase-one": Benchmark("how often phase I of the adjustment acts when Q1 changes to Q2", phase_one.run),
     "planner-latency": Benchmark("seconds from landing to match, by planner", planner_latency.run),
     "planner-options": Benchmark("loads by Definition 1, by each option of the planners", planner_options.run),
+    "planner-sweeps": Benchmark(
+        "Tornado's planner and its peers by workers, region, frequency of keywords, cells", planner_sweeps.run
+    ),
     "planners": Benchmark(
         "all planners on workloads like Q1, Q2, Q3, measured by the real job",
         planners.run,
