@@ -104,15 +104,15 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             folder, chosen = Path(scratch), replace(settings, workers=WORKERS)
             start = StandingHome(folder, STREAMS[stream], seed, chosen, lambda _: None)
             source = _fill(start, draw, scale, seed)
-            found = set()
+            changes = set()
             for planner in planners:
                 measured = _measure(_copy(start, folder / planner), planner, partial(draw, source, RENEWED), scale)
                 shutil.rmtree(folder / planner)
-                found.add(measured["changes_per_object"])
+                changes.add(measured["changes_per_object"])
                 figures |= figures_of(f"{workload}_{planner}", measured)
                 steps.end(f"{workload}, {planner}: imbalance {measured['imbalance_share']}")
-        if len(found) > 1:
-            raise PstError(f"planners found different changes of answers: {found}", "please report this bug")
+        if len(changes) > 1:
+            raise PstError(f"planners found different changes of answers: {changes}", "please report this bug")
         share = f"{workload}_dkm_sks_imbalance_share"
         targets[share] = at_most(figures[share], IMBALANCE)
         if "auto" in planners:
