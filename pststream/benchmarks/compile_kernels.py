@@ -3,11 +3,14 @@
 `make setup` runs this, so that the first batch does not wait for the compiler.
 """
 
+import json
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,14 +24,21 @@ from pststream.kernels.log_rules import apply_request_rules, find_duplicate_obje
 from pststream.partitioning.by_subscription import describe_sample, estimate_ranges, place
 from pststream.partitioning.dkm.area_index import build_area_index
 from pststream.partitioning.registry import load_placement, make_plan
+from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.engine.warm_up import load_kernels
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.pipeline.upkeep.maintain import maintain
+from pststream.pipeline.upkeep.term_statistics import make_term_statistics
 from pststream.quality.file_parts import FileRange, count_range
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
 from pststream.quality.readers import read_chunks, read_requests
+from pststream.questions.answered_question import answer_for_page
 from pststream.samples.posting_reads import make_sample_with_reads
+from pststream.settings import Settings
 from pststream.shapes.region import Region
 from pststream.shapes.registry import pieces_of
+from pststream.state.home import Home
 from pststream.text.tokenizer import terms_of
 
 _REQUESTS = """\
@@ -38,6 +48,22 @@ _REQUESTS = """\
 {"op": "insert", "subscription_id": "c", "keywords": "tea", "geometry": {"type": "Polygon", "coordinates": [[[0, 0], \
 [1, 0], [0, 1], [0, 0]]]}}
 """
+
+_HERE = {"point": {"lon": 18.0, "lat": 59.0}}
+_STANDING: list[dict[str, Any]] = [
+    {"kind": "knn", "keywords": "coffee OR tea", **_HERE},
+    {"kind": "knn", "keywords": "coffee AND w1", "window": "2h", **_HERE},
+    {"kind": "knn", "window": {"objects": 20}, **_HERE},
+    {"kind": "topk", "keywords": "coffee w2 w4", "window": "2h", "alpha": 0.5, **_HERE},
+    {"kind": "topk", "keywords": "tea", "window": {"objects": 20}, "alpha": 0.5, **_HERE},
+    {"kind": "frequent_terms", "bbox": [17.0, 58.0, 19.0, 60.0], "window": "2h", "step": "1h"},
+    {"kind": "frequent_terms", "circle": {"lon": 18.0, "lat": 59.0, "radius_m": 90_000}, "window": "1h", "step": "1h"},
+]
+_QUESTIONS: list[dict[str, Any]] = [
+    {"kind": "range", "bbox": [17.0, 58.0, 19.0, 60.0], "keywords": "coffee AND w1"},
+    {"kind": "range", "circle": {"lon": 18.0, "lat": 59.0, "radius_m": 90_000}},
+    *({name: value for name, value in row.items() if name != "step"} | {"k": 2} for row in _STANDING),
+]
 
 
 def run_planning_kernels() -> None:
@@ -96,10 +122,50 @@ def run_ingest_kernels() -> None:
     find_repeated(np.zeros(1, np.int64))
 
 
+def run_answer_kernels() -> None:
+    """Run the kernels of subscriptions with memory and of questions, in a small home: four batches and their upkeep."""
+    settings = Settings(engine="local", planner="grid", workers=1, max_ahead_seconds=0)
+    with tempfile.TemporaryDirectory() as folder:
+        home, settings = Home(f"{folder}/home"), replace(settings, cache_dir=f"{folder}/cache")
+        home.init(settings.answer_buckets)
+        for number in range(4):
+            objects = [
+                _message(hour, minute) for hour in range(2 * number, 2 * number + 2) for minute in range(0, 60, 2)
+            ]
+            objects += [_message(2 * number - 1, 1)] if number else []  # a late one
+            for kind, rows in (("requests", _standing(number)), ("objects", objects)):
+                path = Path(folder) / f"{kind}-{number}.jsonl"
+                path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+                ingest(home, settings, kind, [str(path)], ReaderOptions())
+            match(home, settings)
+            if number == 1:
+                make_term_statistics(home, settings)
+        maintain(home, settings)
+        for question in _QUESTIONS:
+            answer_for_page(home, settings, question)
+
+
+def _message(hour: int, minute: int) -> dict[str, Any]:
+    """Return an object; the later it is, the nearer to 18 degrees east."""
+    words = f"coffee w{minute} w{minute % 7}" if minute % 3 else "tea coffee"
+    ts = f"2026-01-01T{hour:02}:{minute:02}:00Z"
+    return {"object_id": ts, "ts": ts, "lon": 18.5 - (60 * hour + minute) / 1000, "lat": 59.0, "text": words}
+
+
+def _standing(number: int) -> list[dict[str, Any]]:
+    """Return insertions of each kind with memory, and from the second batch on a deletion of the batch before."""
+    head = {"op": "insert", "created_at": "2026-01-01T00:00:00Z", "k": 2}
+    rows = [head | row | {"subscription_id": f"{n}-{number}"} for n, row in enumerate(_STANDING)]
+    at = f"2026-01-01T{2 * number:02}:30:00Z"
+    deleted = {"op": "delete", "subscription_id": f"{number % len(_STANDING)}-{number - 1}", "at": at}
+    return [*rows, deleted] if number else rows
+
+
 def main() -> int:
     """Compile all kernels in two processes; return the exit code."""
     with ProcessPoolExecutor(2) as processes:
-        for done in [processes.submit(run) for run in (run_planning_kernels, run_batch_kernels, run_ingest_kernels)]:
+        runs = (run_answer_kernels, run_planning_kernels, run_batch_kernels, run_ingest_kernels)
+        for done in [processes.submit(run) for run in runs]:
             done.result()
     return 0
 
