@@ -53,7 +53,7 @@ class AnswerCheck:
 
     context        of a batch after the last one
     snapshot       the same after the batch of the last snapshot, whose states are built again from the snapshot before
-                   it; None: there is no snapshot, or a check has passed it
+                   it; None: there is no snapshot, or a check has passed a batch after it
     requests       the data files of `requests`
     changes        the data files of `answer_log` with changes, and `rounds` by which they are looked at
     complete_from  the first batch of which no change was removed
@@ -151,7 +151,8 @@ def _make_check(home: Home, settings: Settings, last: BatchRow, passed: int) -> 
 def _context_of_snapshot(home: Home, settings: Settings, passed: int) -> AnswerContext | None:
     """Return the context after the batch of the last snapshot, to build its states from the snapshot before it."""
     batch_id = last_snapshot(home)
-    if batch_id <= passed:
+    # A check of the same batch may have been made before the snapshot was written.
+    if batch_id == 0 or batch_id < passed:
         return None
     context = context_after(home, settings, read_batches(home, batch_id - 1, batch_id)[0])
     batches = {file.high["batch_id"] for file in list_data_files(home, names.ANSWERS)}

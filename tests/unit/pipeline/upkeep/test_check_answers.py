@@ -110,6 +110,9 @@ def test_the_command_checks_answers_and_a_snapshot_once(home: Home) -> None:
     assert first["skipped"] == [] and "the last snapshot" in second["skipped"][0]
     shown = run_here("check", "--home", home.path).out
     assert "not compared: the last snapshot" in shown and "not compared: matches of the batches up to" in shown
+    # The snapshot of a batch that a check has passed is new to the next check.
+    home.run("maintain")
+    assert home.run("check")["checks"][-1]["figures"]["snapshot_off"] == 0
     replace(home, present(home)[0], rank=9)
     failed = home.run("check", code=1)["checks"][-1]
     assert "rank that is not theirs" in failed["failed"][0] and "subscription keys such as" in failed["failed"][0]
