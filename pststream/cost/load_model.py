@@ -235,7 +235,8 @@ def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: Co
     objects, subscriptions, reads = np.zeros((3, plan.units))
     for unit in range(plan.units):
         of_unit = keep_pieces(sample, units == unit)
-        objects[unit] = np.where(_reads_by_object(of_unit) > 0, 1.0, 1.0 - np.exp(-unsampled)).sum()
+        shares = np.where(_reads_by_object(of_unit) > 0, 1.0, 1.0 - np.exp(-unsampled))
+        objects[unit] = np.sort(shares).sum()  # the same in any order of the objects
         subscriptions[unit] = of_unit.subscriptions
         reads[unit] = of_unit.reads.sum()
     load = cost.rates(sample).load(objects, subscriptions, reads)

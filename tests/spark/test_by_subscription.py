@@ -65,7 +65,7 @@ def test_a_worker_more_and_one_fewer(tmp_path: Path, planner: str, cuts: int, en
 
 def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
     """By space for newer subscriptions, all back, by space for all, all back: two workers have many subscriptions."""
-    world = unbalanced_world(tmp_path / "files", 51)
+    world = unbalanced_world(tmp_path / "files", 52)
     home = unbalanced_home(tmp_path / "home", world, "dkm_sks")
     ingest_and_match(home, world, 0)
     refused = home.run("balance", "local", "--apply")

@@ -51,15 +51,16 @@ def run(
     settings: Settings,
     progress: Progress,
     *,
-    workloads: Sequence[str] = tuple(WORKLOADS),
+    workloads: Sequence[str] = (),
     objects_from: ObjectSource | None = None,
 ) -> dict[str, Any]:
     """Measure each planner on each workload; the throughput of hybrid, and of auto, over the best of the others."""
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workers": WORKERS}
     targets = {}
-    steps = Steps(progress, len(workloads), alike=True)
-    for name in workloads:
+    chosen = workloads or tuple(WORKLOADS)
+    steps = Steps(progress, len(chosen), alike=True)
+    for name in chosen:
         style = WORKLOADS[name]
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
             bench = fill_home(f"{folder}/home", subscriptions, objects, style, seed, objects_from, progress)

@@ -30,7 +30,7 @@ def run(
     settings: Settings,
     progress: Progress,
     *,
-    workloads: Sequence[str] = tuple(WORKLOADS),
+    workloads: Sequence[str] = (),
     objects_from: ObjectSource | None = None,
 ) -> dict[str, Any]:
     """Measure tuples/s of all workers together, by workload, planner and workers.
@@ -39,8 +39,9 @@ def run(
     """
     subscriptions, objects, rounds = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects}
-    steps = Steps(progress, len(workloads) * len(NUMBERS))
-    for workload in workloads:
+    wanted = workloads or tuple(WORKLOADS)
+    steps = Steps(progress, len(wanted) * len(NUMBERS))
+    for workload in wanted:
         style = WORKLOADS[workload]
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
             bench = fill_home(f"{folder}/home", subscriptions, objects, style, seed, objects_from, progress)
