@@ -159,6 +159,22 @@ STANDING_ERRORS = (
 """What `count_standing` counts that must be 0."""
 
 
+def match_under_changing_plans(home: Home, world: WrittenWorld) -> None:
+    """Match seven files, with new plans, a migration, its undo and upkeep in between; answers must be the twin's."""
+    between = ([], ["plan", "--workers", "4"], ["maintain"], ["balance", "global", "--planner", "kd_tree", "--apply"],
+               ["balance", "undo", "--apply"], ["maintain"], ["plan", "--workers", "2"])  # fmt: skip
+    home.set(repartition_gain=0.0)
+    moved = False
+    for requests, objects, command in zip(world.requests, world.objects, between, strict=True):
+        home.ingest("requests", [requests])
+        home.ingest("objects", [objects])
+        if command and (command[1:2] != ["undo"] or moved):
+            moved = bool(home.run(*command).get("moves"))
+        home.match("--max-objects", "9")
+    StandingTwin(home).assert_answers_after_each_batch()
+    assert home.run("check")["success"]
+
+
 def count_standing(home: Home, expected: ExpectedRows) -> dict[str, int]:
     """Count the rows of answers and reports, and those that the answers now, or the sum of all changes, lack or add."""
     now, ever = expected.answers | expected.last_reports, expected.answers | expected.reports

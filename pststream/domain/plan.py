@@ -13,6 +13,7 @@ that its boxes touch. Then the leaf stands for the part of a tree below a node (
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -126,6 +127,17 @@ class PartitionPlan:
         return leaf
 
 
+def _no_terms(leaves: int) -> dict[str, Any]:
+    """Return the arrays of the terms of a plan whose leaves do not share by term."""
+    return {
+        "term_offsets": np.zeros(leaves + 1, dtype=np.int64),
+        "terms": np.empty(0, dtype=np.int64),
+        "term_unit": np.empty(0, dtype=np.int32),
+        "spread_offsets": np.zeros(leaves + 1, dtype=np.int64),
+        "spread_unit": np.empty(0, dtype=np.int32),
+    }
+
+
 def space_plan(
     planner: str,
     grid: DispatchGrid,
@@ -136,18 +148,13 @@ def space_plan(
 ) -> PartitionPlan:
     """Make a plan without text partitioning: unit i is leaf i, served by `leaf_worker[i]`."""
     leaves = len(leaf_worker)
-    none = np.zeros(leaves + 1, dtype=np.int64)
     return PartitionPlan(
         planner=planner,
         workers=workers,
         grid=grid,
         cell_leaf=np.ascontiguousarray(cell_leaf, dtype=np.int32),
         leaf_unit=np.arange(leaves, dtype=np.int32),
-        term_offsets=none,
-        terms=np.empty(0, dtype=np.int64),
-        term_unit=np.empty(0, dtype=np.int32),
-        spread_offsets=none.copy(),
-        spread_unit=np.empty(0, dtype=np.int32),
+        **_no_terms(leaves),
         unit_worker=np.ascontiguousarray(leaf_worker, dtype=np.int32),
         options=options or {},
     )
@@ -187,18 +194,13 @@ def subscription_plan(
     planner: str, grid: DispatchGrid, workers: int, options: dict[str, object] | None = None
 ) -> PartitionPlan:
     """Make a plan that shares by subscription: one leaf, unit i belongs to worker i."""
-    none = np.zeros(2, dtype=np.int64)
     return PartitionPlan(
         planner=planner,
         workers=workers,
         grid=grid,
         cell_leaf=np.zeros(grid.cells, dtype=np.int32),
         leaf_unit=np.full(1, BY_SUBSCRIPTION, dtype=np.int32),
-        term_offsets=none,
-        terms=np.empty(0, dtype=np.int64),
-        term_unit=np.empty(0, dtype=np.int32),
-        spread_offsets=none.copy(),
-        spread_unit=np.empty(0, dtype=np.int32),
+        **_no_terms(1),
         unit_worker=np.arange(workers, dtype=np.int32),
         options=options or {},
     )
@@ -214,18 +216,13 @@ def tree_plan(
 ) -> PartitionPlan:
     """Make the plan of a tree; unit_worker: int[units], the worker of each of its leaves."""
     starts = nodes.starts()
-    none = np.zeros(len(starts) + 1, dtype=np.int64)
     return PartitionPlan(
         planner=planner,
         workers=workers,
         grid=grid,
         cell_leaf=paint_leaves(nodes, grid.columns, grid.rows),
         leaf_unit=np.where(nodes.by_text[starts], BY_OBJECT, nodes.unit[starts]).astype(np.int32),
-        term_offsets=none,
-        terms=np.empty(0, dtype=np.int64),
-        term_unit=np.empty(0, dtype=np.int32),
-        spread_offsets=none.copy(),
-        spread_unit=np.empty(0, dtype=np.int32),
+        **_no_terms(len(starts)),
         unit_worker=np.ascontiguousarray(unit_worker, dtype=np.int32),
         options=options or {},
         nodes=nodes,

@@ -7,6 +7,7 @@ import numpy as np
 
 from pststream.domain.imbalance import imbalance_of
 from pststream.domain.topk_plan import TopkPlan
+from pststream.kernels.questions.build_segment import gather_rows
 from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.scored_index.scored_index import Messages, ScoredIndex
 from pststream.scored_index.scored_segment import ScoredSubscriptions
@@ -34,9 +35,7 @@ def as_sample(subscriptions: ScoredSubscriptions, messages: Messages, scale: flo
 def take_messages(messages: Messages, rows: slice | np.ndarray) -> Messages:
     """Return some messages, in the order of `rows`."""
     places = np.arange(len(messages.key))[rows]
-    lengths = np.diff(messages.offsets)[places]
-    offsets = np.append(0, np.cumsum(lengths))
-    words = np.repeat(messages.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    offsets, words = gather_rows(places, messages.offsets, np.arange(len(messages.terms), dtype=np.int32))
     columns = [column[places] for column in messages[:4]]
     return Messages._make([*columns, offsets, messages.terms[words], messages.weights[words]])
 

@@ -14,7 +14,7 @@ from tests.kill_and_rerun import killed_then_run
 from tests.kill_and_rerun import written as written_in_files
 from tests.spark.test_active_plans import active, ingest_and_match, repartitioned
 from tests.spark.test_invariance import Schedule, assert_as_the_twin, home_for, run_in_between, written
-from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
+from tests.standing_worlds import match_under_changing_plans, standing_home, write_standing_world
 from tests.unbalanced_homes import assert_as_the_twin as assert_pairs
 from tests.unbalanced_homes import home_for as unbalanced_home
 from tests.unbalanced_homes import written as unbalanced_world
@@ -123,22 +123,4 @@ def test_answers_of_all_kinds(tmp_path: Path, planner: str) -> None:
     """Circles of `knn` shrink while the plan divides by object; `topk` has pieces of its own."""
     world = write_standing_world(tmp_path / "files", 5, 7)
     home = standing_home(tmp_path / "home", world, merge_files=3, planner=planner)
-    between: tuple[list[str], ...] = (
-        [],
-        ["plan", "--workers", "4"],
-        ["maintain"],
-        ["balance", "global", "--planner", "kd_tree", "--apply"],
-        ["balance", "undo", "--apply"],
-        ["maintain"],
-        ["plan", "--workers", "2"],
-    )
-    home.set(repartition_gain=0.0)
-    moved = False
-    for requests, objects, command in zip(world.requests, world.objects, between):
-        home.ingest("requests", [requests])
-        home.ingest("objects", [objects])
-        if command and (command[1:2] != ["undo"] or moved):
-            moved = bool(home.run(*command).get("moves"))
-        home.match("--max-objects", "9")
-    StandingTwin(home).assert_answers_after_each_batch()
-    assert home.run("check")["success"]
+    match_under_changing_plans(home, world)

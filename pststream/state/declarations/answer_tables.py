@@ -11,8 +11,8 @@ _VALUE = "knn: distance, metres; topk: negative score"
 ANSWER_TABLES = (
     Table(
         names.ANSWER_LOG,
-        "the changes that each batch makes in the answers of subscriptions with memory. "
-        "A batch commits those of answers first, then those of reports",
+        "rows that each batch adds to and removes from the answers of subscriptions with memory. "
+        "A batch commits the rows of answers first, and then the rows of reports",
         (
             Column("batch_id", pa.int64(), "the batch"),
             Column("bucket", pa.int64(), _BUCKET),
