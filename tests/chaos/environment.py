@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from pststream.pipeline.engine import worker_daemon
 from tests import worlds
 from tests.bad_store import BadStore, Uploader, bad_store
 from tests.chaos.clock import Clock
@@ -150,7 +151,7 @@ def python_workers(watching: Watching) -> list[psutil.Process]:
     for process in psutil.Process(watching.process.pid).children(recursive=True):
         try:
             parent = process.parent()
-            if parent and "pyspark.daemon" in parent.cmdline() and "pyspark.daemon" in process.cmdline():
+            if parent and worker_daemon.__name__ in parent.cmdline() and worker_daemon.__name__ in process.cmdline():
                 workers.append(process)
         except psutil.Error:
             continue

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,14 @@ EPISODES: dict[str, Callable[[ChaosEnvironment, Episode], None]] = {
 }
 QUIET_ROUNDS = 20
 
+SEVERAL = 5
+"""A single fault may come when there is nothing to disturb; of so many one takes effect."""
+
 
 def run(folder: Path, seed: int, faults: int, seconds: float, say: Callable[[str], None]) -> dict[str, Any]:
     """Inject the faults of a plan and compare the result; no episode starts after so many seconds."""
     began = time.monotonic()
-    episodes = plan(seed, faults)
+    episodes, ran = plan(seed, faults), list[Episode]()
     with chaos_environment(folder, seed, files=2 * faults + 12) as chaos:
         for number, episode in enumerate(episodes, start=1):
             if time.monotonic() - began > seconds:
@@ -50,8 +53,9 @@ def run(folder: Path, seed: int, faults: int, seconds: float, say: Callable[[str
             EPISODES[episode.kind](chaos, episode)
             spent = time.monotonic() - began
             say(f"{spent:.0f} s, episode {number} of {len(episodes)}: {episode.kind}, {chaos.injected.total()} faults")
+            ran.append(episode)
         quiet(chaos)
-        summary = compare(chaos)
+        summary = compare(chaos) | {"without_effect": without_effect(counts(ran), chaos.injected)}
         right = is_right(summary)
         if not right:
             shutil.copytree(chaos.home.path, folder / "home-as-it-was")
@@ -60,12 +64,17 @@ def run(folder: Path, seed: int, faults: int, seconds: float, say: Callable[[str
             "right": right,
             "faults": chaos.injected.total(),
             "injected": dict(sorted(chaos.injected.items())),
-            "planned": counts(episodes),
+            "planned": counts(ran),
             "seconds": round(time.monotonic() - began),
             "disk": "tmpfs" if chaos.disk.mounted else "limit on the size of files",
             "corruption_noticed": chaos.noticed,
             **summary,
         }
+
+
+def without_effect(planned: dict[str, int], injected: Mapping[str, int]) -> list[str]:
+    """Return the kinds of faults of which none of several took effect: the run does not inject them any more."""
+    return sorted(kind for kind, count in planned.items() if count >= SEVERAL and not injected[kind])
 
 
 def quiet(chaos: ChaosEnvironment) -> None:

@@ -1,5 +1,6 @@
 """Tests of the chaos plan (a function of the seed), of a run with few faults, and of the comparison."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.chaos.command_faults import killed_withdrawal, power_cut
 from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, compare, is_right
 from tests.chaos.environment import chaos_environment
 from tests.chaos.plan import COMMAND_STEPS, STEPS, WATCHER_FAULTS, WITHDRAW_STEPS, Episode, Fault, counts, plan
-from tests.chaos.run import quiet, run
+from tests.chaos.run import SEVERAL, quiet, run, without_effect
 from tests.chaos.watcher_faults import FAILED
 
 FAULTS, CUTS = 6, 8
@@ -38,10 +39,17 @@ def test_the_steps_are_those_of_the_product() -> None:
 
 def test_comparison_reports_errors() -> None:
     sink = dict.fromkeys(DELIVERY_ERRORS, 0)
-    summary = dict.fromkeys(ERRORS, 0) | {"deliveries": {"files": sink}}
+    summary = dict.fromkeys(ERRORS, 0) | {"deliveries": {"files": sink}, "without_effect": []}
     assert is_right(summary)
     assert not any(is_right(summary | {name: count}) for name in ERRORS for count in (1, -1))
+    assert not is_right(summary | {"without_effect": ["jvm_killed"]})
     assert not any(is_right(summary | {"deliveries": {"files": sink | {name: 1}}}) for name in DELIVERY_ERRORS)
+
+
+def test_faults_that_never_take_effect_are_reported() -> None:
+    injected = Counter(disk_full=1)
+    assert without_effect({"disk_full": SEVERAL, "jvm_killed": SEVERAL - 1}, injected) == []
+    assert without_effect({"disk_full": SEVERAL, "jvm_killed": SEVERAL}, injected) == ["jvm_killed"]
 
 
 @pytest.mark.e2e
