@@ -81,7 +81,7 @@ def describe_imbalance(imbalance: float) -> str:
 
 def describe_adjustment(document: dict[str, Any]) -> str:
     """Describe a balance adjustment: what moves and the loads of the workers before and after."""
-    if not document["moves"]:
+    if document["plan_version_after"] == document["plan_version_before"]:
         return f"nothing to move: {document['reason']}"
     verb = "would move" if document["dry_run"] else "moved"
     moved = f"{counted(document['moved_subscriptions'], 'subscription')} (about {byte_size(document['moved_bytes'])})"
@@ -90,8 +90,8 @@ def describe_adjustment(document: dict[str, Any]) -> str:
     if document["retiring_version"] is not None:
         lines.append(f"  plan {document['retiring_version']} continues to serve the existing subscriptions")
     lines += [_describe_move(move) for move in document["moves"]]
-    lines += ["worker  load before  load after"]
-    loads = zip(document["load_before"], document["load_after"])
+    loads = list(zip(document["load_before"], document["load_after"]))
+    lines += ["worker  load before  load after"] if loads else []
     lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
     if document["dry_run"]:
         lines.append("nothing was changed; add --apply to apply this")

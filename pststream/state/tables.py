@@ -223,7 +223,8 @@ _TABLES = (
                 "reason",
                 pa.string(),
                 "split or merge (of a cell by text), the method that chose what moves (gr, dp, si, ra, pm, fm), the"
-                " operation of the method shift (split_merge, shift, corner_shift), the planner, retire or undo",
+                " operation of the method shift (split_merge, shift, corner_shift), the planner, retire, undo or"
+                " undo of topk",
             ),
             Column("move", pa.int64(), "from 0"),
             Column("origin", pa.int64(), "worker that the move is from; -1: several", True),

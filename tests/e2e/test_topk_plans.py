@@ -109,6 +109,32 @@ def test_answers_under_one_plan_after_the_other(tmp_path: Path) -> None:
     assert home.run("check")["success"]
 
 
+def test_undo_of_plans(tmp_path: Path) -> None:
+    """A change of the plan of topk is undone, and that undo is not."""
+    world = write_standing_world(tmp_path / "files", 36, 3)
+    home = standing_home(tmp_path / "home", world)
+    undo, served = ("balance", "undo", "--apply"), []
+    for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):
+        ingest(home, requests, objects)
+        if number == 1:
+            home.run("plan", "--planner", "prefix")
+        if number == 2:
+            home.run("plan", "--planner", "hash")
+            assert "has no proposal" in home.run(*undo, "--proposal", tmp_path / "p.npz", code=2)["error"]
+            shown, done = home.run(*undo[:2]), home.run(*undo)
+            assert shown["reason"] == done["reason"] == "topk is searched under the plan of version 2 again"
+            assert (done["plan_version_before"], done["plan_version_after"]) == (3, 4)
+            assert "already undoes a migration" in home.run(*undo, code=2)["error"]
+        home.match("--max-objects", "30")
+        served.append(read_plan_rows(State(home.path))[-1]["topk_version"])
+    assert served == [None, 2, 2]
+    history = home.run("balance", "history")["plans"]
+    assert [row["kind"] for row in history] == ["plan", "plan", "plan", "undo"]
+    assert [move["reason"] for move in history[3]["moves"]] == ["undo of topk"]
+    StandingTwin(home).assert_answers_after_each_batch()
+    assert home.run("check")["success"]
+
+
 @pytest.mark.parametrize("planner", ["location", "prefix"])
 def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
     world = write_standing_world(tmp_path / "files", 34, 7)

@@ -25,6 +25,7 @@ from pststream.pipeline.adjusting.proposal_file import (
     same_plan,
     write_proposal,
 )
+from pststream.pipeline.adjusting.undo_topk import is_change_of_topk, undo_topk
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.progress import Progress, no_progress
 from pststream.reports.pages.adjustment_page import write_adjustment
@@ -62,7 +63,8 @@ def balance(
 
     kind      `local` moves raster cells between workers; `global` makes a new partitioning for the subscriptions to
               come, or, if an older plan is retiring already, retires it once few subscriptions are left under it;
-              `retire` retires that plan at once; `undo` reverts the last adjustment
+              `retire` retires that plan at once; `undo` reverts the last adjustment, or the last change of the plan of
+              `topk`, which has neither proposal nor page
     proposal  a dry run writes its decision to this file; without a dry run the decision is read from it
     page      an HTML page on the moves is written here, if there are any
 
@@ -81,6 +83,8 @@ def balance(
             raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
         if Ledger(home).unfinished_batch() is not None:
             raise RetryableError("a batch is unfinished", f"run: pststream match, then balance {kind} again")
+        if kind == "undo" and is_change_of_topk(home, version):
+            return _undo_topk(home, version, dry_run, proposal, began)
         if proposal is None or dry_run:
             decision = DECIDERS[kind](home, settings, version, method, progress)
             document = _apply(home, settings, version, kind, decision, dry_run, progress)
@@ -95,6 +99,15 @@ def balance(
             before = load_plan(home, _plan_that_changes(home, document))
             write_adjustment(page, home.path, document, before, decision.adjustment.plan)
     return {**document, "seconds": round(time.perf_counter() - began, 3)}
+
+
+def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Path | None, began: float) -> dict[str, Any]:
+    if proposal is not None:
+        raise UsageError(
+            f"plan {version} changed the plan of topk: its undo has no proposal", "run: pststream balance undo --apply"
+        )
+    document = undo_topk(home, version, dry_run)
+    return {**document, "kind": "undo", "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3)}
 
 
 def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:

@@ -58,7 +58,7 @@ def plan_topk(
             figures: dict[str, Any] = {"units": home.answer_buckets}
             if not dry_run:
                 delete_rows_of_killed_planner(home, version)
-                _put_in_force(home, version, None)
+                put_in_force(home, version, None)
         else:
             sample = draw_topk_sample(home, settings, progress).sample
             figures = _plan_by_sample(home, settings, planner, sample, version, dry_run)
@@ -92,12 +92,12 @@ def _plan_by_sample(
         sizes = {"sample_subscriptions": sample.subscriptions, "sample_objects": sample.messages}
         seconds = {"seconds": time.perf_counter() - began}
         save_topk_plan(home, version, plan, {**kept, **seconds}, {**sizes, "planner_options": settings.planner_options})
-        _put_in_force(home, version, version)
+        put_in_force(home, version, version)
     return {"units": plan.units, **figures}
 
 
-def _put_in_force(home: Home, version: int, topk_version: int | None) -> None:
-    """Write a plan version with the plan before it for all kinds but `topk`."""
+def put_in_force(home: Home, version: int, topk_version: int | None) -> None:
+    """Write a plan version with the plan before it for all kinds but `topk`; topk_version None: search by bucket."""
     for table in (names.PLAN_UNITS, names.PLAN_NODES):
         rows = ledger_tables.read(home, table, filters=[("plan_version", "=", version - 1)])
         place = rows.schema.get_field_index("plan_version")

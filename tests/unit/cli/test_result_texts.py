@@ -88,7 +88,8 @@ def test_a_plan_that_breaks_sigma() -> None:
 
 
 def test_an_adjustment() -> None:
-    assert describe_adjustment({"moves": [], "reason": "balanced"}) == "nothing to move: balanced"
+    unchanged = {"plan_version_before": 3, "plan_version_after": 3, "moves": [], "reason": "balanced"}
+    assert describe_adjustment(unchanged) == "nothing to move: balanced"
     document = {
         "dry_run": True, "moved_subscriptions": 1, "moved_bytes": 2048, "plan_version_before": 3,
         "plan_version_after": 4, "reason": "imbalance 2", "retiring_version": None,
@@ -110,3 +111,6 @@ def test_an_adjustment() -> None:
     applied = describe_adjustment(document | {"dry_run": False, "retiring_version": 3})
     assert applied.startswith("moved 1 subscription") and "--apply" not in applied
     assert "plan 3 continues to serve the existing subscriptions" in applied
+    moved = {"dry_run": False, "moves": [], "moved_subscriptions": 0, "moved_bytes": 0, "load_before": []}
+    lines = describe_adjustment(document | moved).splitlines()
+    assert lines == ["moved 0 subscriptions (about 0 bytes), plan 3 -> 4: imbalance 2"]
