@@ -31,6 +31,15 @@ TOPK_PLANNERS = ("hash", "location", "keyword", "prefix", "spatial_first", "keyw
 REGION_KINDS, TOPK_KINDS = "range,knn", "topk"
 """The kinds that each of the two plans of a home serves, for the option `--kinds`."""
 
+PLANNERS_OF = {REGION_KINDS: PLANNERS, TOPK_KINDS: TOPK_PLANNERS}
+"""The planners of each plan, by the kinds that it serves."""
+
+
+def kinds_served(planner: str | None) -> str:
+    """Return the kinds whose plan a planner makes; those of regions for None, the planner of the setting."""
+    return next((kinds for kinds, planners in PLANNERS_OF.items() if planner in planners), REGION_KINDS)
+
+
 BALANCERS = {
     "gr": "pststream.balancing.cell_moves",
     "dp": "pststream.balancing.cell_moves",

@@ -219,6 +219,7 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
     [
         ("repartition", {"planner": None, "workers": 1, "dry_run": True, "from_version": 0, "to_version": 3}),
         *[("repartition", {"planner": planner, "workers": 10_000}) for planner in names.PLANNERS],
+        *[("repartition", {"planner": planner, "dry_run": True}) for planner in names.TOPK_PLANNERS],
         ("micro_batch", {"max_objects": 1, "strict": True, "home": "h", "landing": "l"}),
         ("repartition", {"gain": 0.25, "approval": True}),
         ("micro_batch", {}),

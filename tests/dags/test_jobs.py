@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jobs import check_tables, entry, micro_batch, quarantine, repartition, submitter_watch
+from pststream.airflow.tasks.summaries import moves_table, summarize_balance
 from pststream.cli import main as cli
 from pststream.state.home import RUNNER, Home
 
@@ -159,6 +160,24 @@ def test_repartition_over_other_workers_is_a_plan_in_the_form_of_a_balance(
     assert (result["load_after"], result["moves"], result["moved_bytes"]) == ([1.0, 2.0], [], None)
     assert repartition.main([*arguments, "--apply"]) == 0
     assert commands.calls[-1] == ["plan", "--json", "--verbose", "--home=h", "--workers=4", "--planner=grid"]
+
+
+def test_repartition_with_a_planner_of_topk_is_a_plan_of_topk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of `hash` the command gives no loads."""
+    commands = stand_in(monkeypatch, document={"plan_version": 3, "planner": "hash", "units": 16, "seconds": 1})
+    assert repartition.main([f"--result={tmp_path}/r", "--home=h", "--planner=hash", "--proposal=p", "--gain=0.2"]) == 0
+    assert commands.calls == [
+        ["plans", "--json", "--verbose", "show", "--home=h", "--kinds=topk"],
+        ["plan", "--json", "--verbose", "--home=h", "--planner=hash", "--dry-run"],
+    ]
+    result = json.loads((tmp_path / "r").read_text())["result"]
+    assert (result["reason"], result["load_before"]) == ("requested: hash over topk, 16 units", [])
+    made = {"plan_version": 3, "planner": "prefix", "units": 2, "unit_loads": [1.0, 2.0], "seconds": 1}
+    commands = stand_in(monkeypatch, document=made)
+    assert repartition.main([f"--result={tmp_path}/r", "--planner=prefix", "--workers=2", "--apply"]) == 0
+    assert commands.calls[-1] == ["plan", "--json", "--verbose", "--workers=2", "--planner=prefix"]
+    result = json.loads((tmp_path / "r").read_text())["result"]
+    assert result["load_after"] == [1.0, 2.0] and moves_table(summarize_balance({"result": result}))
 
 
 def test_quarantine_passes_the_numbers_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,8 @@ enough. The next micro-batch runs under the new plan version; the matches do not
 - **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.
 - **publish** writes the asset event with the new `plan_version`.
 
-With *Workers*, *From version* or *To version* the new plan gets an index of its own and is applied in any case.
+With *Workers*, *From version* or *To version* the new plan gets an index of its own and is applied in any case. So is
+the plan that a planner of `topk` makes, for `topk` subscriptions alone. `pststream balance undo --apply` reverts it.
 """
 
 
@@ -57,10 +58,11 @@ def _fields(options: DagOptions) -> dict[str, Param]:
         "planner": Param(
             None,
             type=["null", "string"],
-            enum=[None, *names.PLANNERS],
-            values_display={"None": "the home's setting"},
+            enum=[None, *names.PLANNERS, *names.TOPK_PLANNERS],
+            values_display={"None": "the home's setting"} | {name: f"{name}, of topk" for name in names.TOPK_PLANNERS},
             title="Planner",
-            description="The algorithm that divides space and terms among the workers.",
+            description="The algorithm that divides space and terms among the workers. One of topk makes the plan of"
+            " topk subscriptions and leaves the other plan as it is.",
             section="Change",
         ),
         "gain": Param(
