@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pststream import __version__, names
-from pststream.cli.argument_types import JoinedTexts, host_and_port, positive, seed, version
+from pststream.cli.argument_types import host_and_port, positive, seed, version
 from pststream.cli.ask_command import add_ask_options, ask_command
 from pststream.cli.bench_command import bench_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.more_examples import MORE_EXAMPLES
-from pststream.cli.plan_commands import NEWEST, compare_plans_command, plan_command
+from pststream.cli.plan_commands import compare_plans_command, plan_command
+from pststream.cli.plan_options import add_kinds_option, add_plan_options, add_plans_options
 from pststream.cli.reading_commands import (
     answers_command,
     check_balance_command,
@@ -143,23 +144,7 @@ def _add_flow(commands: Any) -> None:
     _add_strict(ingest)
 
     text = "make a new plan version from a sample of the stored data"
-    plan = _add(commands, "plan", plan_command, text, "pststream plan --planner grid --workers 16")
-    plan.add_argument(
-        "--planner",
-        choices=(*names.PLANNERS, *names.TOPK_PLANNERS),
-        help="default: the setting; " + ", ".join(names.TOPK_PLANNERS) + " make the plan of `topk` subscriptions",
-    )
-    plan.add_argument(
-        "--option",
-        action=JoinedTexts,
-        dest="planner_options",
-        metavar="NAME=VALUE",
-        help="an option of the planner (docs/planners.md); may be given several times (default: the setting)",
-    )
-    plan.add_argument("--workers", type=positive, help="default: the setting")
-    plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
-    plan.add_argument("--to-version", type=int, help="sample objects written up to this Delta version of objects")
-    plan.add_argument("--dry-run", action="store_true", help="print the plan's figures; change nothing")
+    add_plan_options(_add(commands, "plan", plan_command, text, "pststream plan --planner grid --workers 16"))
 
     text = "run micro-batches, each exactly once"
     match = _add(commands, "match", match_command, text, "pststream match --max-objects 100000")
@@ -228,6 +213,7 @@ def _add_balance(commands: Any) -> None:
     balance.add_argument(
         "--method", choices=names.BALANCERS, help="for `local`: algorithm that selects what moves (default gr)"
     )
+    add_kinds_option(balance, "for `local`, `global` and `retire`: the kinds whose plan is adjusted; not topk")
     balance.add_argument("--planner", choices=names.PLANNERS, help="for `global`; default: the setting")
     balance.add_argument(
         "--sigma",
@@ -352,22 +338,7 @@ def _add_reading(commands: Any) -> None:
 def _add_plans(commands: Any) -> None:
     text = "list the plans, show one, or compare the planners on the data of this home"
     example = "pststream plans compare --workers 8 --out comparison.html"
-    plans = _add(commands, "plans", _plans, text, example)
-    plans.add_argument("what", choices=("list", "show", "compare"))
-    plans.add_argument("version", nargs="?", type=positive, help="for `show`; default: the current one")
-    plans.add_argument("--planners", metavar="A,B", help="for `compare`; default: all of " + ", ".join(names.PLANNERS))
-    plans.add_argument(
-        "--kinds",
-        choices=(names.REGION_KINDS, names.TOPK_KINDS),
-        help="for `show` and `compare`: the kinds that the plan serves; default: " + names.REGION_KINDS,
-    )
-    plans.add_argument("--workers", type=positive, help="for `compare`; default: the setting")
-    plans.add_argument(
-        "--objects",
-        type=positive,
-        help=f"for `compare` of {names.REGION_KINDS}: number of newest objects (default {NEWEST})",
-    )
-    plans.add_argument("--out", metavar="FILE.html", help="for `compare`: write a page with plots here")
+    add_plans_options(_add(commands, "plans", _plans, text, example))
 
 
 def _plans(context: CommandContext, arguments: Any) -> CommandResult:

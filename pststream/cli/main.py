@@ -12,7 +12,6 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from pststream import names
 from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, CommandContext, CommandResult
 from pststream.cli.stderr_log import StderrLog
@@ -72,8 +71,6 @@ def _run(arguments: Any) -> CommandResult:
         log_to_folder(home)
     options = ("planner", "planner_options", "workers", "timezone", "sigma", "repartition_gain", "keep")
     changes = {name: getattr(arguments, name, None) for name in options}
-    if changes["planner"] in names.TOPK_PLANNERS:
-        changes["planner"] = None  # it makes a plan of its own, and the setting names the planner of the other kinds
     settings = load_settings(home.path, **changes) if arguments.needs_settings else Settings()
     log = _log(arguments)
     try:

@@ -1,5 +1,7 @@
 """Run the commands that make plans and compare planners; return document and text."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pststream import names
@@ -13,25 +15,34 @@ NEWEST = 1_000_000
 
 def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Make a new plan version."""
-    from pststream.pipeline.adjusting.plan_topk import plan_topk
+    planner = arguments.chosen_planner
+    kinds = arguments.kinds or names.kinds_served(planner)
+    if planner is not None:
+        _check_planners((planner,), kinds)
+    if kinds == names.TOPK_KINDS:
+        return _plan_topk(context, arguments)
     from pststream.pipeline.planning.plan import plan
 
+    settings = context.settings if planner is None else replace(context.settings, planner=planner)
     versions = (arguments.from_version, arguments.to_version)
-    if arguments.planner in names.TOPK_PLANNERS:
-        options = {"--from-version": arguments.from_version, "--to-version": arguments.to_version}
-        refuse_options(f"plan --planner {arguments.planner}", options)
-        document = plan_topk(
-            context.home,
-            context.settings,
-            arguments.planner,
-            dry_run=arguments.dry_run,
-            progress=context.progress,
-        )
-        return CommandResult(document, describe_topk_plan(document))
-    document = plan(
-        context.home, context.settings, dry_run=arguments.dry_run, versions=versions, progress=context.progress
-    )
+    document = plan(context.home, settings, dry_run=arguments.dry_run, versions=versions, progress=context.progress)
     return CommandResult(document, describe_plan(document, arguments.dry_run))
+
+
+def _plan_topk(context: CommandContext, arguments: Any) -> CommandResult:
+    from pststream.pipeline.adjusting.plan_topk import plan_topk
+
+    options = {"--from-version": arguments.from_version, "--to-version": arguments.to_version}
+    refuse_options(f"plan --kinds {names.TOPK_KINDS}", options)
+    document = plan_topk(
+        context.home,
+        context.settings,
+        arguments.chosen_planner,
+        options=arguments.planner_options,
+        dry_run=arguments.dry_run,
+        progress=context.progress,
+    )
+    return CommandResult(document, describe_topk_plan(document))
 
 
 def compare_plans_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -42,7 +53,7 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
     from pststream.reports.commands.planner_comparison import render_comparison
     from pststream.reports.pages.comparison_page import write_comparison
 
-    planners = _chosen_planners(arguments, tuple(names.PLANNERS))
+    planners = _chosen_planners(arguments, names.REGION_KINDS)
     check_output_path(arguments.out)
     objects = arguments.objects or NEWEST
     document = compare(context.home, context.settings, planners, objects, progress=context.progress)
@@ -57,14 +68,21 @@ def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.reports.commands.topk_comparison import render_topk_comparison
 
     refuse_options("plans compare --kinds topk", {"--objects": arguments.objects, "--out": arguments.out})
-    planners = _chosen_planners(arguments, names.TOPK_PLANNERS)
+    planners = _chosen_planners(arguments, names.TOPK_KINDS)
     document = compare_topk(context.home, context.settings, planners, context.progress)
     return CommandResult(document, render_topk_comparison(document))
 
 
-def _chosen_planners(arguments: Any, known: tuple[str, ...]) -> tuple[str, ...]:
-    planners = tuple(arguments.planners.split(",")) if arguments.planners else known
+def _chosen_planners(arguments: Any, kinds: str) -> tuple[str, ...]:
+    """Return the planners to compare; default: all that serve the kinds."""
+    planners = tuple(arguments.planners.split(",")) if arguments.planners else tuple(names.PLANNERS_OF[kinds])
+    _check_planners(planners, kinds)
+    return planners
+
+
+def _check_planners(planners: Sequence[str], kinds: str) -> None:
+    """Raise UsageError if one of some planners does not serve the kinds."""
+    known = names.PLANNERS_OF[kinds]
     unknown = [name for name in planners if name not in known]
     if unknown:
-        raise UsageError(f"planner {unknown[0]!r} is unknown", "choose from: " + ", ".join(known))
-    return planners
+        raise UsageError(f"planner {unknown[0]!r} of {kinds} is unknown", "choose from: " + ", ".join(known))

@@ -172,7 +172,7 @@ def _refuse_changing_options(arguments: Any) -> None:
     options = {
         "--method": arguments.method, "--planner": arguments.planner, "--gain": arguments.repartition_gain,
         "--proposal": arguments.proposal, "--page": arguments.page, "--apply": arguments.apply,
-        "--dry-run": arguments.dry_run,
+        "--dry-run": arguments.dry_run, "--kinds": arguments.kinds,
     }  # fmt: skip
     if arguments.kind != "check":
         options["--sigma"] = arguments.sigma

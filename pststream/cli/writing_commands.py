@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pststream import names
 from pststream.cli.command import (
     DONE,
     DONE_WITH_REJECTS,
@@ -162,10 +163,17 @@ def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult(document, render_replay(document), DONE if is_as_recorded(document) else FAILED)
 
 
+NO_TOPK_BALANCER = "no adjustment moves topk subscriptions: Skype, whose partitioners make their plan, has no balancer"
+
+
 def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Move subscriptions between workers to balance their loads, or undo the last adjustment."""
     from pststream.pipeline.adjusting.balance import balance
 
+    if arguments.kind == "undo":
+        refuse_options("balance undo", {"--kinds": arguments.kinds})
+    if arguments.kinds == names.TOPK_KINDS:
+        raise UsageError(NO_TOPK_BALANCER, f"make a new plan of it: pststream plan --kinds {names.TOPK_KINDS}")
     if arguments.kind != "local":
         refuse_options(f"balance {arguments.kind}", {"--method": arguments.method, "--sigma": arguments.sigma})
     if arguments.kind != "global":

@@ -154,7 +154,7 @@ def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
     assert home.run("check")["success"]
 
 
-def test_plans_that_cannot_be_made(tmp_path: Path) -> None:
+def test_plans_that_are_refused_or_made_again(tmp_path: Path) -> None:
     world = write_standing_world(tmp_path / "files", 35, 2)
     home = standing_home(tmp_path / "home", world)
     home.ingest("objects", world.objects)
@@ -169,3 +169,9 @@ def test_plans_that_cannot_be_made(tmp_path: Path) -> None:
     assert tried["replication"] >= 1.0 and tried["copies"] <= 4.0
     assert read_plan_rows(State(home.path))[-1]["plan_version"] == tried["plan_version"] - 1
     assert "does not apply" in home.run("plan", "--planner", "hash", "--to-version", "1", code=2)["error"]
+    home.set(planner_options="delta=0.2")  # of the planner of the setting
+    home.run("plan", "--planner", "spatial_first", "--workers", "4", "--option", "first=1")
+    again = home.run("plan", "--kinds", "topk", "--workers", "6")
+    shown = home.run("plans", "show", "--kinds", "topk")
+    assert (again["planner"], again["units"], shown["first"]) == ("spatial_first", 6, 1)
+    assert home.run("plan", "--planner", "keyword_first", "--workers", "6", "--dry-run")["units"] == 6

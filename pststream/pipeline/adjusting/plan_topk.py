@@ -27,17 +27,23 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.state.plans import current_version, read_plan_row, save_topk_plan
+from pststream.state.plans import BY_BUCKET, current_version, read_plan_row, save_topk_plan, topk_planner_of
 from pststream.utc_times import utc_now
-
-HASH = "hash"
-"""The planner that finds candidates by answer bucket: a home without another plan has it, so it has no row."""
 
 
 def plan_topk(
-    home: Home, settings: Settings, planner: str, *, dry_run: bool = False, progress: Progress = no_progress
+    home: Home,
+    settings: Settings,
+    planner: str | None = None,
+    *,
+    options: str | None = None,
+    dry_run: bool = False,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Make a plan of `topk` with a planner (`names.TOPK_PLANNERS`) for `settings.workers`.
+
+    planner  None: that of the plan of `topk` in force
+    options  of the planner, as `plan --option` takes them; None: those of the plan in force, if this planner made it
 
     Returns {"plan_version", "plan_version_before", "planner", "kinds": ["topk"], "units", "replication", "copies",
     "imbalance", "unit_loads", "dry_run", "seconds"}, what `pststream plan --json` prints; of `hash` there are as many
@@ -54,14 +60,18 @@ def plan_topk(
                 raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
             before = new_plan(home, settings, progress=progress)["plan_version"]
         version = before + 1
-        if planner == HASH:
+        in_force, known_options = topk_planner_of(home, before)
+        planner = planner or in_force
+        if planner == BY_BUCKET:
             figures: dict[str, Any] = {"units": home.answer_buckets}
             if not dry_run:
                 delete_rows_of_killed_planner(home, version)
                 put_in_force(home, version, None)
         else:
             sample = draw_topk_sample(home, settings, progress).sample
-            figures = _plan_by_sample(home, settings, planner, sample, version, dry_run)
+            if options is None:
+                options = known_options if planner == in_force else ""
+            figures = _plan_by_sample(home, settings.workers, planner, options, sample, version, dry_run)
     return {
         "plan_version": version, "plan_version_before": before, "planner": planner, "kinds": ["topk"], **figures,
         "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
@@ -79,19 +89,18 @@ def _describe_loads(loads: TopkLoads) -> dict[str, Any]:
 
 
 def _plan_by_sample(
-    home: Home, settings: Settings, planner: str, sample: TopkSample, version: int, dry_run: bool
+    home: Home, workers: int, planner: str, options: str, sample: TopkSample, version: int, dry_run: bool
 ) -> dict[str, Any]:
     """Make the plan of a sample, write it unless in a dry run, and return its figures."""
     began = time.perf_counter()
-    options = read_planner_options(settings.planner_options)
-    plan = make_topk_plan(planner, sample, settings.workers, options)
+    plan = make_topk_plan(planner, sample, workers, read_planner_options(options))
     figures = _describe_loads(count_loads(sample, plan))
     if not dry_run:
         delete_rows_of_killed_planner(home, version)
         kept = {name: figures[name] for name in ("replication", "copies", "unit_loads")}
         sizes = {"sample_subscriptions": sample.subscriptions, "sample_objects": sample.messages}
         seconds = {"seconds": time.perf_counter() - began}
-        save_topk_plan(home, version, plan, {**kept, **seconds}, {**sizes, "planner_options": settings.planner_options})
+        save_topk_plan(home, version, plan, {**kept, **seconds}, {**sizes, "planner_options": options})
         put_in_force(home, version, version)
     return {"units": plan.units, **figures}
 

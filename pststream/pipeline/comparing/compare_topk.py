@@ -18,12 +18,14 @@ from pststream.progress import Progress, no_progress
 from pststream.scored_index.measure_units import measure_units
 from pststream.settings import Settings
 from pststream.state.home import Home
+from pststream.state.plans import current_version, topk_planner_of
 
 
 def compare_topk(
     home: Home, settings: Settings, planners: Sequence[str] | None = None, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Plan and search with each planner (None: all) for `settings.workers`, `hash` too.
+    """Plan and search with each planner (None: all) for `settings.workers`, `hash` too; the planner of the plan in
+    force has the options of that plan.
 
     Returns {"kinds": ["topk"], "plans": [figures of each, the best throughput first], "objects", "subscriptions",
     "workers"}. Figures are those of `measure_units`, "planner", "model_imbalance" and "plan_seconds".
@@ -33,10 +35,11 @@ def compare_topk(
     home.check()
     with home.locked():
         drawn = draw_topk_sample(home, settings, progress)
+        options = dict([topk_planner_of(home, current_version(home))])
     figures = []
     for planner in planners or names.TOPK_PLANNERS:
         progress(f"planning and searching: {planner}")
-        figures.append(_measure(drawn, planner, settings))
+        figures.append(_measure(drawn, planner, settings.workers, options.get(planner, "")))
     pairs = {one["planner"]: one["pairs"] for one in figures}
     if len(set(pairs.values())) > 1:
         raise PstError(f"planners find different numbers of pairs: {pairs}", "please report this: it is a bug")
@@ -49,10 +52,9 @@ def compare_topk(
     }
 
 
-def _measure(drawn: DrawnTopk, planner: str, settings: Settings) -> dict[str, Any]:
+def _measure(drawn: DrawnTopk, planner: str, workers: int, options: str) -> dict[str, Any]:
     began = time.process_time()
-    options = read_planner_options(settings.planner_options) if planner in ("spatial_first", "keyword_first") else {}
-    plan = make_topk_plan(planner, drawn.sample, settings.workers, options)
+    plan = make_topk_plan(planner, drawn.sample, workers, read_planner_options(options))
     seconds = time.process_time() - began
     return {
         "planner": planner,

@@ -1,0 +1,53 @@
+"""Add the options of `plan` and `plans` to their parsers; which planners there are follows from the kinds of query."""
+
+import argparse
+from itertools import chain
+
+from pststream import names
+from pststream.cli.argument_types import JoinedTexts, positive
+from pststream.cli.plan_commands import NEWEST
+
+
+def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
+    """Add `--kinds`; text: what it is for."""
+    command.add_argument("--kinds", choices=tuple(names.PLANNERS_OF), help=text)
+
+
+def add_plan_options(plan: argparse.ArgumentParser) -> None:
+    """Add the options of `plan`."""
+    add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves")
+    plan.add_argument(
+        "--planner",
+        dest="chosen_planner",
+        choices=tuple(chain.from_iterable(names.PLANNERS_OF.values())),
+        help=f"default: the setting, and for {names.TOPK_KINDS} the planner of its plan in force; of"
+        f" {names.TOPK_KINDS}: " + ", ".join(names.TOPK_PLANNERS),
+    )
+    plan.add_argument(
+        "--option",
+        action=JoinedTexts,
+        dest="planner_options",
+        metavar="NAME=VALUE",
+        help="an option of the planner (docs/planners.md); may be given several times (default: the setting)",
+    )
+    plan.add_argument("--workers", type=positive, help="default: the setting")
+    plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
+    plan.add_argument("--to-version", type=int, help="sample objects written up to this Delta version of objects")
+    plan.add_argument("--dry-run", action="store_true", help="print the plan's figures; change nothing")
+
+
+def add_plans_options(plans: argparse.ArgumentParser) -> None:
+    """Add the options of `plans`."""
+    plans.add_argument("what", choices=("list", "show", "compare"))
+    plans.add_argument("version", nargs="?", type=positive, help="for `show`; default: the current one")
+    planners = "; ".join(f"of {kinds}: {', '.join(known)}" for kinds, known in names.PLANNERS_OF.items())
+    plans.add_argument("--planners", metavar="A,B", help=f"for `compare`; default: all ({planners})")
+    kinds = "for `show` and `compare`: the kinds that the plan serves; default: " + names.REGION_KINDS
+    add_kinds_option(plans, kinds)
+    plans.add_argument("--workers", type=positive, help="for `compare`; default: the setting")
+    plans.add_argument(
+        "--objects",
+        type=positive,
+        help=f"for `compare` of {names.REGION_KINDS}: number of newest objects (default {NEWEST})",
+    )
+    plans.add_argument("--out", metavar="FILE.html", help="for `compare`: write a page with plots here")
