@@ -27,6 +27,7 @@ from pststream.benchmarks.scenarios.plans import (
     paper_job,
     paper_model,
     phase_one,
+    placing,
     planner_options,
     planner_sweeps,
     planners,
@@ -110,10 +111,13 @@ BENCHMARKS = {
     },
     "paper-model": Benchmark("all planners on Q1, Q2, Q3 by Definition 1 alone, over several seeds", paper_model.run),
     "phase-one": Benchmark("how often phase I of the adjustment acts when Q1 changes to Q2", phase_one.run),
+    "placing": Benchmark("CPU seconds to place the subscriptions of a batch, by those placed before", placing.run),
     "planner-latency": Benchmark("seconds from landing to match, by planner", planner_latency.run),
     "planner-options": Benchmark("loads by Definition 1, by each option of the planners", planner_options.run),
     "planner-sweeps": Benchmark(
-        "Tornado's planner and its peers by workers, region, frequency of keywords, cells", planner_sweeps.run
+        "planners by what their papers vary: workers, regions, keywords, cells, leaves, subscriptions",
+        planner_sweeps.run,
+        lambda _: planner_sweeps.SWEEPS,
     ),
     "planners": Benchmark(
         "all planners on workloads like Q1, Q2, Q3, measured by the real job",

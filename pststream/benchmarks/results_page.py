@@ -17,6 +17,7 @@ from pststream.benchmarks.model_tables import render_paper_model, render_planner
 from pststream.benchmarks.paper_comparison import FIGURES_OF_PAPER, HEAD, REASONS
 from pststream.benchmarks.paper_tables import render_latency, render_methods, render_scalability
 from pststream.benchmarks.scenarios.plans.planners import FIGURES
+from pststream.benchmarks.sweep_tables import render_sweeps
 from pststream.names import PLANNERS
 
 PAGE = "README.md"
@@ -35,9 +36,10 @@ MODEL_TABLES = {"paper-model": render_paper_model, "planner-options": render_pla
 PAPER_TABLES = {
     **{f"balance-methods-{millions}m": render_methods for millions in (1, 5, 10)},
     "planner-latency": render_latency,
+    "planner-sweeps": render_sweeps,
     "scalability": render_scalability,
 }
-"""The benchmarks that follow one figure of the paper, and what renders them."""
+"""The benchmarks that follow figures of a paper, and what renders them."""
 
 SIZES = ("subscriptions", "objects", "objects_per_second", "workers", "seeds")
 

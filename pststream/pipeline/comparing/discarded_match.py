@@ -15,13 +15,18 @@ from pststream.state.slices import KeyRange, split_into_tasks
 from pststream.storage.parquet_files import delete_files
 
 
-def match_and_discard(home: Home, settings: Settings, plan_version: int, part: slice) -> list[WorkerReport]:
-    """Match the objects of some tasks (`part` of all) under a plan; delete the matches, return the reports."""
+def match_and_discard(
+    home: Home, settings: Settings, plan_version: int, part: slice, after_key: int = -1
+) -> list[WorkerReport]:
+    """Match the objects of some tasks (`part` of all) under a plan; delete the matches, return the reports.
+
+    after_key: only objects with a greater key. Nothing is folded: candidates of subscriptions with memory are dropped.
+    """
     context = replace(make_task_context(home, settings, plan_version), files=tuple(index_files(home, plan_version)))
-    files = list_data_files(home, names.OBJECTS)
+    keys = KeyRange("object_key", after_key, names.NEVER_US)
+    files = keys.files(list_data_files(home, names.OBJECTS))
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))[part]
-    every = KeyRange("object_key", -1, names.NEVER_US)
-    reports = route_and_match(settings, context, [ObjectScan(slices, every, NEW_OBJECTS) for slices in tasks], -1)
+    reports = route_and_match(settings, context, [ObjectScan(slices, keys, NEW_OBJECTS) for slices in tasks], -1)
     root = home.table(names.MATCHES)
     delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
     return reports

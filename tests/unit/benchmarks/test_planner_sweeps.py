@@ -1,27 +1,59 @@
-"""The sweeps of Tornado are the paper's, and each point is measured."""
+"""The sweeps of Tornado and SSTD are the papers', each point is measured, and the page has the ratios of the papers."""
 
 import pytest
 
+from pststream.benchmarks.results_page import render
 from pststream.benchmarks.scenarios.plans import planner_sweeps
-from pststream.benchmarks.scenarios.plans.planner_sweeps import SPACE_KM, Workload, list_workloads, make_style
+from pststream.benchmarks.support.sweeps import sstd, tornado
+from pststream.benchmarks.support.sweeps.workloads import PaperRatio, Trial, Workload
 from tests.counted_benchmark import run_counted
 
 
-def test_the_sweeps_are_those_of_the_paper() -> None:
-    workloads = list(list_workloads())
-    points = [point for workload in workloads for point in workload.trials]
-    assert len(points) == len(set(points))
-    assert {"workers_4", "workers_100", "cells_500", "side_0.0005", "side_0.015", "frequent_0"} < set(points)
-    assert make_style(side=0.015).side_km == (0.015 * SPACE_KM, 0.015 * SPACE_KM)
-    assert 2_000 < SPACE_KM < 3_500
+def _points(paper: str) -> dict[str, tuple[str, ...]]:
+    """Return the planners of each point."""
+    listed = [item for workload in planner_sweeps.SWEEPS[paper]() for item in workload.trials.items()]
+    points = {point: trial.planners for point, trial in listed}
+    assert len(points) == len(listed)
+    return points
 
 
-def test_each_point_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweeps_are_those_of_the_papers() -> None:
+    assert {"workers_4", "workers_100", "cells_500", "side_0.0005", "side_0.015", "frequent_0"} < set(
+        _points("tornado")
+    )
+    space = tornado.SPACE_KM
+    assert tornado.make_style(side=0.015).side_km == (0.015 * space, 0.015 * space)
+    assert 2_000 < space < 3_500
+    assert {"theta_32", "theta_64", "theta_256", "area_0.0001%", "area_1%", "keywords_3"} < set(_points("sstd"))
+    side = sstd.make_style(area=1.0).side_km
+    assert side is not None and side[0] ** 2 == pytest.approx(0.01 * sstd.SPACE_KM2)
+    times = [workload.times for workload in sstd.list_workloads()]
+    assert max(times) / min(times) == 20  # 10,000,000 over 500,000
+
+
+@pytest.mark.parametrize("paper", ["tornado", "sstd"])
+def test_each_ratio_of_a_paper_is_of_measured_points(paper: str) -> None:
+    measured = {f"{point}_{planner}" for point, planners in _points(paper).items() for planner in planners}
+    ratios = {"tornado": tornado.RATIOS, "sstd": sstd.RATIOS}[paper]
+    assert {name for ratio in ratios for name in (ratio.one, ratio.other)} <= measured
+    assert {ratio.compared for ratio in ratios} <= set(planner_sweeps.FIGURES)
+
+
+def test_each_point_is_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(planner_sweeps.SIZES, "small", (400, 400, 1))
-    trials = {"workers_2": (2, ("a_grid", "uniform"), ""), "cells_8": (2, ("a_grid",), "columns=8,rows=8")}
-    monkeypatch.setattr(planner_sweeps, "list_workloads", lambda: iter([Workload(make_style(), trials)]))
-    figures = run_counted("planner-sweeps")["figures"]
-    for point in ("workers_2_a_grid", "workers_2_uniform", "cells_8_a_grid"):
-        assert figures[f"{point}_throughput"] > 0
-        assert 1 <= figures[f"{point}_copies"] <= 2
-    assert "cells_8_uniform_copies" not in figures
+    style = sstd.make_style(area=1.0)
+    trials = {"theta_4": Trial(2, ("quadtree", "text"), "theta=4"), "theta_64": Trial(2, ("quadtree", "text"))}
+    sweeps = {"sstd": lambda: iter([Workload(style, trials, 2.0, sstd.StreamObjects())])}
+    monkeypatch.setattr(planner_sweeps, "SWEEPS", sweeps)
+    document = run_counted("planner-sweeps")
+    figures = document["figures"]
+    for point in trials:
+        assert figures[f"sstd_{point}_quadtree_copies"] == 1  # each cell belongs to one worker
+        assert figures[f"sstd_{point}_text_copies"] == 1  # each object goes to one worker
+        assert figures[f"sstd_{point}_text_subscriptions_stored"] == 2 * 840  # 40 come with the objects
+        assert 840 <= figures[f"sstd_{point}_quadtree_subscriptions_stored"] < 2 * 840
+    ratio = PaperRatio("1", "subscriptions_stored", "theta_4_text", "theta_64_text", "one")
+    monkeypatch.setattr("pststream.benchmarks.sweep_tables.RATIOS", {"sstd": (ratio,)})
+    page = render([document])
+    assert "| theta_4, text |" in page
+    assert "| 1 | subscriptions stored | theta 4 text | theta 64 text | one | 1.00 |" in page

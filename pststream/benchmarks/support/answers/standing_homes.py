@@ -59,9 +59,9 @@ class StandingHome:
         """Return a seed for the next file."""
         return self.bench.seed * 1_000_003 + Ledger(self.bench.home).next_file_seq
 
-    def add_objects(self, count: int) -> None:
-        """Append a file of objects of the stream."""
-        self.bench.add_drawn_objects(self.stream.draw_parts(count, self.next_seed()))
+    def add_objects(self, count: int) -> tuple[int, int]:
+        """Append a file of objects of the stream; return its key range (after, to]."""
+        return self.bench.add_drawn_objects(self.stream.draw_parts(count, self.next_seed()))
 
     def add_queries(self, columns: dict[str, pa.Array], delete: int = 0) -> None:
         """Append a file of insertions that live since before the first object, and of deletions of the oldest ones."""

@@ -1,0 +1,1 @@
+"""The sweeps of the papers of planners, and the ratios that these papers report."""

@@ -1,0 +1,43 @@
+"""Describe the sweeps of a paper: workloads, the points measured on each, and the ratios that the paper reports."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pststream.benchmarks.support.object_sources import ObjectSource
+from pststream.generator.draw_subscriptions import SubscriptionStyle
+
+
+class Trial(NamedTuple):
+    """Workers, planners and options of these, at a point of a sweep."""
+
+    workers: int
+    planners: tuple[str, ...]
+    options: str = ""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload, and the trials on it by the name of their point.
+
+    times         subscriptions, as a multiple of those of the benchmark
+    objects_from  where objects are drawn from; None: around the cities of the USA
+    """
+
+    style: SubscriptionStyle
+    trials: dict[str, Trial]
+    times: float = 1.0
+    objects_from: ObjectSource | None = None
+
+
+class PaperRatio(NamedTuple):
+    """A ratio that a paper reports: of a figure (`throughput`, ..) at one point and planner over that at another.
+
+    figure  number of the figure or section in the paper
+    paper   what the paper says, a number or words
+    """
+
+    figure: str
+    compared: str
+    one: str
+    other: str
+    paper: str
