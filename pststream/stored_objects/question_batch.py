@@ -93,8 +93,8 @@ def box_regions(boxes: np.ndarray) -> RegionArrays:
 
 def take_regions(regions: RegionArrays, rows: np.ndarray) -> RegionArrays:
     """Return some of the regions of a batch, by their places: int64[n]."""
-    pieces = _ranges(regions.piece_offsets[rows], regions.piece_offsets[rows + 1])
-    numbers = _ranges(regions.number_offsets[pieces], regions.number_offsets[pieces + 1])
+    pieces = concatenate_ranges(regions.piece_offsets[rows], regions.piece_offsets[rows + 1])
+    numbers = concatenate_ranges(regions.number_offsets[pieces], regions.number_offsets[pieces + 1])
     return RegionArrays(
         np.append(0, np.cumsum(np.diff(regions.piece_offsets)[rows])),
         regions.boxes[pieces],
@@ -104,7 +104,7 @@ def take_regions(regions: RegionArrays, rows: np.ndarray) -> RegionArrays:
     )
 
 
-def _ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+def concatenate_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
     """Return the numbers of ranges, one range after the other: int64[]."""
     lengths = stops - starts
     return np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)

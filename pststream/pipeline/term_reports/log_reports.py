@@ -1,8 +1,8 @@
 """Log what a micro-batch changes in the reports of `frequent_terms` subscriptions, in one commit of `answer_log`.
 
-All subscriptions and ticks of the batch are questions about stored objects, asked in tasks of the engine. A task writes
-its rows as it goes, a part of the ticks at a time. Nothing but the two logs decides the rows, so a step that was killed
-runs again with the same result.
+All subscriptions and ticks of the batch are questions about stored objects, asked in tasks of the engine. A task reads
+the subscriptions of its share, and writes its rows as it goes, a part of the ticks at a time. Nothing but the two logs
+decides the rows, so a step that was killed runs again with the same result.
 """
 
 from collections import Counter
@@ -15,20 +15,19 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.domain.integer_hash import hash_integers
-from pststream.kernels.questions.place_codes import place_codes
 from pststream.kinds.frequent_terms.kind import NAME
 from pststream.ledgers.answer_counts import AnswerCounts
 from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import cache_place
 from pststream.pipeline.term_reports.logged_reports import open_logged_reports
 from pststream.pipeline.term_reports.report_changes import ReportContext, report_changes
-from pststream.pipeline.term_reports.standing_regions import StandingRegions, read_standing_regions
+from pststream.pipeline.term_reports.standing_regions import RegionLog, RegionShare, list_regions
 from pststream.questions.open_snapshot import list_segments
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, commit_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
-from pststream.stored_objects.question_batch import cut_region_arrays
 
 SCHEMA = TABLES[names.ANSWER_LOG].schema
 TRANSACTIONS = "reports"
@@ -47,11 +46,12 @@ def log_reports(
 
     stream_before, stream_time: at the end of the batch before and of this one; microseconds, NO_TIME: no object so far
     """
-    asked = read_standing_regions(home, batch["requests_after"], batch["requests_to"])
-    if asked is None:
+    cache = cache_place(settings)
+    log = list_regions(home, batch["requests_after"], batch["requests_to"], *cache)
+    if log is None:
         return AnswerCounts()
     context = ReportContext(
-        list_segments(home, settings.cache_dir, settings.cache_bytes),
+        list_segments(home, *cache),
         settings.report_counts,
         batch["objects_after"],
         batch["objects_to"],
@@ -62,10 +62,8 @@ def log_reports(
         withdrawn_objects(home, up_to=batch["objects_to"]),
         open_logged_reports(home, batch["batch_id"]),
     )
-    order = _by_place(asked)
-    tasks = [asked.take(order[first : first + TASK_REGIONS]) for first in range(0, len(order), TASK_REGIONS)]
-    write = partial(_write_changes, home.table(names.ANSWER_LOG), batch["batch_id"], home.answer_buckets, context)
-    written = list(get_engine(settings).run_tasks(tasks, write))
+    write = partial(_write_changes, home.table(names.ANSWER_LOG), batch["batch_id"], home.answer_buckets, context, log)
+    written = list(get_engine(settings).run_tasks(log.shares(TASK_REGIONS), write))
     files = [file for file, _ in written if file is not None]
     commit_files(home, names.ANSWER_LOG, files, application=TRANSACTIONS, transaction=batch["batch_id"])
     return AnswerCounts(
@@ -74,20 +72,12 @@ def log_reports(
     )
 
 
-def _by_place(asked: StandingRegions) -> np.ndarray:
-    """Return the places of subscriptions in the order of their regions on a curve: neighbours are counted together."""
-    regions = cut_region_arrays(asked.regions)
-    boxes = regions.boxes[regions.piece_offsets[:-1]]
-    middles = (boxes[:, :2] + boxes[:, 2:]) / 2
-    return np.argsort(place_codes(middles[:, 0], middles[:, 1]), kind="stable")
-
-
 def _write_changes(
-    root: str, batch_id: int, buckets: int, context: ReportContext, asked: StandingRegions
+    root: str, batch_id: int, buckets: int, context: ReportContext, log: RegionLog, share: RegionShare
 ) -> tuple[DataFile | None, int]:
-    """Write the changes of some subscriptions as a data file; return it and the number of changed reports."""
+    """Write the changes of a share of the subscriptions as a data file; return it and the number of changed reports."""
     writer, reports = FileWriter(root, SCHEMA, {"part": "change"}), 0
-    for rows in report_changes(context, asked):
+    for rows in report_changes(context, log.read(share)):
         key = rows.column("subscription_key").to_numpy()
         reports += pa.table(rows).group_by(["subscription_key", "ts"]).aggregate([]).num_rows
         added = {

@@ -29,7 +29,7 @@ from pststream.pipeline.term_reports.standing_regions import StandingRegions
 from pststream.questions.open_snapshot import StoredSegments
 from pststream.region_terms.count_ways import COUNT_WAYS
 from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
-from pststream.stored_objects.question_batch import cut_region_arrays
+from pststream.stored_objects.question_batch import take_regions
 
 ENTERED, LEFT = "entered", "left"
 CHANGES = pa.schema(
@@ -78,6 +78,8 @@ class _Objects:
 
 def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[pa.RecordBatch]:
     """Yield the rows (CHANGES) by which the reports of some subscriptions change, a part of the ticks at a time."""
+    if not len(asked.key):
+        return
     objects = _open_objects(context)
     before = ticks_until(asked.created_at, asked.end_before, asked.step, context.stream_before)
     before = TickRanges(before.first, np.where(asked.key <= context.requests_after, before.last, before.first - 1))
@@ -198,7 +200,7 @@ def _ask(
     limits = asked.k[owner] if most is None else np.full(len(owner), most)
     answered = COUNT_WAYS[context.way](
         snapshot,
-        cut_region_arrays(asked.regions.take(pa.array(owner))),
+        take_regions(asked.regions, owner),
         np.column_stack([after, np.full(len(owner), LAST_KEY)]),
         np.column_stack([up_to, np.full(len(owner), up_to_key)]),
         limits.astype(np.int64),
