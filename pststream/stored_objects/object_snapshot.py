@@ -19,7 +19,11 @@ WITHDRAWN_KEY = 2**63 - 1
 
 LAST_KEY = WITHDRAWN_KEY - 1
 
-_BUCKETS = 4_096
+_BUCKETS = 16_384
+"""Parts of time in which objects are counted to find boundaries of count windows."""
+
+_SORTED_OBJECTS = 1_000_000
+"""A part of time with more objects is divided again before they are sorted."""
 
 
 class ObjectSnapshot:
@@ -40,7 +44,7 @@ class ObjectSnapshot:
         self.segments, self.sources = [segment for segment, _ in kept], [paths for _, paths in kept]
         self.term_weights = term_weights
         self._last_times: dict[int, int] = {}
-        self._boundaries: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._boundaries: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
 
     def without(self, keys: np.ndarray) -> "ObjectSnapshot":
         """Return a snapshot in which the objects with these keys (int64[n], ascending) count for no question."""
@@ -67,36 +71,69 @@ class ObjectSnapshot:
             self._last_times[up_to_key] = latest
         return self._last_times[up_to_key]
 
-    def before_most_recent(self, count: int, up_to_ts: int, up_to_key: int = LAST_KEY) -> tuple[int, int]:
-        """Return (ts, key) after which exactly the `count` most recent objects by (ts, key) come, or all if fewer.
+    def before_most_recent(self, counts: Sequence[int], up_to_ts: int, up_to_key: int = LAST_KEY) -> np.ndarray:
+        """Return for each of `counts` (ts, key) after which exactly so many objects come, the most recent by (ts, key):
+        int64[n,2]; EARLIEST, LAST_KEY if there are fewer.
 
-        Only objects with ts <= up_to_ts and key <= up_to_key count.
+        Only objects with ts <= up_to_ts and key <= up_to_key count. All counts are found in one pass over the objects.
         """
-        asked = count, up_to_ts, up_to_key
-        if asked not in self._boundaries:
-            self._boundaries[asked] = self._find_boundary(count, up_to_ts, up_to_key)
-        return self._boundaries[asked]
+        known = self._boundaries.setdefault((up_to_ts, up_to_key), {})
+        missing = np.unique(np.array([count for count in counts if count not in known], np.int64))
+        if len(missing):
+            boundaries = self._find_boundaries(missing, up_to_ts, up_to_key)
+            known.update(zip(missing.tolist(), map(tuple, boundaries.tolist())))
+        return np.array([known[count] for count in counts], np.int64).reshape(-1, 2)
 
-    def _find_boundary(self, count: int, up_to_ts: int, up_to_key: int) -> tuple[int, int]:
+    def _find_boundaries(self, counts: np.ndarray, up_to_ts: int, up_to_key: int) -> np.ndarray:
+        """Return what `before_most_recent` does; counts: int64[n], ascending."""
         if not self.segments:
-            return EARLIEST, LAST_KEY
-        low = self._first_time_of_most_recent(count, up_to_ts, up_to_key)
+            return np.tile((EARLIEST, LAST_KEY), (len(counts), 1))
+        low = self._first_time_of_most_recent(int(counts[-1]), up_to_ts, up_to_key)
         high = min(up_to_ts, int(self.bounds[:, 1].max()))
-        # Narrow [low, high] to the ts of the count-th object; `count` is what is left of it below `high`.
-        while low < high:
-            width = (high - low) // _BUCKETS + 1
-            counts = self.count_by_time(low, high, width, up_to_key)
-            later = np.cumsum(counts[::-1])
-            place = int(np.searchsorted(later, count))
-            if place == len(counts):
-                return EARLIEST, LAST_KEY
-            bucket = len(counts) - 1 - place
-            count -= int(later[place - 1]) if place else 0
-            low, high = low + bucket * width, min(high, low + (bucket + 1) * width - 1)
-        keys = self.keys_at(low, up_to_key)
-        if low > high or len(keys) < count:
-            return EARLIEST, LAST_KEY
-        return low, int(np.partition(keys, len(keys) - count)[len(keys) - count]) - 1
+        return self._find_within(counts, low, high, up_to_key)
+
+    def _find_within(self, counts: np.ndarray, low: int, high: int, up_to_key: int) -> np.ndarray:
+        """Return (ts, key) before the `count` most recent objects with low <= ts <= high: int64[n,2].
+
+        counts: int64[n], ascending. Objects are counted by parts of the time. Those of the parts in which a boundary
+        lies are sorted; a part with very many is divided again.
+        """
+        boundaries = np.tile((EARLIEST, LAST_KEY), (len(counts), 1))
+        if low > high:
+            return boundaries
+        width = (high - low) // _BUCKETS + 1
+        sizes = self.count_by_time(low, high, width, up_to_key)
+        later = np.append(np.cumsum(sizes[::-1])[::-1], 0)  # objects in each part and those after it
+        asked = np.flatnonzero(counts <= later[0])
+        part = np.searchsorted(-later, -counts[asked], "right") - 1
+        left = counts[asked] - later[part + 1]
+        is_large = (sizes[part] > _SORTED_OBJECTS) & (width > 1)
+        for one in np.unique(part[is_large]).tolist():
+            mine = is_large & (part == one)
+            first = low + one * width
+            boundaries[asked[mine]] = self._find_within(left[mine], first, min(high, first + width - 1), up_to_key)
+        small, chosen = np.flatnonzero(~is_large), np.zeros(len(sizes), bool)
+        chosen[part[small]] = True
+        ts, key = self._sorted_objects(chosen, low, high, width, up_to_key)
+        ends = np.cumsum(np.where(chosen, sizes, 0))  # of the objects of each part among the sorted ones
+        place = ends[part[small]] - left[small]
+        boundaries[asked[small]] = np.column_stack([ts[place], key[place] - 1])
+        return boundaries
+
+    def _sorted_objects(
+        self, chosen: np.ndarray, low: int, high: int, width: int, up_to_key: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ts and key of the objects in chosen parts of time (bool[n]), ascending: int64[m] each."""
+        times, keys, parts = [np.empty(0, np.int64)], [np.empty(0, np.int64)], np.flatnonzero(chosen)
+        first, last = (low + parts[0] * width, min(high, low + (parts[-1] + 1) * width - 1)) if len(parts) else (0, -1)
+        for one in self._at(first, last):
+            rows = np.flatnonzero((one.times >= first) & (one.times <= last) & (one.keys <= up_to_key))
+            rows = rows[chosen[(one.times[rows] - low) // width]]
+            times.append(one.times[rows])
+            keys.append(one.keys[rows])
+        ts, key = np.concatenate(times), np.concatenate(keys)
+        order = np.lexsort((key, ts))
+        return ts[order], key[order]
 
     def _first_time_of_most_recent(self, count: int, up_to_ts: int, up_to_key: int) -> int:
         """Return a ts from which on at least `count` objects count, or the first of all: by the newest segments."""

@@ -32,7 +32,8 @@ class TimedQuestion:
 def window_bounds(snapshot: ObjectSnapshot, questions: Iterable[TimedQuestion]) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds `after`, `up_to` of each question: int64[q,2] each (kernels/questions/question_arrays.py)."""
     after, up_to = [], []
-    for question in questions:
+    counted: dict[tuple[int, int], list[tuple[int, int]]] = {}  # count windows by their last ts and key: place, count
+    for place, question in enumerate(questions):
         if question.bounds is not None:
             after.append(question.bounds[:2])
             up_to.append(question.bounds[2:])
@@ -41,12 +42,13 @@ def window_bounds(snapshot: ObjectSnapshot, questions: Iterable[TimedQuestion]) 
         as_of = snapshot.last_time(last_key) if question.as_of is None else question.as_of
         up_to.append((as_of, last_key))
         if window.objects is not None:
-            after.append(snapshot.before_most_recent(window.objects, as_of, last_key))
-        elif window.micros is not None:
-            after.append((max(as_of - window.micros, EARLIEST), LAST_KEY))
-        else:
-            after.append((EARLIEST, LAST_KEY))
-    return np.array(after, np.int64).reshape(-1, 2), np.array(up_to, np.int64).reshape(-1, 2)
+            counted.setdefault((as_of, last_key), []).append((place, window.objects))
+        start = EARLIEST if window.micros is None else max(as_of - window.micros, EARLIEST)
+        after.append((start, LAST_KEY))
+    bounds = np.array(after, np.int64).reshape(-1, 2)
+    for latest, asked in counted.items():
+        bounds[[place for place, _ in asked]] = snapshot.before_most_recent([count for _, count in asked], *latest)
+    return bounds, np.array(up_to, np.int64).reshape(-1, 2)
 
 
 def reached(bounds: np.ndarray, after: np.ndarray, up_to: np.ndarray) -> np.ndarray:

@@ -117,9 +117,8 @@ class AnswerContext:
         """Return the end of this batch or of the one before, with the boundaries of count windows (int64[w])."""
         boundaries = np.empty((len(windows), 2), np.int64)
         if len(windows):
-            snapshot = self.snapshot(position)
-            for place, length in enumerate(windows.tolist()):
-                boundaries[place] = snapshot.before_most_recent(length, position.stream_time, position.objects_to)
+            latest = position.stream_time, position.objects_to
+            boundaries = self.snapshot(position).before_most_recent(windows.tolist(), *latest)
         return BatchEnd(
             position.batch_id, position.stream_time, position.objects_to, windows, boundaries, position.started_at
         )

@@ -5,8 +5,9 @@ import random
 import numpy as np
 import pytest
 
+from pststream.stored_objects import object_snapshot
 from pststream.stored_objects.best_objects import PointQuestions, find_nearest_objects, find_scored_objects
-from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY
+from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import clauses_of
 from tests.oracles.questions import answer, logged
 from tests.unit.stored_objects.worlds import Row, asked, snapshot_of, some_objects, some_question
@@ -60,8 +61,11 @@ def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
     assert [snapshot.segments[one].keys[at] for one, at in zip(segment, row)] == best.key.tolist()
 
 
+@pytest.mark.parametrize("most_sorted", [1_000_000, 2])
 @pytest.mark.parametrize("cuts", [[], [100, 700, 1300], [1499], list(range(0, 1500, 150))])
-def test_boundaries_of_count_windows(tmp_path, cuts) -> None:
+def test_boundaries_of_count_windows(tmp_path, monkeypatch, cuts, most_sorted) -> None:
+    monkeypatch.setattr(object_snapshot, "_SORTED_OBJECTS", most_sorted)
+    monkeypatch.setattr(object_snapshot, "_BUCKETS", 50)
     rows = some_objects(random.Random(8), 1500)
     snapshot = snapshot_of(tmp_path, rows, cuts)
     for end, as_of in (
@@ -70,9 +74,23 @@ def test_boundaries_of_count_windows(tmp_path, cuts) -> None:
         (rows[1400][0], rows[300][2]),
     ):
         counted = sorted(((row[2], row[0]) for row in rows if row[0] <= end and row[2] <= as_of), reverse=True)
-        for size in (1, 2, 60, 299, 1000, 1399, 5000):
-            boundary = snapshot.before_most_recent(size, as_of, end)
-            assert [one for one in counted if one > boundary] == counted[:size]
+        sizes = [1000, 1, 2, 60, 299, 60, 1399, 5000]
+        together = snapshot.before_most_recent(sizes, as_of, end)
+        alone = [ObjectSnapshot(snapshot.segments).before_most_recent([size], as_of, end)[0] for size in sizes]
+        assert together.tolist() == np.array(alone).tolist()
+        for size, boundary in zip(sizes, together.tolist(), strict=True):
+            assert [one for one in counted if one > tuple(boundary)] == counted[:size]
+
+
+def test_objects_are_counted_once_for_all_count_windows(tmp_path, monkeypatch) -> None:
+    rows, passes = some_objects(random.Random(8), 1500), []
+    snapshot = snapshot_of(tmp_path, rows, [700])
+    count_by_time = object_snapshot.count_by_time
+    monkeypatch.setattr(object_snapshot, "count_by_time", lambda *given: passes.append(1) or count_by_time(*given))
+    newest_first = sorted(((row[2], row[0]) for row in rows), reverse=True)
+    boundaries = snapshot.before_most_recent(range(1, 1500), newest_first[0][0])
+    assert len(passes) == len(snapshot.segments)
+    assert boundaries.tolist() == [[ts, key - 1] for ts, key in newest_first[:-1]]
 
 
 def test_no_questions_and_no_objects(tmp_path) -> None:
