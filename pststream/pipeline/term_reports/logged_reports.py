@@ -3,8 +3,8 @@
 Once rows of `objects` were removed, a question about the stored objects may return another report than the one that was
 logged. Then the changes add up to the answers only if they begin with what the log has.
 
-Row groups are passed over by the ticks that they have. So a batch reads what was logged of the ticks that it changes,
-however long the log is; a withdrawal, which may change all of them, reads the log a few times.
+Row groups are passed over by the ticks that they have. So a batch reads what was logged of the ticks that it may
+change, however long the log is.
 """
 
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.answers.contract import NO_TIME
-from pststream.ledgers.withdrawals import WithdrawnObjects
+from pststream.ledgers.withdrawals import WithdrawnObjects, contain
 from pststream.pipeline.term_reports.logged_reports import REPORT_ROWS, LoggedReports
 from pststream.pipeline.term_reports.report_ticks import (
     MOST_BUCKETS,
@@ -68,11 +68,17 @@ class ReportContext:
 
 @dataclass(frozen=True)
 class _Objects:
-    """Stored objects as they count before the batch and after it, those of the batch alone, and all of them."""
+    """Stored objects as they count before the batch and after it, and those that make the difference.
+
+    changed    those of the batch, and those that it withdraws
+    is_lacking whether `changed` lacks some of the latter, whose rows were removed
+    all        those that do not count too
+    """
 
     before: ObjectSnapshot
     after: ObjectSnapshot
-    new: ObjectSnapshot
+    changed: ObjectSnapshot
+    is_lacking: bool
     all: ObjectSnapshot
 
 
@@ -99,14 +105,32 @@ def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[p
 @lru_cache(maxsize=2)
 def _open_objects(context: ReportContext) -> _Objects:
     stored = context.segments.open()
-    new = ObjectSnapshot([one for one in stored.segments if one.bounds[3] > context.objects_after])
-    old = [one.keys[one.keys <= context.objects_after] for one in new.segments]
-    new = new.without(np.sort(np.concatenate([np.empty(0, np.int64), *old])))
     before, after = (
         stored.without(withdrawn.keys) if withdrawn else stored
         for withdrawn in (context.withdrawn_before, context.withdrawn)
     )
-    return _Objects(before, after, new, stored)
+    return _Objects(before, after, *_changed_objects(context, stored), stored)
+
+
+def _changed_objects(context: ReportContext, stored: ObjectSnapshot) -> tuple[ObjectSnapshot, bool]:
+    """Return the objects of the batch with those that it withdraws, and whether rows of the latter were removed."""
+    gone = _withdrawn_by_batch(context)
+    first, last = np.searchsorted(gone, stored.bounds[:, 2]), np.searchsorted(gone, stored.bounds[:, 3], "right")
+    concerned = np.flatnonzero((stored.bounds[:, 3] > context.objects_after) | (first < last))
+    changed, unchanged, lacking = ObjectSnapshot([stored.segments[place] for place in concerned]), [gone[:0]], len(gone)
+    for one in changed.segments:
+        is_gone = contain(gone, one.keys)
+        unchanged.append(one.keys[(one.keys <= context.objects_after) & ~is_gone])
+        lacking -= int(is_gone.sum())
+    return changed.without(np.sort(np.concatenate(unchanged))), lacking > 0
+
+
+def _withdrawn_by_batch(context: ReportContext) -> np.ndarray:
+    """Return the keys of the objects that the batch withdraws, ascending: int64[n]."""
+    if context.withdrawn == context.withdrawn_before:
+        return np.empty(0, np.int64)
+    before = context.withdrawn_before
+    return context.withdrawn.keys[~before.contain(context.withdrawn.keys)]
 
 
 def _occupied(snapshot: ObjectSnapshot, up_to_key: int, asked: StandingRegions, first: np.ndarray) -> Intervals:
@@ -125,23 +149,23 @@ def _touched(
     context: ReportContext, objects: _Objects, asked: StandingRegions, common: TickRanges, times: Intervals
 ) -> Iterator[Pairs]:
     """Yield the pairs that had a report before and have one after the batch, which the batch may change."""
-    if context.withdrawn != context.withdrawn_before:
+    if objects.is_lacking:
         yield from _split_logged(context, asked, common, times)
         return
-    late = _occupied(objects.new, context.objects_to, asked, common.first)
-    if not len(late.low):
+    changed = _occupied(objects.changed, context.objects_to, asked, common.first)
+    if not len(changed.low):
         return
-    # Ask for the subscriptions that a late object concerns, then for their ticks.
-    some = np.flatnonzero((common.last >= common.first) & (common.last * asked.step >= late.low[0]))
+    # Ask for the subscriptions that a late or withdrawn object concerns, then for their ticks.
+    some = np.flatnonzero((common.last >= common.first) & (common.last * asked.step >= changed.low[0]))
     for first in range(0, len(some), 50_000):
         owner = some[first : first + 50_000]
         span = (common.last - common.first)[owner] * asked.step[owner] + asked.window[owner]
-        concerned = _has_new_words(context, objects, asked, Pairs(owner, common.last[owner]), span)
+        concerned = _has_changed_words(context, objects, asked, Pairs(owner, common.last[owner]), span)
         chosen = np.zeros(len(asked.key), bool)
         chosen[owner[concerned]] = True
         ranges = TickRanges(common.first, np.where(chosen, common.last, common.first - 1))
-        for pairs in split_pairs(ranges, asked.step, asked.window, asked.k, late):
-            touched = _has_new_words(context, objects, asked, pairs, asked.window[pairs.owner])
+        for pairs in _split_in_spans(context, asked, ranges, changed):
+            touched = _has_changed_words(context, objects, asked, pairs, asked.window[pairs.owner])
             if touched.any():
                 yield Pairs(pairs.owner[touched], pairs.tick[touched])
 
@@ -149,10 +173,17 @@ def _touched(
 def _split_logged(
     context: ReportContext, asked: StandingRegions, ranges: TickRanges, times: Intervals
 ) -> Iterator[Pairs]:
-    """Yield the ticks of ranges that may have had a report, so that each part reads a span of the logged ones."""
-    times = _with_logged(context, asked, ranges, times)
-    for some in [ranges] if context.logged is None else split_by_time(ranges, asked.step):
-        yield from split_pairs(some, asked.step, asked.window, asked.k, times)
+    """Yield the ticks of ranges that may have had a report, some at a time."""
+    yield from _split_in_spans(context, asked, ranges, _with_logged(context, asked, ranges, times))
+
+
+def _split_in_spans(
+    context: ReportContext, asked: StandingRegions, ranges: TickRanges, times: Intervals
+) -> Iterator[Pairs]:
+    """Yield the ticks of ranges whose windows meet the times, so that each part reads a span of the logged reports."""
+    of_each = asked.step, asked.window, asked.k, times
+    for some in [ranges] if context.logged is None else split_by_time(ranges, *of_each):
+        yield from split_pairs(some, *of_each)
 
 
 def _with_logged(context: ReportContext, asked: StandingRegions, ranges: TickRanges, times: Intervals) -> Intervals:
@@ -175,12 +206,12 @@ def _reports_before(context: ReportContext, objects: _Objects, asked: StandingRe
     return context.logged.reports(asked.key[pairs.owner], pairs.tick * asked.step[pairs.owner])
 
 
-def _has_new_words(
+def _has_changed_words(
     context: ReportContext, objects: _Objects, asked: StandingRegions, pairs: Pairs, window: np.ndarray
 ) -> np.ndarray:
-    """Return whether an object of the batch in the region has a word, in a window (int64[n]) up to a tick: bool[n]."""
+    """Return whether a changed object of the region has a word, in a window (int64[n]) up to a tick: bool[n]."""
     has_words = np.zeros(len(pairs.owner), bool)
-    rows = _ask(context, objects.new, context.objects_to, asked, pairs, window, 1)
+    rows = _ask(context, objects.changed, context.objects_to, asked, pairs, window, 1)
     has_words[rows.column("pair").to_numpy()] = True
     return has_words
 

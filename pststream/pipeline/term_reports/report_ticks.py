@@ -6,7 +6,6 @@ microseconds.
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -67,21 +66,39 @@ def ticks_of_intervals(times: Intervals, step: int, window: int) -> Intervals:
     return Intervals(low[begins], high[np.append(begins[1:], len(low)) - 1])
 
 
-def split_by_time(ranges: TickRanges, step: np.ndarray) -> Iterator[TickRanges]:
-    """Yield the ticks of ranges in spans of time, the earliest first.
+def split_by_time(
+    ranges: TickRanges, step: np.ndarray, window: np.ndarray, rows: np.ndarray, times: Intervals
+) -> Iterator[TickRanges]:
+    """Yield the ticks of ranges whose windows may have objects, and others, in spans of time, the earliest first.
 
-    A span has about PAIRS ticks if they are spread evenly.
-
-    step   int64[n] of each subscription
+    A span has at most PAIRS ticks and their reports at most ROWS rows, unless it is a single moment. The other
+    arguments: see `split_pairs`.
     """
-    some = np.flatnonzero(ranges.last >= ranges.first)
-    if not len(some):
+    if not len(step):
         return
-    low, high = int((ranges.first * step)[some].min()) - 1, int((ranges.last * step)[some].max())
-    spans = -(-int((ranges.last - ranges.first + 1)[some].sum()) // PAIRS)
-    edges = [low + (high - low) * number // spans for number in range(spans + 1)]
-    for after, up_to in pairwise(edges):
-        yield TickRanges(np.maximum(ranges.first, after // step + 1), np.minimum(ranges.last, up_to // step))
+    # The windows of other moments have no object, whatever the subscription.
+    moments = ticks_of_intervals(times, 1, int(window.max()))
+    for low, high in zip(*(edges.tolist() for edges in moments)):
+        left = TickRanges(np.maximum(ranges.first, -(-low // step)), np.minimum(ranges.last, high // step))
+        while (left.last >= left.first).any():
+            up_to = _end_of_span(left, step, rows)
+            yield TickRanges(left.first, np.minimum(left.last, up_to // step))
+            left = left._replace(first=np.maximum(left.first, up_to // step + 1))
+
+
+def _end_of_span(left: TickRanges, step: np.ndarray, rows: np.ndarray) -> int:
+    """Return the last moment of the next span of the ticks that are left, of which there is one."""
+    some = np.flatnonzero(left.last >= left.first)
+    first, last, step, rows = left.first[some], left.last[some], step[some], rows[some]
+    least, greatest = int((first * step).min()), int((last * step).max())
+    while least < greatest:
+        middle = (least + greatest + 1) // 2
+        ticks = np.maximum(np.minimum(last, middle // step) - first + 1, 0)
+        if ticks.sum() <= PAIRS and (ticks * rows).sum() <= ROWS:
+            least = middle
+        else:
+            greatest = middle - 1
+    return least
 
 
 def split_pairs(

@@ -45,21 +45,39 @@ def test_subscriptions_of_many_steps_are_in_one_part() -> None:
     assert [part.owner.tolist() for part in parts] == [list(range(count))]
 
 
+ALWAYS = Intervals(np.array([-(10**6)]), np.array([10**6]))
+
+
+def pairs_of(span: TickRanges) -> list[tuple[int, int]]:
+    """The pairs of a subscription and a tick."""
+    ranges = enumerate(zip(span.first.tolist(), span.last.tolist(), strict=True))
+    return [(owner, tick) for owner, (first, last) in ranges for tick in range(first, last + 1)]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_spans_of_time_have_each_tick_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_ticks, "PAIRS", 40)
-    ranges, step, _, _ = some_ranges(np.random.default_rng(seed), 30)
-    ticks = np.concatenate([np.arange(first, last + 1) for first, last in zip(*ranges)])
-    owners = np.repeat(np.arange(30), np.maximum(ranges.last - ranges.first + 1, 0))
-    spans = list(split_by_time(ranges, step))
-    assert len(spans) == -(-len(ticks) // 40) > 10
-    found = list[tuple[int, int]]()
-    latest = -(10**9)
-    for span in spans:
-        pairs = [(n, tick) for n in range(30) for tick in range(int(span.first[n]), int(span.last[n]) + 1)]
-        times = [tick * int(step[n]) for n, tick in pairs]
-        assert len(pairs) < 160 and min(times, default=latest + 1) > latest
-        latest = max(times, default=latest)
-        found += pairs
-    assert sorted(found) == list(zip(owners.tolist(), ticks.tolist()))
-    assert not list(split_by_time(TickRanges(ranges.first, ranges.first - 1), step))
+    monkeypatch.setattr(report_ticks, "ROWS", 900)
+    random = np.random.default_rng(seed)
+    ranges, step, window, rows = some_ranges(random, 30)
+    # A few have many old ticks: most ticks lie in a small part of the time.
+    ranges.first[:3] -= 400
+    found, latest = list[tuple[int, int]](), -(10**9)
+    for span in split_by_time(ranges, step, window, rows, ALWAYS):
+        pairs = pairs_of(span)
+        times = {tick * int(step[owner]) for owner, tick in pairs}
+        is_small = len(pairs) <= 40 and sum(rows[owner] for owner, _ in pairs) <= 900
+        assert (is_small or len(times) == 1) and min(times) > latest
+        found, latest = found + pairs, max(times)
+    assert sorted(found) == pairs_of(ranges) and len(found) > 400
+    assert not list(split_by_time(TickRanges(ranges.first, ranges.first - 1), step, window, rows, ALWAYS))
+
+
+def test_spans_leave_out_years_without_objects() -> None:
+    minutes = 30 * 365 * 1440
+    ranges = TickRanges(np.zeros(500, np.int64), np.full(500, minutes))
+    each = np.ones(500, np.int64)
+    edges = np.array([10, minutes - 20])
+    spans = list(split_by_time(ranges, each, 60 * each, 10 * each, Intervals(edges, edges + 5)))
+    assert sum(int((span.last - span.first + 1).sum()) for span in spans) == 500 * (65 + 21)
+    assert len(spans) == 3

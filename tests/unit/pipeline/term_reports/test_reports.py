@@ -13,6 +13,7 @@ from pststream import names
 from pststream.delta_tables import read_table
 from pststream.pipeline.batch import micro_batch
 from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.term_reports import report_changes
 from pststream.pipeline.upkeep import old_rows
 from pststream.settings import load_settings
 from pststream.state.home import Home as State
@@ -193,6 +194,28 @@ def test_a_withdrawal_corrects_and_retracts_reports(tmp_path: Path) -> None:
     assert logged_reports(home) == reports_of(published(left), asked)
 
 
+@pytest.mark.parametrize("erased", [False, True])
+def test_a_withdrawal_asks_for_the_reports_of_its_objects(
+    erased: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, asked = made_home(tmp_path), [ON_THE_DAY | {"k": 2}, ON_THE_DAY | FAR_AWAY | {"k": 2}]
+    things = at_times(*((f"{hour:02}:{minute}", f"tea word{hour}") for hour in range(20) for minute in (10, 40)))
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
+    home.match()
+    pairs, ask = list[int](), report_changes._ask
+    counted = lambda *given: pairs.append(len(given[4].owner)) or ask(*given)  # noqa: E731
+    monkeypatch.setattr(report_changes, "_ask", counted)
+    home.run("withdraw", "--object-id", "06:10")
+    if erased:
+        home.run("erase", "--object-id", "06:10")
+    home.match()
+    left = [row for row in things if row["object_id"] != "06:10"]
+    assert logged_reports(home) == reports_of(published(left), asked)
+    # Two subscriptions, then three ticks: which of them are concerned, before and after.
+    assert erased or sum(pairs) == 2 + 3 + 3 + 3
+
+
 def test_erased_words_and_subscriptions_leave_the_reports(tmp_path: Path) -> None:
     home = made_home(tmp_path)
     head = {"op": "insert", "kind": "frequent_terms", "created_at": moment(0), "window": "2h", "step": "1h"}
@@ -240,6 +263,7 @@ def at_times(*texts: tuple[str, str]) -> list[Row]:
 
 ON_THE_DAY = {"op": "insert", "subscription_id": "s", "kind": "frequent_terms", "created_at": "2026-03-01T00:00:00Z"}
 ON_THE_DAY |= {"bbox": [-1, -1, 1, 1], "window": "3h", "step": "1h"}
+FAR_AWAY = {"subscription_id": "far", "bbox": [50, 50, 51, 51]}
 
 
 def test_the_erasure_of_the_newest_object_leaves_stream_time(tmp_path: Path) -> None:
