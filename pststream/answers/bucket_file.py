@@ -11,13 +11,14 @@ for more rows or slots. When the room is used up, the file is replaced by a larg
 import fcntl
 import mmap
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pststream.answers.buffer_policy import MOST_TIMES_K
-from pststream.answers.contract import Subscriptions, Thresholds, Values
+from pststream.answers.contract import Logged, Subscriptions, Thresholds, Values
 from pststream.answers.sorted_rows import limit_rows, value_rows
 from pststream.array_cache.kept_mappings import KeptMappings
 from pststream.atomic_files import replacing
@@ -136,20 +137,6 @@ class BucketState:
         objects = int(self._header["objects"])
         return bound_objects(self.columns.object_rows[: objects if objects < 16 * rows else 0])
 
-    def sort_objects(self) -> np.ndarray:
-        """Number all objects again by their times, so that blocks of them have narrow bounds; int32[]: the new ones.
-
-        For a state whose buffers are empty.
-        """
-        objects, columns = int(self._header["objects"]), self.columns
-        order = np.argsort(columns.object_rows[:objects, 0], kind="stable")
-        ts, keys = columns.object_rows[:objects][order].T.copy()
-        columns.number_slots[:] = 0
-        self._header["objects"] = 0
-        numbers = np.empty(objects, np.int32)
-        numbers[order] = self.number_objects(ts, keys)
-        return numbers
-
     def used_numbers(self) -> np.ndarray:
         """Return which numbers of objects are those of entries or limits: bool[n]."""
         return np.asarray(mark_used(self.columns, int(self._header["objects"])))
@@ -209,6 +196,13 @@ class BucketState:
         copy_entries(source.columns, rows, columns, places, numbers)
 
 
+class Objects(NamedTuple):
+    """Objects, each once: ts and key, int64[n] each."""
+
+    ts: np.ndarray
+    key: np.ndarray
+
+
 class _Place(NamedTuple):
     offset: int
     dtype: np.dtype
@@ -255,24 +249,37 @@ def open_bucket(path: Path) -> BucketState | None:
 
 
 def build_bucket(
-    path: Path, subscriptions: Subscriptions, entries: Values, thresholds: Thresholds, batch_id: int
+    path: Path, subscriptions: Subscriptions, objects: Objects, buffers: Iterable[Logged], batch_id: int
 ) -> BucketState:
     """Build the state after a batch from a snapshot, replace the file, open and lock it.
 
     subscriptions   those that live or have not started; `end_at` after deletions
-    entries         all buffers
-    thresholds      limits of those that have been evaluated; the others are asked for by the next `fold`
+    objects         those of all buffers and limits
+    buffers         in parts: entries, and limits of the subscriptions that have been evaluated; the next `fold` asks
+                    for the others
     """
-    state = _make(path, None, subscriptions, len(np.unique(entries.object)) + len(thresholds.object))
-    numbers, limit_numbers = number_all(state, entries, thresholds)
-    by_time = state.sort_objects()
-    numbers, limit_numbers = by_time[numbers], np.append(by_time, np.int32(-1))[limit_numbers]
-    rows, order = value_rows(state.columns, entries)
-    limits, known = limit_rows(state.columns, thresholds)
-    bounds = state.bound_objects(len(limits.row))
-    load_rows(state.columns, bounds, rows, numbers[order], limits, limit_numbers[known], state.greatest_room)
+    state = _make(path, None, subscriptions, len(objects.key))
+    # Numbers follow time, so that blocks of them have narrow bounds.
+    order = np.argsort(objects.ts, kind="stable")
+    state.number_objects(objects.ts[order], objects.key[order])
+    for part in buffers:
+        numbers, limit_numbers = number_all(state, part.entries, part.thresholds)
+        rows, order = value_rows(state.columns, part.entries)
+        limits, known = limit_rows(state.columns, part.thresholds)
+        bounds = state.bound_objects(len(limits.row))
+        load_rows(state.columns, bounds, rows, numbers[order], limits, limit_numbers[known], state.greatest_room)
     state.mark_clean(batch_id, LAST_OBJECT)
     return state
+
+
+def unite_objects(buffers: Iterable[Logged]) -> Objects:
+    """Return the objects of entries and limits, each once."""
+    united = Objects(np.empty(0, np.int64), np.empty(0, np.int64))
+    for entries, limits, _ in buffers:
+        keys = np.concatenate([united.key, entries.object, limits.object])
+        keys, first = np.unique(keys, return_index=True)
+        united = Objects(np.concatenate([united.ts, entries.ts, limits.ts])[first[keys >= 0]], keys[keys >= 0])
+    return united
 
 
 def number_all(state: BucketState, entries: Values, thresholds: Thresholds) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,10 @@ NO_TIME = -(2**63)
 """Before every time: the stream time before the first object, and the boundary of a window of all objects."""
 
 
+LAST_KEY = 2**63 - 1
+"""After every subscription key."""
+
+
 class Subscriptions(NamedTuple):
     """Insertions of one bucket, by ascending key. All arrays have n elements.
 
@@ -94,6 +98,17 @@ class Thresholds(NamedTuple):
     ts: np.ndarray
     object: np.ndarray
     reset: np.ndarray
+
+
+class Logged(NamedTuple):
+    """Entries and limits of some subscriptions, as batches have logged them or as a snapshot has them.
+
+    up_to   they are of all subscriptions with keys up to this, and above the one of the part before
+    """
+
+    entries: Values
+    thresholds: Thresholds
+    up_to: int = LAST_KEY
 
 
 class Changes(NamedTuple):

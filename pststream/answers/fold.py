@@ -10,6 +10,7 @@ newer and better objects dominate, so that a late object needs no counters. A bu
 `kept` entries and the threshold rises to the last of them; in the paper it stays until the next evaluation.
 """
 
+from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from pststream.kernels.answers.columns import ENDED, Rows
 from pststream.kernels.answers.fold_rows import LimitRows, answer_rows, fold_rows
 from pststream.kernels.answers.touched_rows import rows_of_keys, rows_to_wake, unite_rows
 
-Arrays = TypeVar("Arrays", Values, Thresholds, Changes)
+Arrays = TypeVar("Arrays", Values, Thresholds, Changes, Asked)
 
 Deletions = tuple[np.ndarray, np.ndarray]
 """Keys of insertions, and the ends that deletions give them: both int64[n]."""
@@ -82,6 +83,23 @@ def fold(
     return Folded(
         _to_values(entries, columns.key), thresholds, _to_changes(changes), Asked(*(array[order] for array in ask))
     )
+
+
+def split_asked(folded: Folded, most: int, most_values: int) -> Iterator[Folded]:
+    """Yield the result of `fold` in parts, the first with all that is known; there is at least one.
+
+    A part asks for `most` subscriptions at most, which keep `most_values` values at most; or for a single subscription.
+    """
+    asked, first = folded.asked, 0
+    before = np.append(0, np.cumsum(asked.kept, dtype=np.int64))
+    while True:
+        after = int(np.searchsorted(before, before[first] + most_values, "right")) - 1
+        after = min(max(first + 1, min(after, first + most)), len(asked.kept))
+        yield folded._replace(asked=_cut(asked, slice(first, after)))
+        if after == len(asked.kept):
+            return
+        none, first = slice(0), after
+        folded = Folded(_cut(folded.entries, none), _cut(folded.thresholds, none), _cut(folded.changes, none), asked)
 
 
 def fold_answers(state: BucketState, folded: Folded, answers: Values) -> Folded:
@@ -144,3 +162,7 @@ def _to_changes(changes: ChangeRows) -> Changes:
 
 def _join(one: Arrays, other: Arrays) -> Arrays:
     return type(one)(*(np.concatenate(pair) for pair in zip(one, other)))
+
+
+def _cut(arrays: Arrays, part: slice) -> Arrays:
+    return type(arrays)(*(array[part] for array in arrays))

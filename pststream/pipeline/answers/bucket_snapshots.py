@@ -4,7 +4,8 @@
 file of a bucket builds it from the last snapshot; `answer_log` has what changed after that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.answers.bucket_file import BucketState, build_bucket
-from pststream.answers.contract import NO_TIME, Subscriptions, Thresholds, Values
+from pststream.answers.bucket_file import BucketState, build_bucket, unite_objects
+from pststream.answers.contract import LAST_KEY, NO_TIME, Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import with_ends
 from pststream.ledgers.log_end import read_batches
+from pststream.pipeline.answers.log_rows import of_batches, split_keys
 from pststream.pipeline.answers.standing_queries import StandingQueries
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
@@ -30,6 +32,8 @@ SCHEMA = TABLES[names.ANSWERS].schema
 TRANSACTIONS = "snapshots"
 """The application of the commits' transaction ids, which are numbers of batches."""
 
+EVERY_KEY = KeyRange("subscription_key", -1, LAST_KEY)
+
 WRITTEN_ROWS = 131_072
 """Rows that are converted at a time."""
 
@@ -39,12 +43,20 @@ def last_snapshot(home: Home) -> int:
     return max(ledger_tables.last_transaction(home, names.ANSWERS, TRANSACTIONS), 0)
 
 
-def write_snapshot(home: Home, batch_id: int, bucket: int, entries: Values, limits: Thresholds) -> DataFile | None:
+def write_snapshot(home: Home, batch_id: int, bucket: int, buffers: Iterable[Logged]) -> DataFile | None:
     """Write the snapshot of a bucket after a batch as a data file, which the caller commits; None if it has no rows.
 
-    entries, limits: of all live subscriptions, by ascending key, as `read_buffers` returns them
+    buffers: of all live subscriptions, by ascending key, as `read_parts` yields them
     """
     writer = FileWriter(home.table(names.ANSWERS), SCHEMA)
+    for entries, limits, _ in buffers:
+        for rows in _part_rows(batch_id, bucket, entries, limits):
+            writer.write(rows)
+    return writer.close()
+
+
+def _part_rows(batch_id: int, bucket: int, entries: Values, limits: Thresholds) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some subscriptions: of entries, then one for each subscription without entries."""
     owner = np.searchsorted(limits.subscription, entries.subscription)
     for first in range(0, len(owner), WRITTEN_ROWS):
         some = slice(first, first + WRITTEN_ROWS)
@@ -53,13 +65,12 @@ def write_snapshot(home: Home, batch_id: int, bucket: int, entries: Values, limi
             "ts": pa.array(entries.ts[some]).cast(TIME),
             "value": pa.array(entries.value[some]),
         }
-        writer.write(_rows(batch_id, bucket, limits, owner[some], columns))
+        yield _rows(batch_id, bucket, limits, owner[some], columns)
     is_empty = np.ones(len(limits.subscription), bool)
     is_empty[owner] = False
     empty = np.flatnonzero(is_empty)
     for first in range(0, len(empty), WRITTEN_ROWS):
-        writer.write(_rows(batch_id, bucket, limits, empty[first : first + WRITTEN_ROWS], {}))
-    return writer.close()
+        yield _rows(batch_id, bucket, limits, empty[first : first + WRITTEN_ROWS], {})
 
 
 def _rows(
@@ -79,26 +90,43 @@ def _rows(
     return pa.RecordBatch.from_pydict(given | nulls, schema=SCHEMA)
 
 
-def read_snapshot(home: Home, batch_id: int, bucket: int) -> tuple[Values, Thresholds]:
+def read_snapshot(home: Home, batch_id: int, bucket: int) -> Logged:
     """Read the buffers and the limits of a bucket from the snapshot after a batch; none if it has no rows."""
-    of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
-    files = of_batch.files(list_data_files(home, names.ANSWERS))
-    files = [file for file in files if file.may_contain("bucket", bucket, bucket)]
+    return _read_keys(home, _files_of_bucket(home, batch_id, bucket), batch_id, bucket, EVERY_KEY)
+
+
+def read_snapshot_parts(home: Home, batch_id: int, bucket: int, keys: np.ndarray) -> Iterator[Logged]:
+    """Yield what `read_snapshot` returns in parts of bounded size, by ascending key.
+
+    keys: int64[n], of about the subscriptions of the bucket
+    """
+    files = _files_of_bucket(home, batch_id, bucket)
+    for part in split_keys(keys, files):
+        yield _read_keys(home, files, batch_id, bucket, part)
+
+
+def _files_of_bucket(home: Home, batch_id: int, bucket: int) -> list[DataFile]:
+    files = KeyRange("batch_id", batch_id - 1, batch_id).files(list_data_files(home, names.ANSWERS))
+    return [file for file in files if file.may_contain("bucket", bucket, bucket)]
+
+
+def _read_keys(home: Home, files: list[DataFile], batch_id: int, bucket: int, keys: KeyRange) -> Logged:
     slices = [Slice(path, 0, names.NEVER_US) for path, _ in addresses_and_rows(home, names.ANSWERS, files)]
 
     def of_bucket() -> Iterator[pa.RecordBatch]:
-        for batch in read_slices(slices, SCHEMA.names, of_batch):
-            yield batch.filter(pc.equal(batch.column("bucket"), bucket)).cast(SCHEMA)
+        for rows in read_slices(slices, SCHEMA.names, keys):
+            yield of_batches(rows, bucket, KeyRange("batch_id", batch_id - 1, batch_id)).cast(SCHEMA)
 
     rows = pa.Table.from_batches(of_bucket(), SCHEMA)
-    keys, first = np.unique(rows.column("subscription_key").to_numpy(), return_index=True)
+    known, first = np.unique(rows.column("subscription_key").to_numpy(), return_index=True)
     limits = rows.take(pa.array(first))
     rows = rows.filter(pc.is_valid(rows.column("object_key")))
-    return (
+    return Logged(
         Values(_integers(rows, "subscription_key"), _integers(rows, "object_key"), _integers(rows, "ts"),
                rows.column("value").to_numpy()),
-        Thresholds(keys, limits.column("threshold").to_numpy(), _integers(limits, "limit_ts", NO_TIME),
-                   _integers(limits, "limit_object_key", -1), np.zeros(len(keys), np.bool_)),
+        Thresholds(known, limits.column("threshold").to_numpy(), _integers(limits, "limit_ts", NO_TIME),
+                   _integers(limits, "limit_object_key", -1), np.zeros(len(known), np.bool_)),
+        keys.up_to,
     )  # fmt: skip
 
 
@@ -115,8 +143,9 @@ def build_state(home: Home, path: Path, queries: StandingQueries, bucket: int, b
     latest = batch["stream_time"] if batch else None
     stream_time = NO_TIME if latest is None else to_micros(latest)
     lives = stream_time < subscriptions.end_at
-    entries, limits = read_snapshot(home, batch_id, bucket)
-    state = build_bucket(path, Subscriptions(*(array[lives] for array in subscriptions)), entries, limits, batch_id)
+    subscriptions = Subscriptions(*(array[lives] for array in subscriptions))
+    read = partial(read_snapshot_parts, home, batch_id, bucket, subscriptions.key)
+    state = build_bucket(path, subscriptions, unite_objects(read()), read(), batch_id)
     if batch:
         state.mark_clean(batch_id, stream_time, to_micros(batch["started_at"]))
     return state

@@ -22,8 +22,8 @@ from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, open_bucket
 from pststream.answers.buffer_policy import SKYBAND, trim_evaluations
-from pststream.answers.contract import NO_TIME, BatchEnd, Folded, Subscriptions, Values
-from pststream.answers.fold import Deletions, fold, fold_answers
+from pststream.answers.contract import NO_TIME, Asked, BatchEnd, Subscriptions, Values
+from pststream.answers.fold import Deletions, fold, fold_answers, split_asked
 from pststream.answers.sorted_rows import key_order
 from pststream.kinds.registry import ranked_answers
 from pststream.ledgers.answer_counts import AnswerCounts
@@ -31,7 +31,7 @@ from pststream.ledgers.log_end import read_batches
 from pststream.pipeline.answers.answer_context import AnswerContext, Position
 from pststream.pipeline.answers.ask_objects import ask_objects, windows_start
 from pststream.pipeline.answers.bucket_snapshots import build_state
-from pststream.pipeline.answers.log_rows import read_state, write_folded
+from pststream.pipeline.answers.log_rows import FoldedWriter, read_state
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, SCORED_KIND_NAME
 from pststream.pipeline.answers.scored_candidates import (
     drop_other_units,
@@ -53,8 +53,10 @@ of the plan of `topk` (subscription_key, object_key, ts, value); the CPU seconds
 ASKED = 100_000
 """Subscriptions that are evaluated at a time, at most."""
 
-ASKED_VALUES = 8_000_000
-"""The best values for which an evaluation has room; a single subscription may keep more."""
+ASKED_VALUES = 2_000_000
+"""The best values for which an evaluation has room; a single subscription may keep more. Its rows are written before
+the next evaluation, so a task keeps no more of them however many subscriptions a batch starts.
+"""
 
 
 @dataclass
@@ -119,16 +121,19 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
         folded = fold(state, inserted, deleted, _join(values), end, _reevaluated(context, state, queries))
         report.counts.evaluations = _count_by_kind(queries, folded.asked.subscription)
         steps.end("fold")
-        answers = _evaluate(context, position, queries, folded, end)
-        if context.buffers == SKYBAND:
-            asked, answers = trim_evaluations(folded.asked, answers)
-            folded = folded._replace(asked=asked)
-        steps.end("evaluate")
-        folded = fold_answers(state, folded, answers)
-        steps.end("fold")
-    report.counts.changes = _count_by_kind(queries, folded.changes.subscription)
-    report.files = write_folded(Home(context.home), context.batch_id, bucket, folded)
-    report.files += write_boundaries(Home(context.home), bucket, end)
+        written = FoldedWriter(Home(context.home), context.batch_id, bucket)
+        for part in split_asked(folded, ASKED, ASKED_VALUES):
+            answers = _evaluate(context, position, queries, part.asked, end)
+            if context.buffers == SKYBAND:
+                asked, answers = trim_evaluations(part.asked, answers)
+                part = part._replace(asked=asked)
+            steps.end("evaluate")
+            whole = fold_answers(state, part, answers)
+            report.counts.changes.update(_count_by_kind(queries, whole.changes.subscription))
+            steps.end("fold")
+            written.write(whole)
+            steps.end("write")
+    report.files = written.close() + write_boundaries(Home(context.home), bucket, end)
     steps.end("write")
     for step, seconds in steps.seconds.items():
         report.seconds[step] = report.seconds.get(step, 0.0) + seconds
@@ -201,11 +206,13 @@ def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> B
         state = build_state(home, path, queries, bucket, context.last_snapshot)
     if state.batch_id < last.batch_id:
         inserted, deleted = _requests(queries, bucket, context, state, last)
-        entries, thresholds = read_state(home, bucket, state.batch_id, last.batch_id)
+        keys = np.concatenate([state.columns.key, inserted.key])
+        logged = read_state(home, bucket, state.batch_id, last.batch_id, keys)
         end = with_logged_boundaries(home, bucket, context.batch_end(last, _windows(state, inserted)))
         if state.batch_id < last.batch_id - 1:
-            entries = _that_count(queries, entries, end, np.union1d(state.columns.key, inserted.key))
-        advance(state, inserted, deleted, entries, thresholds, end)
+            lived = np.unique(keys)
+            logged = (part._replace(entries=_that_count(queries, part.entries, end, lived)) for part in logged)
+        advance(state, inserted, deleted, logged, end)
     return state
 
 
@@ -274,24 +281,13 @@ def _indexed_values(
 
 
 def _evaluate(
-    context: AnswerContext, position: Position, queries: StandingQueries, folded: Folded, end: BatchEnd
+    context: AnswerContext, position: Position, queries: StandingQueries, asked: Asked, end: BatchEnd
 ) -> Values:
     """Return the best objects of the subscriptions that the fold asks for, as of the end of the batch."""
-    asked, parts = folded.asked, [no_values()]
-    for some in _split_asked(asked.kept):
-        is_known, chosen = queries.select(asked.subscription[some])
-        parts.append(ask_objects(context.snapshot(position), chosen, asked.kept[some][is_known], end))
-    return _join(parts)
-
-
-def _split_asked(kept: np.ndarray) -> Iterator[slice]:
-    """Yield parts of subscriptions of which each keeps so many values (int32[n]): see ASKED and ASKED_VALUES."""
-    before, first = np.append(0, np.cumsum(kept, dtype=np.int64)), 0
-    while first < len(kept):
-        after = int(np.searchsorted(before, before[first] + ASKED_VALUES, "right")) - 1
-        after = max(first + 1, min(after, first + ASKED))
-        yield slice(first, after)
-        first = after
+    if not len(asked.subscription):
+        return no_values()
+    is_known, chosen = queries.select(asked.subscription)
+    return ask_objects(context.snapshot(position), chosen, asked.kept[is_known], end)
 
 
 def _join(parts: list[Values]) -> Values:

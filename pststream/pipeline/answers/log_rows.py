@@ -1,13 +1,14 @@
 """Convert what a batch changes in a bucket to rows of `answer_log`, and read the rows of committed batches back."""
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.answers.contract import NO_TIME, Folded, Thresholds, Values
+from pststream.answers.contract import LAST_KEY, NO_TIME, Folded, Logged, Thresholds, Values
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
@@ -22,16 +23,29 @@ STATE_COLUMNS = ["batch_id", "event", "subscription_key", "object_key", "ts", "v
 WRITTEN_ROWS = 131_072
 """Rows that are converted at a time."""
 
+READ_ROWS = 1_000_000
+"""About the number of rows of state that a task has in memory, each some 200 bytes with all copies."""
 
-def write_folded(home: Home, batch_id: int, bucket: int, folded: Folded) -> list[DataFile]:
-    """Write what a batch changes in a bucket as data files of `answer_log`, which the caller commits."""
-    files = []
-    for part, rows in ((STATE, state_rows(folded)), (CHANGE, change_rows(folded))):
-        writer = FileWriter(home.table(names.ANSWER_LOG), SCHEMA, {"part": part})
-        for batch in rows.to_batches(WRITTEN_ROWS):
-            writer.write(_complete(batch, batch_id, bucket))
-        files.append(writer.close())
-    return [file for file in files if file is not None]
+
+class FoldedWriter:
+    """Writes what a batch changes in a bucket as data files of `answer_log`, which the caller commits."""
+
+    def __init__(self, home: Home, batch_id: int, bucket: int) -> None:
+        self._batch_id, self._bucket = batch_id, bucket
+        self._state, self._change = (
+            FileWriter(home.table(names.ANSWER_LOG), SCHEMA, {"part": part}) for part in (STATE, CHANGE)
+        )
+
+    def write(self, folded: Folded) -> None:
+        """Add the rows of some subscriptions, all rows of each."""
+        for writer, rows in ((self._state, state_rows(folded)), (self._change, change_rows(folded))):
+            for batch in rows.to_batches(WRITTEN_ROWS):
+                writer.write(_complete(batch, self._batch_id, self._bucket))
+
+    def close(self) -> list[DataFile]:
+        """Finish the files and return them; a file without rows does not exist."""
+        files = [writer.close() for writer in (self._state, self._change)]
+        return [file for file in files if file is not None]
 
 
 def state_rows(folded: Folded) -> pa.Table:
@@ -100,13 +114,37 @@ def slices_of(home: Home, files: Iterable[DataFile]) -> list[Slice]:
     return [Slice(path, 0, 2**62, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, list(files))]
 
 
-def read_state(home: Home, bucket: int, after: int, up_to: int) -> tuple[Values, Thresholds]:
+def read_state(home: Home, bucket: int, after: int, up_to: int, keys: np.ndarray) -> Iterator[Logged]:
     """Read the entries and the last limits of a bucket that the batches after < batch_id <= up_to have logged.
 
     Entries that a later reset makes void are left out.
+
+    keys: int64[n], of about the subscriptions that the rows are of; they divide many rows into parts
     """
     files = [file for file in list_state_files(home, after, up_to) if file.may_contain("bucket", bucket, bucket)]
-    rows = _read(home, files, bucket, KeyRange("batch_id", after, up_to))
+    for part in split_keys(keys, files):
+        rows = _read(home, files, bucket, KeyRange("batch_id", after, up_to), part)
+        yield Logged(*_last_state(rows), part.up_to)
+
+
+def split_keys(keys: np.ndarray, files: Iterable[DataFile]) -> Iterator[KeyRange]:
+    """Yield ranges of all subscription keys, in order, so that each has about READ_ROWS of the rows of a bucket.
+
+    keys: int64[n], of the subscriptions that have the rows, in any order
+    """
+    parts = max(min(-(-sum(map(_rows_of_bucket, files)) // READ_ROWS), len(keys)), 1)
+    borders = np.sort(keys)[np.arange(1, parts) * len(keys) // parts] - 1
+    ends = [-1, *np.unique(borders).tolist(), LAST_KEY]
+    return (KeyRange("subscription_key", after, up_to) for after, up_to in pairwise(ends))
+
+
+def _rows_of_bucket(file: DataFile) -> int:
+    """Return about how many rows of a file are of one bucket."""
+    return file.rows // (1 + file.high.get("bucket", 0) - file.low.get("bucket", 0))
+
+
+def _last_state(rows: pa.Table) -> tuple[Values, Thresholds]:
+    """Return the entries that no later reset makes void, and the last limits of subscriptions."""
     batch = rows.column("batch_id").to_numpy()
     key, object_key = (rows.column(name).fill_null(-1).to_numpy() for name in ("subscription_key", "object_key"))
     ts = rows.column("ts").cast(pa.int64()).fill_null(NO_TIME).to_numpy()
@@ -135,10 +173,17 @@ def is_event(rows: pa.RecordBatch | pa.Table, event: str) -> np.ndarray:
     return chosen
 
 
-def _read(home: Home, files: list[DataFile], bucket: int, batches: KeyRange) -> pa.Table:
+def _read(home: Home, files: list[DataFile], bucket: int, batches: KeyRange, keys: KeyRange) -> pa.Table:
     def of_bucket() -> Iterator[pa.RecordBatch]:
-        for rows in read_slices(slices_of(home, files), [*STATE_COLUMNS, "bucket"], batches):
-            yield rows.filter(pc.equal(rows.column("bucket"), bucket))
+        for rows in read_slices(slices_of(home, files), [*STATE_COLUMNS, "bucket"], keys):
+            yield of_batches(rows, bucket, batches)
 
     schema = pa.schema([*(SCHEMA.field(name) for name in STATE_COLUMNS), SCHEMA.field("bucket")])
     return pa.Table.from_batches((rows.cast(schema) for rows in of_bucket()), schema).combine_chunks()
+
+
+def of_batches(rows: pa.RecordBatch, bucket: int, batches: KeyRange) -> pa.RecordBatch:
+    """Return the rows of a bucket and of batches in a range."""
+    batch = rows.column("batch_id").to_numpy()
+    chosen = (rows.column("bucket").to_numpy() == bucket) & (batch > batches.after) & (batch <= batches.up_to)
+    return rows if chosen.all() else rows.filter(pa.array(chosen))

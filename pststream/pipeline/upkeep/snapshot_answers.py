@@ -7,12 +7,12 @@ The last two snapshots stay. A row of part `state` goes when the older of them c
 from functools import partial
 
 from pststream import names
-from pststream.answers.read_bucket import read_buffers
+from pststream.answers.read_bucket import read_parts
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.answers.answer_context import AnswerContext, context_after
 from pststream.pipeline.answers.bucket_snapshots import TRANSACTIONS, last_snapshot, write_snapshot
 from pststream.pipeline.answers.fold_bucket import bring_up
-from pststream.pipeline.answers.log_rows import list_state_files
+from pststream.pipeline.answers.log_rows import READ_ROWS, list_state_files
 from pststream.pipeline.answers.window_boundaries import list_boundary_files
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
@@ -41,8 +41,7 @@ def snapshot_answers(home: Home, settings: Settings) -> None:
 
 def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:
     with bring_up(context, bucket, context.queries()) as state:
-        entries, limits = read_buffers(state)
-    return write_snapshot(Home(context.home), context.previous.batch_id, bucket, entries, limits)
+        return write_snapshot(Home(context.home), context.previous.batch_id, bucket, read_parts(state, READ_ROWS))
 
 
 def _drop_state_rows(home: Home, last: int) -> None:

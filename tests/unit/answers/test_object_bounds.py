@@ -6,7 +6,7 @@ from types import MethodType
 import numpy as np
 
 from pststream.answers.advance import advance
-from pststream.answers.contract import Values
+from pststream.answers.contract import Logged, Values
 from pststream.answers.fold import fold, fold_answers
 from pststream.answers.read_bucket import read_buffers
 from pststream.benchmarks.support.answers import answer_batches as made
@@ -28,7 +28,7 @@ def fold_batches(path: Path, with_bounds: bool) -> list[np.ndarray]:
             candidates = Values(candidates.subscription, candidates.object, candidates.object - late, candidates.value)
             folded = fold(state, made.none_inserted(), made.NO_DELETIONS, candidates, end)
             whole = fold_answers(state, folded, made.made_up_answers(folded.asked, end))
-            advance(state, made.none_inserted(), made.NO_DELETIONS, whole.entries, whole.thresholds, end)
+            advance(state, made.none_inserted(), made.NO_DELETIONS, [Logged(whole.entries, whole.thresholds)], end)
             arrays += [*whole.entries, *whole.thresholds, *whole.changes]
         arrays += [*read_buffers(state)[0], state.columns.oldest.copy()]
         assert len(state.bound_objects(2_000).oldest) == (with_bounds and 51)

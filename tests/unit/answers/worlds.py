@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pststream.answers.advance import advance
-from pststream.answers.bucket_file import BucketState, build_bucket, open_bucket
-from pststream.answers.contract import NO_TIME, BatchEnd, Folded, Subscriptions, Thresholds, Values
+from pststream.answers.bucket_file import BucketState, build_bucket, open_bucket, unite_objects
+from pststream.answers.contract import LAST_KEY, NO_TIME, BatchEnd, Folded, Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import fold, fold_answers
-from pststream.answers.read_bucket import read_buffers
+from pststream.answers.read_bucket import read_buffers, read_parts
 from tests.oracles import standing_answers as twin
 
 NEVER = 2**63 - 1
@@ -135,7 +135,7 @@ class Home:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.world.seed)
-        build_bucket(self.path, no_subscriptions(), no_values(), no_thresholds(), 0).close()
+        build(self.path, no_subscriptions(), [], 0).close()
 
     def value_of(self, subscription: twin.StandingSubscription, one: twin.StandingObject) -> float | None:
         wanted, made = self.made[subscription.key], self.world.objects[number_of(one.key)]
@@ -173,7 +173,7 @@ class Home:
         assert as_rows(fold_answers(state, again, self._shuffled(answers))) == as_rows(whole)
         assert Path(self.path).read_bytes() == original
         state.close()
-        self.committed = (inserted, deleted, whole.entries, whole.thresholds, end)
+        self.committed = (inserted, deleted, self._split(whole), end)
         self._apply(whole)
         return whole
 
@@ -185,12 +185,13 @@ class Home:
             advance(state, *self.committed)
             self.committed = None
         if self.random.random() < 0.3:
-            entries, thresholds = read_buffers(state)
+            before, parts = read_buffers(state), list(read_parts(state, self.random.choice([1, 5, 1_000])))
             known = [key for key in map(int, state.columns.key) if not self._was_ended(state, key)]
             batch_id = state.batch_id
             state.close()
-            state = build_bucket(self.path, self.to_arrays(known), self._shuffled(entries), thresholds, batch_id)
-            assert [a.tolist() for a in read_buffers(state)[0]] == [a.tolist() for a in entries]
+            parts = [part._replace(entries=self._shuffled(part.entries)) for part in parts]
+            state = build(self.path, self.to_arrays(known), parts, batch_id)
+            assert [a.tolist() for a in read_buffers(state).entries] == [a.tolist() for a in before.entries]
         return state
 
     def end(self) -> BatchEnd:
@@ -275,6 +276,19 @@ class Home:
             rows += [(key, *row) for row in best]
         return to_values(rows)
 
+    def _split(self, whole: Folded) -> list[Logged]:
+        """Return what a batch logs in parts by ascending key, as the next batch reads it."""
+        borders = sorted(self.random.sample(sorted(self.made), min(self.random.choice([0, 0, 1, 3]), len(self.made))))
+        parts, after = [], -1
+        for up_to in [*borders, LAST_KEY]:
+            entries, limits = (
+                type(rows)(*(a[(rows.subscription > after) & (rows.subscription <= up_to)] for a in rows))
+                for rows in (whole.entries, whole.thresholds)
+            )
+            parts.append(Logged(entries, limits, up_to))
+            after = up_to
+        return parts
+
     def _shuffled(self, values: Values) -> Values:
         order = list(range(len(values.subscription)))
         self.random.shuffle(order)
@@ -311,6 +325,10 @@ def no_thresholds() -> Thresholds:
 def no_subscriptions() -> Subscriptions:
     wide, narrow = np.empty(0, np.int64), np.empty(0, np.int32)
     return Subscriptions(wide, narrow, narrow, wide, wide, wide, wide, wide)
+
+
+def build(path: Path, subscriptions: Subscriptions, buffers: list[Logged], batch_id: int) -> BucketState:
+    return build_bucket(path, subscriptions, unite_objects(buffers), buffers, batch_id)
 
 
 def as_rows(folded: Folded) -> list[list[tuple]]:

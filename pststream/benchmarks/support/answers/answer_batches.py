@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.answers.advance import advance
-from pststream.answers.bucket_file import BucketState, build_bucket, open_bucket
-from pststream.answers.contract import Asked, BatchEnd, Subscriptions, Thresholds, Values
+from pststream.answers.bucket_file import BucketState, build_bucket, open_bucket, unite_objects
+from pststream.answers.contract import Asked, BatchEnd, Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import fold, fold_answers
 from pststream.names import NEVER_US
 
@@ -68,7 +68,8 @@ def make_bucket(path: Path, recipe: Recipe, seed: int = 1) -> BucketState:
     entries = Values(keys[owner], objects, objects, values)
     last = np.lexsort((values, owner))[np.cumsum(kept) - 1]
     limits = Thresholds(keys, values[last], objects[last], objects[last], np.ones(n, np.bool_))
-    return build_bucket(path, subscriptions, entries, limits, 0)
+    buffers = [Logged(entries, limits)]
+    return build_bucket(path, subscriptions, unite_objects(buffers), buffers, 0)
 
 
 def make_batch(state: BucketState, recipe: Recipe, batch_id: int) -> tuple[Values, BatchEnd]:
@@ -110,7 +111,7 @@ def measure_bucket(recipe: Recipe, batches: int = 3) -> dict[str, float]:
                 folded = fold(state, none_inserted(), NO_DELETIONS, candidates, end)
                 whole = fold_answers(state, folded, made_up_answers(folded.asked, end))
                 folds.append(time.process_time() - began)
-                advance(state, none_inserted(), NO_DELETIONS, whole.entries, whole.thresholds, end)
+                advance(state, none_inserted(), NO_DELETIONS, [Logged(whole.entries, whole.thresholds)], end)
                 advances.append(time.process_time() - began - folds[-1])
         size = path.stat().st_size
     return {

@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.answers.advance import advance
-from pststream.answers.bucket_file import NO_SUBSCRIPTIONS, build_bucket
+from pststream.answers.bucket_file import NO_SUBSCRIPTIONS, Objects, build_bucket
 from pststream.answers.buffer_policy import trim_evaluations
-from pststream.answers.contract import NO_TIME, Asked, BatchEnd, Subscriptions, Thresholds, Values
+from pststream.answers.contract import NO_TIME, Asked, BatchEnd, Logged, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers
 from pststream.names import NEVER_US
 
 NO_DELETIONS: Deletions = (np.empty(0, np.int64), np.empty(0, np.int64))
 NO_VALUES = Values(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))
-NO_THRESHOLDS = Thresholds(*(np.empty(0, kind) for kind in (np.int64, np.float32, np.int64, np.int64, np.bool_)))
+NO_OBJECTS = Objects(np.empty(0, np.int64), np.empty(0, np.int64))
 
 K = 20
 BATCHES = 100
@@ -73,7 +73,7 @@ def run(path: Path, kept: np.ndarray, world: World, trims: bool = False) -> Figu
     )
     thresholds = np.full(count, np.inf, np.float32)
     evaluations, entries, sizes, spent = 0, 0, [], 0.0
-    with build_bucket(path, added, NO_VALUES, NO_THRESHOLDS, 0) as state:
+    with build_bucket(path, added, NO_OBJECTS, [], 0) as state:
         for batch_id in range(1, (world.turnovers + 1) * BATCHES + 1):
             last = window + batch_id * batch - 1
             end = BatchEnd(batch_id, last, last, np.array([window]), np.array([[last - window, last - window]]))
@@ -89,7 +89,7 @@ def run(path: Path, kept: np.ndarray, world: World, trims: bool = False) -> Figu
             if trims:
                 asked, answers = trim_evaluations(asked, answers)
             whole = fold_answers(state, folded._replace(asked=asked), answers)
-            advance(state, NO_SUBSCRIPTIONS, NO_DELETIONS, whole.entries, whole.thresholds, end)
+            advance(state, NO_SUBSCRIPTIONS, NO_DELETIONS, [Logged(whole.entries, whole.thresholds)], end)
             thresholds[whole.thresholds.subscription] = whole.thresholds.value
             if batch_id > BATCHES:
                 evaluations += len(asked.k)

@@ -181,7 +181,7 @@ def _check_bucket(check: AnswerCheck, bucket: int) -> BucketFaults:
     faults = BucketFaults(np.zeros(check.batch_id + 1, np.int64))
     limits = read_limits(check.requests, context.previous.requests_to, bucket, context.buckets)
     with bring_up(context, bucket, context.queries()) as state:
-        of_state = _best(read_buffers(state)[0], limits)
+        of_state = _best(read_buffers(state).entries, limits)
     for round_ in range(check.rounds):
         rows = _read_changes(check, bucket, round_)
         _find_faults(check, rows, _of_round(of_state, check.rounds, round_), limits, faults)
@@ -250,8 +250,8 @@ def _compare_snapshot(context: AnswerContext, bucket: int, known: AnswerLimits) 
     path.unlink(missing_ok=True)
     try:
         with bring_up(context, bucket, context.queries()) as state:
-            entries, limits = read_buffers(state)
-        stored, stored_limits = read_snapshot(home, context.previous.batch_id, bucket)
+            entries, limits, _ = read_buffers(state)
+        stored, stored_limits, _ = read_snapshot(home, context.previous.batch_id, bucket)
     finally:
         path.unlink(missing_ok=True)
     rounds, differences = 1 + len(entries.subscription) // ROUND_ROWS, [np.empty(0, np.int64)]

@@ -1,11 +1,15 @@
 """Rows of `answer_log` come back as the entries and limits that a batch, or several, have logged."""
 
+from itertools import pairwise
+
 import numpy as np
+import pytest
 
 from pststream import names
-from pststream.answers.contract import NO_TIME, Asked, Changes, Folded, Thresholds, Values
+from pststream.answers.contract import NO_TIME, Asked, Changes, Folded, Logged, Thresholds, Values
+from pststream.pipeline.answers import log_rows
 from pststream.pipeline.answers.bucket_snapshots import write_snapshot
-from pststream.pipeline.answers.log_rows import read_state, write_folded
+from pststream.pipeline.answers.log_rows import FoldedWriter, read_state
 from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
@@ -29,15 +33,18 @@ def folded(entries: list[tuple], limits: list[tuple], changes: list[tuple] = ())
 
 
 def commit(home: Home, batch_id: int, bucket: int, rows: Folded) -> None:
-    files = write_folded(home, batch_id, bucket, rows)
-    commit_files(home, names.ANSWER_LOG, files, application="test", transaction=100 * batch_id + bucket)
+    writer = FoldedWriter(home, batch_id, bucket)
+    writer.write(rows)
+    commit_files(home, names.ANSWER_LOG, writer.close(), application="test", transaction=100 * batch_id + bucket)
 
 
 def read(home: Home, bucket: int, after: int, up_to: int) -> tuple[list[tuple], list[tuple]]:
-    entries, limits = read_state(home, bucket, after, up_to)
+    parts = list(read_state(home, bucket, after, up_to, np.arange(5, 9)))
+    for before, part in pairwise(parts):
+        assert (part.entries.subscription > before.up_to).all() and (part.thresholds.subscription > before.up_to).all()
     return (
-        sorted(zip(*(column.tolist() for column in entries))),
-        sorted(zip(*(column.tolist() for column in limits))),
+        sorted(row for part in parts for row in zip(*(column.tolist() for column in part.entries))),
+        sorted(row for part in parts for row in zip(*(column.tolist() for column in part.thresholds))),
     )
 
 
@@ -50,7 +57,11 @@ def test_a_batch_is_read_as_it_was_written(hand_home: Home) -> None:
     assert read(hand_home, 2, 0, 1) == read(hand_home, 0, 1, 1) == ([], [])
 
 
-def test_a_reset_makes_earlier_entries_void_and_the_last_limit_counts(hand_home: Home) -> None:
+@pytest.mark.parametrize("read_rows", [1, 4, 1_000])
+def test_a_reset_makes_earlier_entries_void_and_the_last_limit_counts(
+    hand_home: Home, read_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_rows, "READ_ROWS", read_rows)
     commit(hand_home, 1, 0, folded([(5, 50, 1, 1.0), (6, 60, 1, 1.0)], [(5, 9.0, 1, 90, True), (6, 8.0, 1, 80, True)]))
     commit(hand_home, 2, 0, folded([(5, 51, 2, 2.0), (6, 61, 2, 2.0)], [(5, 7.0, 2, 51, True)]))
     commit(hand_home, 3, 0, folded([(5, 52, 3, 3.0), (6, 62, 3, 3.0)], [(6, 4.0, 3, 62, False)]))
@@ -75,7 +86,7 @@ def test_the_last_thresholds_of_all_buckets(hand_home: Home) -> None:
     assert thresholds(1, 2) == {5: -0.625} and thresholds(3, 9) == {}
     assert thresholds(0, 3) == {5: -0.625, 6: INF, 7: -0.125}
     kept = folded([(5, 50, 500, -0.5), (5, 51, 510, -0.75)], [(5, -0.5, 500, 50, True), (8, INF, NO_TIME, -1, True)])
-    file = write_snapshot(hand_home, 2, 0, kept.entries, kept.thresholds)
+    file = write_snapshot(hand_home, 2, 0, [Logged(kept.entries, kept.thresholds)])
     assert file is not None
     commit_files(hand_home, names.ANSWERS, [file], application="snapshots", transaction=2)
     assert thresholds(2, 3, snapshot=True) == {5: -0.5, 7: -0.125, 8: INF}
