@@ -101,8 +101,8 @@ class RegionLog:
             for end, last in ((end_before, self.after), (end_after, self.up_to)):
                 np.minimum.at(end, place[request <= last], at[request <= last])
         regions = take_regions(RegionArrays(*(arrays[name] for name in RegionArrays._fields)), rows)
-        values = (arrays[name][rows] for name in ("k", "window", "step", "created_at"))
-        return StandingRegions(regions, key, *values, end_before, end_after)
+        k, window, step, created_at = (arrays[name][rows] for name in ("k", "window", "step", "created_at"))
+        return StandingRegions(regions, key, k, window, step, created_at, end_before, end_after)
 
     def _deletions(self, key: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield request key, place in `key` (int64[n]) and time of deletions of subscriptions: int64[m] each."""
