@@ -164,7 +164,10 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
 
 
 def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | None:
-    """Sum the CPU seconds of each worker over the last MEASURED_BATCHES batches, without batches of earlier plans."""
+    """Sum the CPU seconds of each worker over the last MEASURED_BATCHES batches, without batches of earlier plans.
+
+    The imbalance is None if a worker has had no work.
+    """
     last = ledgers.batches.slice(max(0, ledgers.batches.num_rows - MEASURED_BATCHES))
     if not last.num_rows:
         return None
@@ -182,7 +185,7 @@ def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | No
         "cpu_seconds": [round(float(value), 6) for value in seconds],
         "max": float(seconds.max(initial=0.0)),
         "min": float(seconds.min()) if len(seconds) else 0.0,
-        "imbalance": imbalance_of(seconds) if seconds.any() else None,
+        "imbalance": imbalance_of(seconds) if seconds.all() and len(seconds) else None,
         "objects_sent": _sum(loads, "objects"),
         "candidates": _sum(loads, "candidates"),
     }
@@ -358,14 +361,21 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
             f"retiring       version {retiring['version']}, {retiring['planner']}, still serves {retiring['live']:,} of"
             f" {counted(document['subscriptions']['live'], 'live subscription')}; objects go to both plans"
         )
-    if balance and balance["imbalance"]:
+    if balance and balance["max"]:
         lines.append(
-            f"balance        measured imbalance {imbalance_text(balance['imbalance'])} (greatest / least CPU time)"
+            f"balance        measured imbalance {_measured_text(balance)}"
             f" over {counted(len(balance['batches']), 'batch', 'batches')} under plan {balance['plan_version']}"
         )
     leftovers = "; may contain leftovers of migrations, which pststream maintain deletes" if index["leftovers"] else ""
     size = f"{counted(index['files'], 'file')}, {counted(index['rows'], 'row')}, {byte_size(index['bytes'])}"
     return [*lines, f"index          {size}{leftovers}"]
+
+
+def _measured_text(balance: dict[str, Any]) -> str:
+    if balance["imbalance"] is None:
+        seconds = balance["cpu_seconds"]
+        return f"-: {seconds.count(0.0)} of {counted(len(seconds), 'worker')} without matching work"
+    return f"{imbalance_text(balance['imbalance'])} (greatest / least CPU time)"
 
 
 def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:
