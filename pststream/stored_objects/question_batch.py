@@ -106,6 +106,21 @@ def take_regions(regions: RegionArrays, rows: np.ndarray) -> RegionArrays:
     )
 
 
+def concatenate_regions(parts: Sequence[RegionArrays]) -> RegionArrays:
+    """Return the regions of several batches, one batch after the other; at least one."""
+    return RegionArrays(
+        _concatenate_offsets([part.piece_offsets for part in parts]),
+        np.concatenate([part.boxes for part in parts]),
+        np.concatenate([part.tests for part in parts]),
+        _concatenate_offsets([part.number_offsets for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+    )
+
+
+def _concatenate_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.append(0, np.cumsum(np.concatenate([np.diff(part) for part in parts])))
+
+
 def concatenate_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
     """Return the numbers of ranges, one range after the other: int64[]."""
     lengths = stops - starts

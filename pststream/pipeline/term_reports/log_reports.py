@@ -34,7 +34,7 @@ TRANSACTIONS = "reports"
 """The application of the commits' transaction ids, which are numbers of batches."""
 
 TASK_REGIONS = 8_192
-"""Subscriptions of a task."""
+"""Subscriptions of a task: each task counts all stored objects by time once."""
 
 BUCKET_SALT = 28
 
@@ -63,7 +63,7 @@ def log_reports(
         open_logged_reports(home, batch["batch_id"]),
     )
     write = partial(_write_changes, home.table(names.ANSWER_LOG), batch["batch_id"], home.answer_buckets, context, log)
-    written = list(get_engine(settings).run_tasks(log.shares(TASK_REGIONS), write))
+    written = list(get_engine(settings).run_tasks(log.divide(TASK_REGIONS), write))
     files = [file for file, _ in written if file is not None]
     commit_files(home, names.ANSWER_LOG, files, application=TRANSACTIONS, transaction=batch["batch_id"])
     return AnswerCounts(
@@ -73,11 +73,11 @@ def log_reports(
 
 
 def _write_changes(
-    root: str, batch_id: int, buckets: int, context: ReportContext, log: RegionLog, share: RegionShare
+    root: str, batch_id: int, buckets: int, context: ReportContext, log: RegionLog, shares: tuple[RegionShare, ...]
 ) -> tuple[DataFile | None, int]:
-    """Write the changes of a share of the subscriptions as a data file; return it and the number of changed reports."""
+    """Write the changes of shares of the subscriptions as a data file; return it and the number of changed reports."""
     writer, reports = FileWriter(root, SCHEMA, {"part": "change"}), 0
-    for rows in report_changes(context, log.read(share)):
+    for rows in report_changes(context, log.read(shares)):
         key = rows.column("subscription_key").to_numpy()
         reports += pa.table(rows).group_by(["subscription_key", "ts"]).aggregate([]).num_rows
         added = {

@@ -4,9 +4,10 @@ The driver knows data files alone. Arrays of a group of files are in the node's 
 order of their regions on a curve, so that a share of them has neighbours, which are counted together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,12 @@ from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
 from pststream.stored_objects.object_cache import ObjectFile, group_files
-from pststream.stored_objects.question_batch import concatenate_ranges, cut_region_arrays, take_regions
+from pststream.stored_objects.question_batch import (
+    concatenate_ranges,
+    concatenate_regions,
+    cut_region_arrays,
+    take_regions,
+)
 
 LAYOUT = "regions-1"
 """Name and version of the arrays in the node's cache."""
@@ -83,16 +89,31 @@ class RegionLog:
     cache_dir: str
     cache_bytes: int
 
-    def shares(self, most: int) -> list[RegionShare]:
-        """Return the subscriptions as shares of at most `most`."""
-        return [
-            RegionShare(group, first, min(first + most, count))
-            for group, count in enumerate(self.counts)
-            for first in range(0, count, most)
-        ]
+    def divide(self, most: int) -> list[tuple[RegionShare, ...]]:
+        """Return the subscriptions in lists of shares of `most` subscriptions together; the last may have fewer.
 
-    def read(self, share: RegionShare) -> StandingRegions:
-        """Return the subscriptions of a share, without those of later batches; a node without the arrays makes them."""
+        What a task does once, whatever its regions, is so done for many of them, also of small groups of files.
+        """
+        ends = np.append(0, np.cumsum(self.counts)).tolist()
+        divided = []
+        for first in range(0, ends[-1], most):
+            spans = (
+                RegionShare(group, max(first, begin) - begin, min(first + most, end) - begin)
+                for group, (begin, end) in enumerate(pairwise(ends))
+            )
+            divided.append(tuple(share for share in spans if share.first < share.stop))
+        return divided
+
+    def read(self, shares: Sequence[RegionShare]) -> StandingRegions:
+        """Return the subscriptions of at least one share, without those of later batches; a node without the arrays
+        makes them.
+        """
+        parts = list(map(self._read, shares))
+        columns = zip(*(part[1:] for part in parts), strict=True)
+        regions = concatenate_regions([part.regions for part in parts])
+        return StandingRegions(regions, *(np.concatenate(column) for column in columns))
+
+    def _read(self, share: RegionShare) -> StandingRegions:
         arrays = self._arrays(share.group)
         rows = share.first + np.flatnonzero(arrays["key"][share.first : share.stop] <= self.up_to)
         key, expires_at = arrays["key"][rows], arrays["expires_at"][rows]

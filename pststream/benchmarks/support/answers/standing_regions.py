@@ -1,5 +1,7 @@
 """Write standing `frequent_terms` subscriptions about regions of cities into a home, as ingest would."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ from pststream.benchmarks.support.question_sets import region_box
 from pststream.generator.places import city_places, scatter
 from pststream.kinds.frequent_terms.kind import NAME
 from pststream.ledgers.ledger_rows import log_key
-from pststream.state.data_files import ROW_GROUP, FileWriter, commit_files
+from pststream.state.data_files import ROW_GROUP, DataFile, FileWriter, commit_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
@@ -29,8 +31,11 @@ class RegionSet(NamedTuple):
     last_key: int
 
 
-def add_regions(home: Home, count: int, window_hours: int, seed: int) -> RegionSet:
-    """Append insertions of regions with a step of an hour, which live from the start of the world on."""
+def add_regions(home: Home, count: int, window_hours: int, seed: int, cuts: Sequence[int] = ()) -> RegionSet:
+    """Append insertions of regions with a step of an hour, which live from the start of the world on.
+
+    cuts: ascending numbers of regions after which another data file begins
+    """
     lon, lat = scatter(np.random.default_rng([seed, 28]), city_places(), count)
     boxes = np.array([region_box(*place, SHARE) for place in zip(lon.tolist(), lat.tolist())])
     keys = log_key(1, 0) + 1 + np.arange(count)
@@ -51,9 +56,11 @@ def add_regions(home: Home, count: int, window_hours: int, seed: int) -> RegionS
     }
     schema = TABLES[names.REQUESTS].schema
     columns = [known.get(field.name, pa.nulls(count)).cast(field.type) for field in schema]
-    writer = FileWriter(home.table(names.REQUESTS), schema)
-    for rows in pa.Table.from_arrays(columns, schema=schema).to_batches(ROW_GROUP):
-        writer.write(rows)
-    written = writer.close()
-    commit_files(home, names.REQUESTS, [written] if written else [], application="bench", transaction=1)
+    rows, written = pa.Table.from_arrays(columns, schema=schema), list[DataFile]()
+    for first, last in pairwise((0, *cuts, count)):
+        writer = FileWriter(home.table(names.REQUESTS), schema)
+        for part in rows.slice(first, last - first).to_batches(ROW_GROUP):
+            writer.write(part)
+        written += filter(None, [writer.close()])
+    commit_files(home, names.REQUESTS, written, application="bench", transaction=1)
     return RegionSet(boxes, int(keys[-1]))

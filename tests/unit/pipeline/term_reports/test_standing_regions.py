@@ -8,6 +8,7 @@ import numpy as np
 from pststream.benchmarks.support.answers.standing_regions import add_regions
 from pststream.pipeline.term_reports.standing_regions import list_regions
 from pststream.state.home import Home as State
+from pststream.stored_objects.question_batch import take_regions
 from tests.commands import new_home
 
 
@@ -19,9 +20,9 @@ def test_tasks_read_the_regions_and_do_not_grow_with_them(tmp_path: Path) -> Non
         added = add_regions(home, count, 72, 1)
         log = list_regions(home, 0, added.last_key - 7, str(tmp_path / "cache"), 10**9)
         assert log is not None
-        shares = log.shares(400)
-        sizes += [len(pickle.dumps((log, share))) for share in shares]
-        read = [log.read(share) for share in shares]
+        divided = log.divide(400)
+        sizes += [len(pickle.dumps((log, shares))) for shares in divided]
+        read = [log.read(shares) for shares in divided]
         keys = np.concatenate([one.key for one in read])
         boxes = np.concatenate([one.regions.boxes for one in read])
         order = np.argsort(keys)
@@ -36,5 +37,17 @@ def test_a_share_has_neighbours(tmp_path: Path) -> None:
     added = add_regions(home, 2_000, 72, 1)
     log = list_regions(home, 0, added.last_key, str(tmp_path / "cache"), 10**9)
     assert log is not None
-    areas = [np.ptp(log.read(share).regions.boxes[:, :2], axis=0).prod() for share in log.shares(20)]
+    areas = [np.ptp(log.read(shares).regions.boxes[:, :2], axis=0).prod() for shares in log.divide(20)]
     assert np.median(areas) < np.ptp(added.boxes[:, :2], axis=0).prod() / 20
+
+
+def test_a_task_has_regions_of_several_groups_of_files(tmp_path: Path) -> None:
+    home = State(new_home(tmp_path / "home").path)
+    added = add_regions(home, 1_000, 72, 1, cuts=(900, 970))
+    log = list_regions(home, 0, added.last_key, str(tmp_path / "cache"), 10**9)
+    assert log is not None and log.counts == (900, 70, 30)
+    read = [log.read(shares) for shares in log.divide(600)]
+    assert [len(one.key) for one in read] == [600, 400]
+    order = np.argsort(np.concatenate([one.key for one in read]))
+    assert (np.concatenate([one.regions.boxes for one in read])[order] == added.boxes).all()
+    assert all((take_regions(one.regions, np.arange(7)).boxes == one.regions.boxes[:7]).all() for one in read)
