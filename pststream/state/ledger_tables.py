@@ -1,5 +1,6 @@
 """Read, append, compact, trim and vacuum Delta tables of a home on the driver, mostly the small control tables."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -68,6 +69,16 @@ def count(home: Home, name: str, filter: pds.Expression) -> int:
     with latest_table(home.table(name)) as table:
         data = open_dataset(table)
     return int(data.count_rows(filter=filter))
+
+
+def count_values(home: Home, name: str, column: str, filter: pds.Expression) -> Counter[str]:
+    """Count each text of a column of the rows that pass the filter; memory holds some rows at a time."""
+    counts = Counter[str]()
+    with latest_table(home.table(name)) as table:
+        data = open_dataset(table)
+    for rows in data.to_batches(columns=[column], filter=filter):
+        counts.update({one["values"]: one["counts"] for one in rows.column(0).value_counts().to_pylist()})
+    return counts
 
 
 def greatest(home: Home, name: str, column: str) -> int:

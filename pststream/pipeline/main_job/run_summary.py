@@ -4,7 +4,6 @@ jobs/micro_batch.py calls this after a retry, since each try knows only its own 
 """
 
 import datetime as dt
-from collections import Counter
 from typing import Any
 
 import pyarrow.dataset as pds
@@ -36,8 +35,7 @@ def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
 def _count(home: Home, files: list[FileRow]) -> dict[str, Any]:
     numbers = sorted({file["ingest_id"] for file in files})
     mine = pds.field("ingest_id").isin(numbers) & (pds.field("kind") == files[0]["kind"])
-    rejects = ledger_tables.read(home, names.REJECTS, ["reason"], mine)
-    reasons = Counter(rejects.column("reason").to_pylist())
+    reasons = ledger_tables.count_values(home, names.REJECTS, "reason", mine)
     sums = {name: sum(file[name] for file in files) for name in ("accepted", "rejected")}
     rows = {"rows": sums["accepted"] + sums["rejected"]}
     return {"files": len(files), **rows, **sums, "rejects_by_reason": dict(sorted(reasons.items()))}

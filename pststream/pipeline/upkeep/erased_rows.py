@@ -157,18 +157,17 @@ def words_of_terms(home: Home, settings: Settings, terms: np.ndarray) -> dict[in
     shown = pds.field("term").is_valid() & pds.field("term_id").isin(pa.array(terms))
     rows = read_table(home.table(names.VOCABULARY), ["term_id", "term"], shown)
     words = dict(zip(rows.column("term_id").to_pylist(), rows.column("term").to_pylist()))
-    answers = read_table(home.table(names.QUESTION_ANSWERS), ["term"], pds.field("term").is_valid())
-    for word in pc.unique(answers.column(0)).to_pylist():
-        if is_among(np.array([term_id(word)]), terms)[0]:
-            words[term_id(word)] = word
-    files = [file for file in list_data_files(home, names.ANSWER_LOG) if may_have_reports(file)]
-    tasks = split_into_tasks(addresses_and_rows(home, names.ANSWER_LOG, files)) if len(terms) else []
-    for shown_words in get_engine(settings).run_tasks(tasks, partial(_words_of_reports, terms)) if tasks else []:
+    reports = [file for file in list_data_files(home, names.ANSWER_LOG) if may_have_reports(file)]
+    files = addresses_and_rows(home, names.ANSWER_LOG, reports)
+    files += addresses_and_rows(home, names.QUESTION_ANSWERS, list_data_files(home, names.QUESTION_ANSWERS))
+    tasks = split_into_tasks(files) if len(terms) else []
+    for shown_words in get_engine(settings).run_tasks(tasks, partial(_words_of_answers, terms)) if tasks else []:
         words |= shown_words
     return words
 
 
-def _words_of_reports(terms: np.ndarray, slices: tuple[Slice, ...]) -> dict[int, str]:
+def _words_of_answers(terms: np.ndarray, slices: tuple[Slice, ...]) -> dict[int, str]:
+    """Return those of the terms whose words rows of answers show, with the words."""
     words: dict[int, str] = {}
     for rows in read_slices(slices, ["term"]):
         number = {word: term_id(word) for word in pc.unique(rows.column("term").drop_null()).to_pylist()}
