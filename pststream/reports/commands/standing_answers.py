@@ -1,11 +1,10 @@
 """List the answers of subscriptions with memory, of one or of all, for a terminal (`pststream answers`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow.dataset as pds
+import pyarrow as pa
 
-from pststream import names
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
@@ -14,32 +13,43 @@ from pststream.reports.reading.standing_answers import StandingAnswers
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
+MOST_READ = 65_536
+"""Subscriptions whose answers are read at a time, at most, unless more rows are asked for."""
+
 
 def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict[str, Any]:
     """Return at most `limit` rows of answers: {"answers": [rows as in `export answers`], "complete": bool}.
 
-    Raises UsageError for an id that no subscription with memory has had.
+    The subscriptions come in the order of their insertion. Memory holds the answers of MOST_READ of them. Raises
+    UsageError for an id that no subscription with memory has had.
     """
-    reader = TableReader(home)
-    answers = StandingAnswers(reader)
-    keys = None if subscription_id is None else _keys_of(reader, subscription_id)
-    rows, complete = list[dict[str, Any]](), True
-    for table in answers.answers(keys):
-        complete = complete and len(rows) + table.num_rows <= limit
-        rows += table.slice(0, limit - len(rows)).to_pylist()
-        if not complete:
-            break
-    return {"answers": rows, "complete": complete}
-
-
-def _keys_of(reader: TableReader, subscription_id: str) -> list[int]:
-    wanted = (pds.field("subscription_id") == subscription_id) & pds.field("k").is_valid()
-    keys: list[int] = reader.read(names.REQUESTS, ["request_key"], wanted).column(0).to_pylist()
-    if not keys:
+    answers = StandingAnswers(TableReader(home))
+    rows, is_known = list[dict[str, Any]](), False
+    for some in _in_parts(answers.subscriptions(subscription_id), limit):
+        rows += answers.answers_of(some).slice(0, limit + 1 - len(rows)).to_pylist()
+        if len(rows) > limit:
+            return {"answers": rows[:limit], "complete": False}
+        is_known = True
+    if subscription_id is not None and not is_known:
         raise UsageError(
             f"{subscription_id}: no subscription with memory has this id", "docs/answers.md lists the kinds"
         )
-    return keys
+    return {"answers": rows, "complete": True}
+
+
+def _in_parts(subscriptions: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """Yield subscriptions, `size` at first: as many rows as are asked for, if each has a row. Later parts are greater,
+    since the log is searched for each.
+    """
+    waiting = list[pa.RecordBatch]()
+    for batch in subscriptions:
+        waiting.append(batch)
+        while sum(one.num_rows for one in waiting) >= size:
+            rows = pa.Table.from_batches(waiting)
+            yield rows.slice(0, size)
+            waiting, size = rows.slice(size).to_batches(), min(4 * size, max(size, MOST_READ))
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def render_answers(document: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ The changes of all batches add up to the answers: a row of an answer is an objec
 batches that are done count.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pststream import names
 from pststream.answers.remaining_rows import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
 from pststream.kinds.registry import ranked_answers
 from pststream.reports.reading.table_reader import ANY_VALUE, TableReader
+from pststream.utc_times import to_micros
 
 TIME = pa.timestamp("us", tz="UTC")
 RESULT_COLUMNS = [
@@ -32,8 +33,12 @@ CHANGES = pa.schema(
 )
 """Columns of changes; `change` is entered or left."""
 
+SUBSCRIPTION_COLUMNS = ("request_key", "k", "step_us")
 LOG_COLUMNS = ("batch_id", "event", "subscription_key", "object_key", "ts", "value", "rank", "term", "count")
 _ROWS = 1_048_576
+
+_RECENT_STEPS = 24
+"""The last tick of a report is sought in so many of the longest step first, then in the whole log."""
 
 
 class StandingAnswers:
@@ -56,17 +61,80 @@ class StandingAnswers:
             )
             yield self._named(rows.take(pa.array(order)), CHANGES)
 
-    def answers(self, subscription_keys: Sequence[int] | None = None) -> Iterator[pa.Table]:
-        """Yield the answers (ANSWERS), a bucket of subscriptions after the other; None: of all subscriptions."""
-        wanted = self._is_change & (pds.field("batch_id") <= self._last_batch)
-        if subscription_keys is not None:
-            wanted &= pds.field("subscription_key").isin(pa.array(subscription_keys, pa.int64()))
+    def answers(self) -> Iterator[pa.Table]:
+        """Yield all answers (ANSWERS), a bucket of subscriptions after the other, from the changes of all batches."""
+        wanted = self._is_counted
         buckets = self._reader.read(names.ANSWER_LOG, ["bucket"], wanted).column("bucket").unique().to_pylist()
         for bucket in sorted(buckets):
             rows = self._reader.read(names.ANSWER_LOG, LOG_COLUMNS, wanted & (pds.field("bucket") == bucket))
             rows = _remaining(rows)
             if rows.num_rows:
                 yield self._named(rows, ANSWERS)
+
+    def subscriptions(self, subscription_id: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the subscriptions with memory that ever were (SUBSCRIPTION_COLUMNS), in the order of insertion."""
+        wanted = pds.field("k").is_valid()
+        if subscription_id is not None:
+            wanted &= pds.field("subscription_id") == subscription_id
+        for _, file in self._reader.files(names.REQUESTS, "request_key", wanted):
+            yield from self._reader.batches_of(names.REQUESTS, file, SUBSCRIPTION_COLUMNS, wanted)
+
+    def answers_of(self, subscriptions: pa.Table) -> pa.Table:
+        """Return the answers (ANSWERS) of some subscriptions (SUBSCRIPTION_COLUMNS) in the order of their insertion.
+
+        Reads the last snapshot and the changes after it; of reports the latest ones, and older ones of subscriptions
+        that have none of these.
+        """
+        has_reports, parts = pc.is_valid(subscriptions.column("step_us")), list[pa.Table]()
+        of_objects, of_terms = subscriptions.filter(pc.invert(has_reports)), subscriptions.filter(has_reports)
+        if of_objects.num_rows:
+            snapshot = self._last_snapshot()
+            parts.append(self._read_snapshot(of_objects, snapshot))
+            parts.append(self._read_log(of_objects.column("request_key"), pds.field("batch_id") > snapshot))
+        if of_terms.num_rows:
+            parts += self._last_reports(of_terms)
+        rows = _remaining(pa.concat_tables(parts))
+        return self._named(rows, ANSWERS) if rows.num_rows else ANSWERS.empty_table()
+
+    def _last_snapshot(self) -> int:
+        """Return the batch of the last snapshot of answers after which the log has all changes; 0: there is none."""
+        files = pa.table(self._reader.table(names.ANSWERS).get_add_actions(flatten=True))
+        batches = files.column("max.batch_id").to_pylist() if files.num_rows else []
+        return max((one for one in batches if self.complete_from - 1 <= one <= self._last_batch), default=0)
+
+    def _read_snapshot(self, subscriptions: pa.Table, batch_id: int) -> pa.Table:
+        """Return the answers after a batch as changes (LOG_COLUMNS) that enter: the k best entries of each buffer."""
+        columns = ["batch_id", "subscription_key", "object_key", "ts", "value"]
+        keys = subscriptions.column("request_key")
+        wanted = _among(keys) & (pds.field("batch_id") == batch_id) & pds.field("object_key").is_valid()
+        rows = self._reader.read(names.ANSWERS, columns, wanted)
+        k = subscriptions.column("k").take(pc.index_in(rows.column("subscription_key"), keys.combine_chunks()))
+        order, rank = _ranked(rows)
+        best = rows.take(pa.array(order)).filter(pc.less_equal(pa.array(rank), k.take(pa.array(order))))
+        given = {"event": pa.repeat("entered", best.num_rows)} | {name: best.column(name) for name in columns}
+        empty = {name: pa.nulls(best.num_rows) for name in LOG_COLUMNS if name not in given}
+        stored = self._reader.dataset(names.ANSWER_LOG).schema
+        schema = pa.schema([stored.field(name) for name in LOG_COLUMNS])
+        return pa.table(given | empty).select(schema.names).cast(schema)
+
+    def _read_log(self, keys: pa.ChunkedArray, which: pds.Expression) -> pa.Table:
+        """Return those changes (LOG_COLUMNS) of some subscriptions."""
+        return self._reader.read(names.ANSWER_LOG, LOG_COLUMNS, self._is_counted & _among(keys) & which)
+
+    def _last_reports(self, subscriptions: pa.Table) -> Iterator[pa.Table]:
+        """Yield the rows (LOG_COLUMNS) of the last report of each `frequent_terms` subscription."""
+        keys, newest = subscriptions.column("request_key"), pc.max(self._times).as_py()
+        since = 0 if newest is None else to_micros(newest) - _RECENT_STEPS * pc.max(subscriptions["step_us"]).as_py()
+        rows = self._read_reports(keys, pds.field("ts") > pa.scalar(since, pa.int64()).cast(TIME))
+        yield rows
+        others = keys.filter(pc.invert(pc.is_in(keys, rows.column("subscription_key").combine_chunks())))
+        if len(others):
+            yield self._read_reports(others, pds.scalar(True))
+
+    def _read_reports(self, keys: pa.ChunkedArray, which: pds.Expression) -> pa.Table:
+        """Return the rows of the last of those reports of each subscription."""
+        rows = self._read_log(keys, which)
+        return rows.take(pa.array(remaining_rows(rows)))
 
     @property
     def complete_from(self) -> int:
@@ -75,8 +143,9 @@ class StandingAnswers:
         return 1 if removed is None else int(removed) + 1
 
     @property
-    def _is_change(self) -> pds.Expression:
-        return pds.field("part") == "change"
+    def _is_counted(self) -> pds.Expression:
+        """The changes by the batches that are done."""
+        return (pds.field("part") == "change") & (pds.field("batch_id") <= self._last_batch)
 
     @property
     def _last_batch(self) -> int:
@@ -87,7 +156,7 @@ class StandingAnswers:
 
         Memory holds the changes of one batch, or of several small ones, and row groups that later batches are in too.
         """
-        wanted = self._is_change & (pds.field("batch_id") >= since_batch) & (pds.field("batch_id") <= self._last_batch)
+        wanted = self._is_counted & (pds.field("batch_id") >= since_batch)
         waiting, size, least = list[pa.RecordBatch](), 0, ANY_VALUE
         for first, part in self._row_groups(wanted):
             if size >= _ROWS and least < first:
@@ -162,15 +231,28 @@ def _remaining(rows: pa.Table) -> pa.Table:
 
     Of `frequent_terms`, whose `ts` is a tick, only the report of the last tick is the answer.
     """
-    last = remaining_rows(rows)
-    # The best first: the greatest count, then the least word; or the least value, then the newest.
-    chosen = rows.take(pa.array(last))
-    subscription, object_key, ts, term = (as_numbers(chosen.column(name)) for name in IDENTIFYING[1:])
-    value = np.where(
-        object_key < 0, -as_numbers(chosen.column("count")), chosen.column("value").fill_null(0).to_numpy()
-    )
-    order = np.lexsort((term, -object_key, -ts, value, subscription))
-    subscription = subscription[order]
-    rank = np.arange(len(order)) - np.searchsorted(subscription, subscription) + 1
+    chosen = rows.take(pa.array(remaining_rows(rows)))
+    order, rank = _ranked(chosen)
     ranked = chosen.take(pa.array(order))
     return ranked.set_column(ranked.schema.get_field_index("rank"), "rank", pa.array(rank))
+
+
+def _ranked(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of rows of answers by subscription, the best first, and their ranks in it: int64[n] each.
+
+    The best: the greatest count, then the least word; or the least value, then the newest.
+    """
+    subscription, object_key, ts = (as_numbers(rows.column(name)) for name in IDENTIFYING[1:4])
+    value, term = pc.fill_null(rows.column("value"), 0).to_numpy(), np.zeros(rows.num_rows, np.int64)
+    if "term" in rows.column_names:
+        term = as_numbers(rows.column("term"))
+        value = np.where(object_key < 0, -as_numbers(rows.column("count")), value)
+    order = np.lexsort((term, -object_key, -ts, value, subscription))
+    subscription = subscription[order]
+    return order, np.arange(len(order)) - np.searchsorted(subscription, subscription) + 1
+
+
+def _among(keys: pa.ChunkedArray) -> pds.Expression:
+    """The rows of these subscriptions."""
+    key, bounds = pds.field("subscription_key"), pc.min_max(keys)
+    return key.isin(keys.combine_chunks()) & (key >= bounds["min"]) & (key <= bounds["max"])
