@@ -106,12 +106,17 @@ def _describe_move(move: dict[str, Any]) -> str:
 
 
 def describe_maintenance(document: dict[str, Any]) -> str:
-    """Describe what `maintain` dropped, compacted and removed."""
+    """Describe what `maintain` dropped, compacted, removed and wrote."""
     dropped = f"dropped {counted(document['dropped_rows'], 'ended index row')}"
     compacted = f"index files {document['files_before']:,} -> {document['files_after']:,}"
     text = f"{dropped}; {compacted}; removed {counted(document['files_removed'], 'old file')}"
     expired = ", ".join(f"{count:,} of {table}" for table, count in document["rows_expired"].items())
-    return text + (f"; removed old rows: {expired}" if expired else "")
+    text += f"; removed old rows: {expired}" if expired else ""
+    if snapshot := document["answer_snapshot"]:
+        text += (
+            f"; wrote the snapshot of answers after batch {snapshot['batch_id']}, {counted(snapshot['rows'], 'row')}"
+        )
+    return text
 
 
 def describe_erasure(document: dict[str, Any]) -> str:

@@ -148,7 +148,9 @@ def _sink(name: str, sink: dict[str, Any]) -> str:
 def _maintain(document: dict[str, Any]) -> Line:
     dropped, removed = counted(document["dropped_rows"], "ended index row"), counted(document["files_removed"], "file")
     files = f"index files {document['files_before']:,} to {document['files_after']:,}"
-    return logging.INFO, f"dropped {dropped}; {files}; removed {removed}"
+    snapshot = document["answer_snapshot"]
+    rows = f"; snapshot of answers: {counted(snapshot['rows'], 'row')}" if snapshot else ""
+    return logging.INFO, f"dropped {dropped}; {files}; removed {removed}{rows}"
 
 
 def _check_tables(document: dict[str, Any]) -> Line:

@@ -37,14 +37,15 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
     answers are left as they are while a batch is unfinished: its late subscriptions must still meet stored objects.
 
     Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
-    (by how many files the tables were compacted), "files_removed", "rows_expired": {table: rows older than `keep`}}.
+    (by how many files the tables were compacted), "files_removed", "rows_expired": {table: rows older than `keep`},
+    "answer_snapshot": {"batch_id", "rows", "bytes"}, None if none was written}.
     """
     home.check()
     with home.locked():
         segments = set(list_segments(home, settings.cache_dir, settings.cache_bytes).groups)
-        idle = Ledger(home).unfinished_batch() is None
+        idle, snapshot = Ledger(home).unfinished_batch() is None, None
         if idle:
-            snapshot_answers(home, settings)
+            snapshot = snapshot_answers(home, settings, progress)
         expired = remove_old_rows(home, settings, progress)
         if idle:
             expired = dict(Counter(expired) + Counter(remove_old_changes(home, settings)))
@@ -81,4 +82,5 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
             "files_joined": compacted,
             "files_removed": removed,
             "rows_expired": expired,
+            "answer_snapshot": snapshot,
         }

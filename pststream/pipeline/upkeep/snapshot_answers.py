@@ -16,27 +16,35 @@ from pststream.pipeline.answers.log_rows import READ_ROWS, list_state_files
 from pststream.pipeline.answers.window_boundaries import list_boundary_files
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
+from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, commit_files, list_data_files
 from pststream.state.home import Home
 
 
-def snapshot_answers(home: Home, settings: Settings) -> None:
-    """Write the snapshots after the last batch and drop what is older; the home is locked, no batch is unfinished."""
-    last = Ledger(home).last_batch
+def snapshot_answers(home: Home, settings: Settings, progress: Progress = no_progress) -> dict[str, int] | None:
+    """Write the snapshots after the last batch and drop what is older; the home is locked, no batch is unfinished.
+
+    Returns {"batch_id", "rows", "bytes"} of the snapshots, None if the batch has them already or there are no answers.
+    """
+    last, snapshot = Ledger(home).last_batch, None
     if last is None or not has_standing_queries(home, last["requests_to"]):
-        return
+        return None
     before = last_snapshot(home)
     if before < last["batch_id"]:
-        context = context_after(home, settings, last)
-        written = get_engine(settings).run_tasks(range(home.answer_buckets), partial(_snapshot_bucket, context))
+        counted = Counted("writing the snapshot of answers", "bucket", [1] * home.answer_buckets)
+        write = partial(_snapshot_bucket, context_after(home, settings, last))
+        written = get_engine(settings).run_tasks(range(home.answer_buckets), write, TaskCounter(progress, counted))
         older = [file for file in list_data_files(home, names.ANSWERS) if file.high["batch_id"] < before]
         crash_point("maintain.snapshot_written")
         files = [file for file in written if file is not None]
         commit_files(home, names.ANSWERS, files, older, application=TRANSACTIONS, transaction=last["batch_id"])
         crash_point("maintain.snapshot")
+        sizes = {name: sum(getattr(file, name) for file in files) for name in ("rows", "bytes")}
+        snapshot = {"batch_id": last["batch_id"], **sizes}
     _drop_state_rows(home, last["batch_id"])
+    return snapshot
 
 
 def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:
