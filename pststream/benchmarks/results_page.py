@@ -16,6 +16,7 @@ from pststream.benchmarks.merge_seeds import merge_seeds, middle_of, spread_of
 from pststream.benchmarks.model_tables import render_paper_model, render_planner_options
 from pststream.benchmarks.paper_comparison import FIGURES_OF_PAPER, HEAD, REASONS
 from pststream.benchmarks.paper_tables import render_latency, render_methods, render_scalability
+from pststream.benchmarks.region_curve import region_curve
 from pststream.benchmarks.scenarios.plans.planners import FIGURES
 from pststream.benchmarks.sweep_tables import render_sweeps
 from pststream.names import PLANNERS
@@ -86,6 +87,8 @@ def render(documents: list[dict[str, Any]]) -> str:
             shown = _planners_tables(document)
         else:
             shown = _figures_table(document)
+        if name == "frequent-terms":
+            shown = f"{_table(region_curve(document['figures'], _format_value))}\n{shown}"
         ratios = _compare_with_paper(of_seeds) if name in COMPARED_WITH_PAPER else ""
         parts.append("\n".join(filter(None, [_heading(of_seeds), shown, ratios])))
     titles, *rows = FIGURES_OF_PAPER

@@ -7,11 +7,14 @@ that passes the tick. The objects of the world are those of the window and of th
 
 import tempfile
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pststream.benchmarks.region_curve import measured_regions, regions_in_half
 from pststream.benchmarks.support.answers.standing_regions import K, RegionSet, add_regions
 from pststream.benchmarks.support.homes import START
 from pststream.benchmarks.support.measured_worlds import MeasuredWorld, build_segments, figures_of, make_world
@@ -37,8 +40,14 @@ HOURS = 72
 SIZES = {"small": (20_000,), "full": (5_000_000, 10_000_000, 50_000_000)}
 """Objects in the window; the last has all figures, the others those of growth."""
 
-REGIONS = {"small": (400, 2_000), "full": (20_000, 100_000, 200_000)}
-"""Numbers of regions, for the curve of a tick; the last is that of all other figures."""
+REGIONS = {"small": 2_000, "full": 200_000}
+"""Regions, but for the curves."""
+
+CURVES: dict[str, dict[str, tuple[int, ...]]] = {
+    "small": {"1m": (400,), "10m": (4_000,)},
+    "full": {"1m": (5_000, 20_000, 100_000), "10m": (600_000,)},
+}
+"""Other numbers of regions that are measured at a step, for its curve of regions."""
 
 BATCHES = {"1h": 1.0, "10m": 1 / 6, "1m": 1 / 60}
 """Hours of objects in a batch that passes a tick."""
@@ -51,32 +60,36 @@ TARGETS = {"step_1h_seconds": 150.0, "step_10m_seconds": 300.0, "step_1m_seconds
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure ticks at each size; at the last one by length of batch and number of regions, and compare ways."""
-    sizes, regions = SIZES[scale], REGIONS[scale]
-    steps = Steps(progress, len(sizes) + len(regions))
-    figures: dict[str, Any] = {"regions": regions[-1], "window_hours": HOURS}
+    sizes, regions, curves = SIZES[scale], REGIONS[scale], CURVES[scale]
+    counts = sorted({regions}.union(*curves.values()))
+    steps = Steps(progress, len(sizes) + len(counts))
+    figures: dict[str, Any] = {"regions": regions, "window_hours": HOURS}
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as scratch:
         Path(scratch).chmod(0o755)
         _measure_world(scratch, 2_000, 100, seed, settings, progress)
         for size in sizes[:-1]:
-            measured = _measure_world(scratch, size, regions[-1], seed, settings, progress)
+            measured = _measure_world(scratch, size, regions, seed, settings, progress)
             figures |= figures_of("", measured, f"at_{size}")
             steps.end(f"{size:,} objects: {measured['step_1h_seconds']} s")
         with MemoryWatch() as building:
-            world, added = _make_world(Path(scratch), sizes[-1], regions[-1], seed, settings, progress)
+            world, added = _make_world(Path(scratch), sizes[-1], counts, seed, settings, progress)
             snapshot, built = build_segments(world)
         figures |= built | {"build_memory_peak_mb": building.own_peak_mb}
-        rows = sizes[-1] // HOURS
+        measure = partial(_measure_tick, world, snapshot, sizes[-1] // HOURS)
         with MemoryWatch() as memory:
             for number, (name, hours) in enumerate(BATCHES.items(), 1):
-                tick = _measure_tick(world, snapshot, rows, added.last_key, hours, number)
-                figures |= figures_of(f"step_{name}", tick)
+                figures |= figures_of(f"step_{name}", measure(log_key(1, regions), hours, number))
         figures["memory_peak_mb"] = memory.own_peak_mb
         steps.end(f"{sizes[-1]:,} objects: {figures['step_1h_seconds']} s")
-        for number, count in enumerate(regions[:-1], len(BATCHES) + 1):
-            fewer = _measure_tick(world, snapshot, rows, log_key(1, count), BATCHES["1m"], number)
-            figures |= figures_of("step_1m", fewer, f"of_{count}_regions")
-            steps.end(f"{count:,} regions: {fewer['seconds']} s")
-        figures |= _compare_ways(snapshot, added, *COMPARED[scale], seed)
+        others = [(step, count) for step, of_step in curves.items() for count in of_step]
+        for number, (step, count) in enumerate(others, len(BATCHES) + 1):
+            tick = measure(log_key(1, count), BATCHES[step], number)
+            figures |= figures_of(f"step_{step}", tick, f"of_{count}_regions")
+            steps.end(f"step of {step}, {count:,} regions: {tick['seconds']} s")
+        for step in curves:
+            served = regions_in_half(step, measured_regions(figures, step, "seconds"))
+            figures[f"step_{step}_regions_in_half"] = served
+        figures |= _compare_ways(snapshot, added.boxes[:regions], *COMPARED[scale], seed)
         steps.end("ways to count")
     targets = {name: at_most(figures[name], target) for name, target in TARGETS.items()}
     return {"figures": figures, "floor": {}, "targets": targets if scale == "full" else {}}
@@ -87,20 +100,23 @@ def _measure_world(
 ) -> dict[str, float]:
     """Measure a tick in a world of its own."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        world, added = _make_world(Path(folder), size, regions, seed, settings, progress)
+        world, added = _make_world(Path(folder), size, [regions], seed, settings, progress)
         snapshot, _ = build_segments(world)
-        _compare_ways(snapshot, added, 1, 32, seed)
+        _compare_ways(snapshot, added.boxes, 1, 32, seed)
         measured = _measure_tick(world, snapshot, size // HOURS, added.last_key, BATCHES["1h"], 1)
         return figures_of("step_1h", measured)
 
 
 def _make_world(
-    folder: Path, size: int, regions: int, seed: int, settings: Settings, progress: Progress
+    folder: Path, size: int, counts: Sequence[int], seed: int, settings: Settings, progress: Progress
 ) -> tuple[MeasuredWorld, RegionSet]:
-    """Write a file of objects for each hour of the window, and one for the hour after it; add regions."""
+    """Write a file of objects for each hour of the window, and one for the hour after it; add regions.
+
+    counts: ascending; the first so many regions are in files of their own
+    """
     objects = ObjectWorld(size // HOURS * (HOURS + 1), HOURS + 1, seed=seed, hours=HOURS + 1)
     world = make_world(folder, objects, settings, progress)
-    return world, add_regions(world.home, regions, HOURS, seed)
+    return world, add_regions(world.home, counts[-1], HOURS, seed, counts[:-1])
 
 
 def _measure_tick(
@@ -131,10 +147,9 @@ def _measure_tick(
     }
 
 
-def _compare_ways(snapshot: ObjectSnapshot, added: RegionSet, places: int, each: int, seed: int) -> dict[str, float]:
+def _compare_ways(snapshot: ObjectSnapshot, boxes: np.ndarray, places: int, each: int, seed: int) -> dict[str, float]:
     """Measure the CPU milliseconds of a region by each way, in some neighbourhoods; the answers must be equal."""
-    boxes, everything = added.boxes, np.arange(len(added.boxes))
-    near = group_regions(boxes, np.zeros((len(boxes), 1), np.int64), everything, each)
+    near = group_regions(boxes, np.zeros((len(boxes), 1), np.int64), np.arange(len(boxes)), each)
     chosen = [near[place] for place in np.random.default_rng([seed, 5]).permutation(len(near))[:places].tolist()]
     tick = to_micros(START) + HOURS * HOUR_US
     figures, answers = {}, list[list[AnswerRows]]()
