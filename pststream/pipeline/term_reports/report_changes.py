@@ -91,13 +91,13 @@ def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[p
     before = TickRanges(before.first, np.where(asked.key <= context.requests_after, before.last, before.first - 1))
     after = ticks_until(asked.created_at, asked.end_after, asked.step, context.stream_time)
     common = np.minimum(before.last, after.last)
-    times = _occupied(objects.all, context.objects_to, asked, after.first)
-    for pairs in split_pairs(TickRanges(common + 1, after.last), asked.step, asked.window, asked.k, times):
+    made, retracted = TickRanges(common + 1, after.last), TickRanges(common + 1, before.last)
+    times = _occupied(context, objects.all, asked, made)
+    for pairs in split_pairs(made, asked.step, asked.window, asked.k, times):
         yield _changes(asked, pairs, None, _ask(context, objects.after, context.objects_to, asked, pairs))
-    retracted = TickRanges(common + 1, before.last)
-    for pairs in _split_logged(context, asked, retracted, times):
+    for pairs in _split_logged(context, objects, asked, retracted):
         yield _changes(asked, pairs, _reports_before(context, objects, asked, pairs), None)
-    for pairs in _touched(context, objects, asked, TickRanges(after.first, common), times):
+    for pairs in _touched(context, objects, asked, TickRanges(after.first, common)):
         rows_before = _reports_before(context, objects, asked, pairs)
         yield _changes(asked, pairs, rows_before, _ask(context, objects.after, context.objects_to, asked, pairs))
 
@@ -133,26 +133,28 @@ def _withdrawn_by_batch(context: ReportContext) -> np.ndarray:
     return context.withdrawn.keys[~before.contain(context.withdrawn.keys)]
 
 
-def _occupied(snapshot: ObjectSnapshot, up_to_key: int, asked: StandingRegions, first: np.ndarray) -> Intervals:
-    """Return the times that have objects, from the window of the first tick on."""
-    if not len(snapshot.segments):
-        return Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
-    low, high = int(snapshot.bounds[:, 0].min()), int(snapshot.bounds[:, 1].max())
-    low = max(low, int((first * asked.step - asked.window).min()))
+def _occupied(
+    context: ReportContext, snapshot: ObjectSnapshot, asked: StandingRegions, ranges: TickRanges
+) -> Intervals:
+    """Return the times in the windows of the ticks that may have objects; without ticks no object is counted."""
+    some, none = np.flatnonzero(ranges.last >= ranges.first), np.empty(0, np.int64)
+    if not len(some) or not len(snapshot.segments):
+        return Intervals(none, none)
+    ends = [(ticks * asked.step)[some] for ticks in ranges]
+    low = max(int(snapshot.bounds[:, 0].min()), int((ends[0] - asked.window[some]).min()))
+    high = min(int(snapshot.bounds[:, 1].max()), int(ends[1].max()))
     if low > high:
-        return Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
+        return Intervals(none, none)
     width = (high - low) // MOST_BUCKETS + 1
-    return occupied_intervals(snapshot.count_by_time(low, high, width, up_to_key), low, width)
+    return occupied_intervals(snapshot.count_by_time(low, high, width, context.objects_to), low, width)
 
 
-def _touched(
-    context: ReportContext, objects: _Objects, asked: StandingRegions, common: TickRanges, times: Intervals
-) -> Iterator[Pairs]:
+def _touched(context: ReportContext, objects: _Objects, asked: StandingRegions, common: TickRanges) -> Iterator[Pairs]:
     """Yield the pairs that had a report before and have one after the batch, which the batch may change."""
     if objects.is_lacking:
-        yield from _split_logged(context, asked, common, times)
+        yield from _split_logged(context, objects, asked, common)
         return
-    changed = _occupied(objects.changed, context.objects_to, asked, common.first)
+    changed = _occupied(context, objects.changed, asked, common)
     if not len(changed.low):
         return
     # Ask for the subscriptions that a late or withdrawn object concerns, then for their ticks.
@@ -171,10 +173,11 @@ def _touched(
 
 
 def _split_logged(
-    context: ReportContext, asked: StandingRegions, ranges: TickRanges, times: Intervals
+    context: ReportContext, objects: _Objects, asked: StandingRegions, ranges: TickRanges
 ) -> Iterator[Pairs]:
     """Yield the ticks of ranges that may have had a report, some at a time."""
-    yield from _split_in_spans(context, asked, ranges, _with_logged(context, asked, ranges, times))
+    times = _with_logged(context, asked, ranges, _occupied(context, objects.all, asked, ranges))
+    yield from _split_in_spans(context, asked, ranges, times)
 
 
 def _split_in_spans(

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pststream import names
@@ -17,6 +18,7 @@ from pststream.pipeline.term_reports import report_changes
 from pststream.pipeline.upkeep import old_rows
 from pststream.settings import load_settings
 from pststream.state.home import Home as State
+from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.utc_times import to_micros
 from tests.commands import Home, new_home
 from tests.oracles.standing_reports import Report, reports_of
@@ -214,6 +216,25 @@ def test_a_withdrawal_asks_for_the_reports_of_its_objects(
     assert logged_reports(home) == reports_of(published(left), asked)
     # Two subscriptions, then three ticks: which of them are concerned, before and after.
     assert erased or sum(pairs) == 2 + 3 + 3 + 3
+
+
+def test_a_batch_that_passes_no_tick_counts_no_stored_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, asked = made_home(tmp_path), [ON_THE_DAY | {"k": 2}]
+    things = at_times(("08:10", "tea"), ("10:05", "cake"))
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    counted(home, tmp_path, "o", things)
+    sums, count_by_time = list[int](), ObjectSnapshot.count_by_time
+
+    def count(*given: Any) -> np.ndarray:
+        counts = count_by_time(*given)
+        sums.append(counts.sum())
+        return counts
+
+    monkeypatch.setattr(ObjectSnapshot, "count_by_time", count)
+    assert counted(home, tmp_path, "p", at_times(("10:20", "tea"))) == [] and sum(sums) == 0
+    last = at_times(("11:00", "end"))
+    assert counted(home, tmp_path, "q", last) and sum(sums) > 0
+    assert logged_reports(home) == reports_of(published([*things, *at_times(("10:20", "tea")), *last]), asked)
 
 
 def test_erased_words_and_subscriptions_leave_the_reports(tmp_path: Path) -> None:
