@@ -196,6 +196,33 @@ def test_a_withdrawal_corrects_and_retracts_reports(tmp_path: Path) -> None:
     assert logged_reports(home) == reports_of(published(left), asked)
 
 
+@pytest.mark.parametrize(("seed", "erases"), [(3, False), (6, False), (6, True)])
+def test_reports_are_those_of_the_twin_after_withdrawals_among_late_objects(
+    seed: int, erases: bool, tmp_path: Path
+) -> None:
+    rnd = random.Random(seed)
+    things, asked, home = some_objects(rnd, 60), some_requests(rnd, 12), made_home(tmp_path)
+    left, taken = list[Row](), list[Row]()
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    for batch in range(6):
+        part = things[10 * batch : 10 * batch + 10]
+        home.ingest("objects", [write_rows(tmp_path / f"o{batch}.jsonl", part)])
+        left += part
+        # The newest of them lowers stream time; others are in the middle, or not matched yet.
+        gone = rnd.sample(left, 2) + [max(left, key=lambda row: row["ts"])] if batch % 2 else []
+        if gone:
+            ids = {row["object_id"] for row in gone}
+            home.run("withdraw", *(word for one in ids for word in ("--object-id", one)))
+            left = [row for row in left if row["object_id"] not in ids]
+            taken += [row for row in gone if erases]
+        home.match()
+        if taken:
+            home.run("erase", *(word for row in taken for word in ("--object-id", row["object_id"])))
+            taken = []
+        assert logged_reports(home) == reports_of(published(left), asked)
+    assert len(left) < 55 and logged_reports(home)
+
+
 @pytest.mark.parametrize("erased", [False, True])
 def test_a_withdrawal_asks_for_the_reports_of_its_objects(
     erased: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
