@@ -8,10 +8,10 @@ from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 
 def export_answers(home: AnyHome, out: str) -> dict[str, Any]:
-    """Write the answers after the last batch, by subscription and rank.
+    """Write the answers after the last batch, by subscription in the order of insertion, and rank.
 
-    Memory holds the changes of one bucket of subscriptions. Returns {"out", "rows"}; raises UsageError for a file name
-    that cannot be used.
+    Memory holds the answers of 262,144 subscriptions, and their changes since the last snapshot. Returns {"out",
+    "rows"}; raises UsageError for a file name that cannot be used.
     """
     rows = write_answers(StandingAnswers(TableReader(home)).answers(), out, ANSWERS)
     return {"out": out, "rows": rows}

@@ -1,31 +1,26 @@
 """List the answers of subscriptions with memory, of one or of all, for a terminal (`pststream answers`)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
 from pststream.reports.commands.text_tables import table_lines
-from pststream.reports.reading.standing_answers import StandingAnswers
+from pststream.reports.reading.standing_answers import StandingAnswers, in_parts
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
-
-MOST_READ = 65_536
-"""Subscriptions whose answers are read at a time, at most, unless more rows are asked for."""
 
 
 def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict[str, Any]:
     """Return at most `limit` rows of answers: {"answers": [rows as in `export answers`], "complete": bool}.
 
-    The subscriptions come in the order of their insertion. Memory holds the answers of MOST_READ of them. Raises
-    UsageError for an id that no subscription with memory has had.
+    The subscriptions come in the order of their insertion; parts of them are read. Raises UsageError for an id that no
+    subscription with memory has had.
     """
     answers = StandingAnswers(TableReader(home))
     rows, is_known = list[dict[str, Any]](), False
-    for some in _in_parts(answers.subscriptions(subscription_id), limit):
+    for some in in_parts(answers.subscriptions(subscription_id), limit):
         rows += answers.answers_of(some).slice(0, limit + 1 - len(rows)).to_pylist()
         if len(rows) > limit:
             return {"answers": rows[:limit], "complete": False}
@@ -35,21 +30,6 @@ def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict
             f"{subscription_id}: no subscription with memory has this id", "docs/answers.md lists the kinds"
         )
     return {"answers": rows, "complete": True}
-
-
-def _in_parts(subscriptions: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Yield subscriptions, `size` at first: as many rows as are asked for, if each has a row. Later parts are greater,
-    since the log is searched for each.
-    """
-    waiting = list[pa.RecordBatch]()
-    for batch in subscriptions:
-        waiting.append(batch)
-        while sum(one.num_rows for one in waiting) >= size:
-            rows = pa.Table.from_batches(waiting)
-            yield rows.slice(0, size)
-            waiting, size = rows.slice(size).to_batches(), min(4 * size, max(size, MOST_READ))
-    if waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 def render_answers(document: Mapping[str, Any]) -> str:

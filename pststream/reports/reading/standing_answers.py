@@ -4,7 +4,7 @@ The changes of all batches add up to the answers: a row of an answer is an objec
 batches that are done count.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,9 @@ SUBSCRIPTION_COLUMNS = ("request_key", "k", "step_us")
 LOG_COLUMNS = ("batch_id", "event", "subscription_key", "object_key", "ts", "value", "rank", "term", "count")
 _ROWS = 1_048_576
 
+MOST_READ = 262_144
+"""Subscriptions whose answers are read at a time, at most, unless more rows are asked for."""
+
 _RECENT_STEPS = 24
 """The last tick of a report is sought in so many of the longest step first, then in the whole log."""
 
@@ -62,14 +65,11 @@ class StandingAnswers:
             yield self._named(rows.take(pa.array(order)), CHANGES)
 
     def answers(self) -> Iterator[pa.Table]:
-        """Yield all answers (ANSWERS), a bucket of subscriptions after the other, from the changes of all batches."""
-        wanted = self._is_counted
-        buckets = self._reader.read(names.ANSWER_LOG, ["bucket"], wanted).column("bucket").unique().to_pylist()
-        for bucket in sorted(buckets):
-            rows = self._reader.read(names.ANSWER_LOG, LOG_COLUMNS, wanted & (pds.field("bucket") == bucket))
-            rows = _remaining(rows)
+        """Yield all answers (ANSWERS) in the order in which their subscriptions were inserted, MOST_READ at a time."""
+        for some in in_parts(self.subscriptions(), MOST_READ):
+            rows = self.answers_of(some)
             if rows.num_rows:
-                yield self._named(rows, ANSWERS)
+                yield rows
 
     def subscriptions(self, subscription_id: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the subscriptions with memory that ever were (SUBSCRIPTION_COLUMNS), in the order of insertion."""
@@ -214,6 +214,21 @@ class StandingAnswers:
         rows = self._reader.read(name, (key, *columns), within & pds.field(key).isin(wanted))
         place = pc.index_in(keys.combine_chunks(), rows.column(key).combine_chunks())
         return rows.select(list(columns)).take(place)
+
+
+def in_parts(subscriptions: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """Yield subscriptions in parts, the first of `size`; later ones are greater, up to MOST_READ, since the log is
+    searched for each.
+    """
+    waiting = list[pa.RecordBatch]()
+    for batch in subscriptions:
+        waiting.append(batch)
+        while sum(one.num_rows for one in waiting) >= size:
+            rows = pa.Table.from_batches(waiting)
+            yield rows.slice(0, size)
+            waiting, size = rows.slice(size).to_batches(), min(4 * size, max(size, MOST_READ))
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def _value_columns(kind: pa.ChunkedArray, value: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:

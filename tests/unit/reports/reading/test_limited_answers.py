@@ -1,15 +1,16 @@
-"""`answers` reads the last snapshot and the changes after it, and shows what `export answers` does."""
+"""`answers` and `export answers` read the last snapshot and the changes after it: they show the sum of all changes."""
 
 import datetime as dt
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pststream import names
-from pststream.reports.commands import standing_answers
+from pststream.reports.reading import standing_answers
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home as State
 from tests.commands import Home, new_home
@@ -83,12 +84,36 @@ def listed(home: Home, *arguments: str) -> tuple[list[Row], bool]:
     return with_times(document["answers"]), document["complete"]
 
 
-def exported(home: Home) -> list[Row]:
-    """All answers, by the order in which their subscriptions were inserted."""
-    path = home.path.parent / "answers.jsonl"
-    home.run("export", "answers", "--out", path)
-    rows = with_times([json.loads(line) for line in path.read_text().splitlines()])
-    return sorted(rows, key=lambda row: (int(row["subscription_id"][1:]), row["rank"]))
+def exported(home: Home, what: str = "answers") -> list[Row]:
+    """The rows of `export answers` or `export changes`."""
+    path = home.path.parent / f"{what}.jsonl"
+    home.run("export", what, "--out", path)
+    return with_times([json.loads(line) for line in path.read_text().splitlines()])
+
+
+def identity(row: Row) -> tuple[Any, ...]:
+    names_ = ("subscription_id", "kind", "object_id", "ts", "distance_m", "score", "term", "count")
+    return *(row[name] for name in names_), row["as_of"] if row["term"] else None
+
+
+def test_answers_are_the_sum_of_all_changes(home: Home) -> None:
+    total = Counter[tuple[Any, ...]]()
+    for row in exported(home, "changes"):
+        total[identity(row)] += {"entered": 1, "left": -1}[row["change"]]
+    present = {one for one, count in total.items() if count}
+    last = {one[0]: max(other[-1] for other in present if other[0] == one[0]) for one in present if one[-1]}
+    rows = exported(home)
+    assert sorted(map(identity, rows), key=str) == sorted(
+        (one for one in present if one[-1] == last.get(one[0])), key=str
+    )
+    keys = [
+        (int(row["subscription_id"][1:]), row["distance_m"] or 0, -(row["score"] or 0), -(row["count"] or 0))
+        for row in rows
+    ]
+    assert keys == sorted(keys)
+    assert all(
+        row["rank"] == 1 + sum(key[0] == other[0] for other in keys[:n]) for n, (row, key) in enumerate(zip(rows, keys))
+    )
 
 
 @pytest.mark.parametrize("most_read", [1, standing_answers.MOST_READ])
