@@ -49,6 +49,7 @@ from pststream.benchmarks.scenarios.streams import (
     steady_state,
     year,
 )
+from pststream.benchmarks.support.choice import Choice
 from pststream.benchmarks.support.object_sources import read_objects
 from pststream.errors import UsageError
 from pststream.generator.draw_subscriptions import KINDS
@@ -61,9 +62,10 @@ class Benchmark:
     """One benchmark.
 
     meaning       what it measures
-    run           `run(scale, seed, settings, progress)` returns {"figures", "floor", "targets"}
-    workloads     names of the workloads at a scale, of which `run` takes some as `workloads`; None: it takes none
-    any_objects   whether `run` takes another source of objects as `objects_from`
+    run           `run(scale, seed, settings, progress)` returns {"figures", "floor", "targets"}; with a Choice as its
+                  last argument if the user may choose workloads or objects
+    workloads     names of the workloads at a scale, of which the user may choose some; None: there are none
+    any_objects   whether the user may choose another source of objects
     """
 
     meaning: str
@@ -173,7 +175,7 @@ def run_benchmark(
     chosen = _choose(name, scale, workloads, objects)
     began = time.perf_counter()
     simulated = replace(settings, max_ahead_seconds=0)  # the data has times of its own
-    result = BENCHMARKS[name].run(scale, seed, simulated, progress, **chosen)
+    result = BENCHMARKS[name].run(scale, seed, simulated, progress, *chosen)
     options = {"workloads": ",".join(workloads)} if workloads else {}
     if objects is not None:
         options |= {"objects": Path(objects).name, "sha256": sha256(Path(objects).read_bytes()).hexdigest()}
@@ -188,22 +190,19 @@ def run_benchmark(
     }
 
 
-def _choose(name: str, scale: str, workloads: Sequence[str], objects: str | None) -> dict[str, Any]:
-    """Return the arguments of a benchmark for the given options."""
-    benchmark, chosen = BENCHMARKS[name], dict[str, Any]()
-    if workloads:
-        there = benchmark.workloads(scale) if benchmark.workloads else ()
-        unknown = sorted(set(workloads) - set(there))
-        if unknown:
-            hint = "one or more of: " + ", ".join(there) if there else "leave --workloads out"
-            raise UsageError(f"benchmark {name} has no workload {', '.join(unknown)}", hint)
-        chosen["workloads"] = tuple(workloads)
-    if objects is not None:
-        if not benchmark.any_objects:
-            with_objects = ", ".join(other for other, one in BENCHMARKS.items() if one.any_objects)
-            raise UsageError(f"benchmark {name} has objects of its own", f"--objects is for: {with_objects}")
-        chosen["objects_from"] = read_objects(objects)
-    return chosen
+def _choose(name: str, scale: str, workloads: Sequence[str], objects: str | None) -> tuple[Choice, ...]:
+    """Return the last argument of a benchmark, if the user may choose, for the given options."""
+    benchmark = BENCHMARKS[name]
+    there = benchmark.workloads(scale) if benchmark.workloads else ()
+    unknown = sorted(set(workloads) - set(there))
+    if unknown:
+        hint = "one or more of: " + ", ".join(there) if there else "leave --workloads out"
+        raise UsageError(f"benchmark {name} has no workload {', '.join(unknown)}", hint)
+    if objects is not None and not benchmark.any_objects:
+        with_objects = ", ".join(other for other, one in BENCHMARKS.items() if one.any_objects)
+        raise UsageError(f"benchmark {name} has objects of its own", f"--objects is for: {with_objects}")
+    choice = Choice(tuple(workloads), None if objects is None else read_objects(objects))
+    return (choice,) if there or benchmark.any_objects else ()
 
 
 def machine() -> dict[str, Any]:

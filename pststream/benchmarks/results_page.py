@@ -161,19 +161,27 @@ def _planners_tables(document: dict[str, Any]) -> str:
             f"### {workload}: {_format_value(figures[f'{workload}_matches_per_object'])} matches per object\n\n"
             f"{_workload(figures, workload)}{_table(rows)}\n"
             f"`hybrid` over the best other planner: {ratio}{f' (target: {target})' if target else ''}\n\n"
-            f"{_auto_line(figures, targets, f'{workload}_auto_over_best')}"
+            f"{_auto_line(figures, targets, workload)}"
             f"Model and measurement, over the workers of all plans: correlation {model[0]}"
             f"{f' (target: {wanted})' if wanted else ''}, total {model[1]} of the measured one\n"
         )
     return "\n".join(parts)
 
 
-def _auto_line(figures: dict[str, Any], targets: dict[str, Any], name: str) -> str:
+def _auto_line(figures: dict[str, Any], targets: dict[str, Any], workload: str) -> str:
     """Return a line on the planner `auto`; empty if it was not measured."""
+    name = f"{workload}_auto_over_best"
     if name not in figures:
         return ""
-    target, ratio = _target(targets.get(name)), _format_value(figures[name])
-    return f"`auto` over the best single planner: {ratio}{f' (target: {target})' if target else ''}\n\n"
+    target, ratio, made_by = (
+        _target(targets.get(name)),
+        _format_value(figures[name]),
+        figures[f"{workload}_auto_made_by"],
+    )
+    return (
+        f"`auto`, which chose `{made_by}`, over the best single planner: {ratio}"
+        f"{f' (target: {target})' if target else ''}\n\n"
+    )
 
 
 def _workload(figures: dict[str, Any], workload: str) -> str:

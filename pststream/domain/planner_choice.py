@@ -1,6 +1,12 @@
 """Describe which planner `auto` chose, and why; plans keep the choice in their options."""
 
+from collections.abc import Mapping
 from typing import Any
+
+
+def planner_of(planner: str, options: Mapping[str, Any]) -> str:
+    """Return the planner that made a plan of `planner` with these options: of `auto` the one that it chose."""
+    return str(options["choice"]["planner"]) if "choice" in options else planner
 
 
 def describe_choice(choice: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from pststream import names
 from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import validate
+from pststream.domain.planner_choice import planner_of
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import SampleCounts
 from pststream.errors import UsageError
@@ -29,9 +30,7 @@ def load_planner(name: str) -> Planner:
 
 def load_placement(plan: PartitionPlan) -> Placement:
     """Import the module of the planner of a plan that shares by subscription, of the one that `auto` chose for it."""
-    choice = plan.options.get("choice")
-    name = choice["planner"] if isinstance(choice, dict) else plan.planner
-    placement: Placement = import_module(names.PLANNERS[name])
+    placement: Placement = import_module(names.PLANNERS[planner_of(plan.planner, plan.options)])
     return placement
 
 

@@ -24,7 +24,9 @@ def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     single = max(document["figures"][f"q3_{name}_throughput"] for name in PLANNERS if name != "auto")
     ratio = document["figures"]["q3_auto_throughput"] / single
     assert document["figures"]["q3_auto_over_best"] == pytest.approx(ratio, abs=0.001)
-    assert "`auto` over the best single planner: " in page
+    chosen = document["figures"]["q3_auto_made_by"]
+    assert chosen in PLANNERS and chosen != "auto"
+    assert f"`auto`, which chose `{chosen}`, over the best single planner: " in page
 
 
 def test_throughput_is_measured_by_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.domain.imbalance import imbalance_of
+from pststream.domain.planner_choice import planner_of
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import read_batches, read_files
 from pststream.pipeline.batch.micro_batch import match
@@ -94,7 +95,8 @@ class Trial:
 
         Loads are CPU seconds, measured and as the model predicted them (`model_*`). throughput: tuples over the seconds
         of the slowest worker. copies: workers that received an object, on average over the objects not discarded.
-        dispatch_bytes: plan and filter of live terms; worker_bytes: segments of a worker, on average.
+        dispatch_bytes: plan and filter of live terms; worker_bytes: segments of a worker, on average. made_by: the
+        planner, of `auto` the one that it chose.
         """
         batch, measured, predicted = self.batch, self.worker_seconds(), np.array(self.plan_row["worker_loads"])
         tuples = batch["objects"] + batch["requests"]
@@ -102,6 +104,7 @@ class Trial:
         sent = _sum(self.loads, "objects")
         return {
             "planner": self.planner,
+            "made_by": planner_of(self.planner, self.plan.options),
             "units": self.plan.units,
             "seconds": round(self.planned, 2),
             "objects": batch["objects"],

@@ -85,10 +85,10 @@ def test_a_file_without_the_columns_is_refused(tmp_path) -> None:
 
 
 def test_workloads_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch, places: str) -> None:
-    given = {}
+    given = []
 
-    def run(*_: object, **more: object) -> dict[str, object]:
-        given.update(more)
+    def run(*arguments: object) -> dict[str, object]:
+        given.append(arguments[-1])
         return {"figures": {}, "floor": {}, "targets": {}}
 
     assert "q1_10m" in planners_large.list_workloads("full")
@@ -97,7 +97,8 @@ def test_workloads_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch, places: s
     document = run_benchmark(
         "planners-large", "full", 2, Settings(), no_progress, workloads=["q1_5m"], objects=places
     )  # fmt: skip
-    assert given["workloads"] == ("q1_5m",) and isinstance(given["objects_from"], FileObjects)
+    (choice,) = given
+    assert choice.workloads == ("q1_5m",) and isinstance(choice.objects, FileObjects)
     assert document["options"]["workloads"] == "q1_5m" and document["options"]["objects"] == "places.csv"
     assert len(document["options"]["sha256"]) == 64
     with pytest.raises(UsageError, match="planners-large has no workload q9"):

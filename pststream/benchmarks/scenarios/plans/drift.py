@@ -8,8 +8,9 @@ import numpy as np
 
 from pststream import names
 from pststream.balancing.local_adjustment import PHASE_ONE
+from pststream.benchmarks.support.choice import DEFAULTS, Choice
 from pststream.benchmarks.support.homes import BenchHome
-from pststream.benchmarks.support.object_sources import CityObjects, ObjectSource
+from pststream.benchmarks.support.object_sources import CityObjects
 from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
@@ -34,9 +35,7 @@ STYLE = SubscriptionStyle("q3")
 LATENESS_SECONDS = 600
 
 
-def run(
-    scale: str, seed: int, settings: Settings, progress: Progress, *, objects_from: ObjectSource | None = None
-) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress, choice: Choice = DEFAULTS) -> dict[str, Any]:
     """Measure throughput (tuples over the CPU seconds of the slowest worker) and imbalance with and without adjustment.
 
     `gain_if_even` is the gain if all workers always had equal loads. The seconds of a worker are summed over each
@@ -48,7 +47,7 @@ def run(
     load is adjusted.
     """
     chosen = replace(settings, planner="hybrid", balance_batches=PARTS, lateness_seconds=LATENESS_SECONDS)
-    source = objects_from or CityObjects()
+    source = choice.objects or CityObjects()
     figures: dict[str, Any] = {"workload": describe_workload(STYLE, FIVE_A_REQUEST, source.description)}
     runs = {}
     steps = Steps(progress, 2 * SIZES[scale][1], alike=True)

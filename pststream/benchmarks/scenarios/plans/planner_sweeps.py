@@ -5,11 +5,12 @@ without a network.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from pststream.benchmarks.scenarios.plans.planners import fill_home
+from pststream.benchmarks.support.choice import DEFAULTS, Choice
 from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.sweeps import sstd, tornado
@@ -32,16 +33,11 @@ FIGURES = ("throughput", "load_total", "max_seconds", "imbalance", "model_imbala
            "subscriptions_stored", "dispatch_seconds", "dispatch_bytes", "seconds")  # fmt: skip
 
 
-def run(
-    scale: str, seed: int, settings: Settings, progress: Progress, *, workloads: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Measure each planner at each point of the sweeps.
-
-    workloads  names of SWEEPS; empty: all
-    """
+def run(scale: str, seed: int, settings: Settings, progress: Progress, choice: Choice = DEFAULTS) -> dict[str, Any]:
+    """Measure each planner at each point of the sweeps; the workloads to choose from are SWEEPS."""
     subscriptions, objects, rounds = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects}
-    chosen = [(paper, workload) for paper in workloads or SWEEPS for workload in SWEEPS[paper]()]
+    chosen = [(paper, workload) for paper in choice.workloads or SWEEPS for workload in SWEEPS[paper]()]
     steps = Steps(progress, sum(len(workload.trials) for _, workload in chosen), alike=True)
     for paper, workload in chosen:
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:

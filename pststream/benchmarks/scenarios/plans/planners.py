@@ -6,13 +6,14 @@ Q1, Q2 and Q3 are workloads of PS2Stream.
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pststream import names
+from pststream.benchmarks.support.choice import DEFAULTS, Choice
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.object_sources import ObjectSource
 from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
@@ -41,40 +42,68 @@ WORKLOADS = {
 Those of `_paper` have keywords as frequent as the words of objects, as in the paper; the others have fewer matches.
 """
 
+AUTO = 0.95
+"""Least throughput of `auto` over that of the best single planner."""
+
 FIGURES = ("throughput", "load_total", "max_seconds", "imbalance", "copies", "subscriptions_stored", "dispatch_seconds",
            "dispatch_bytes", "worker_bytes", "seconds", "model_correlation", "model_imbalance")  # fmt: skip
 
 
-def run(
-    scale: str,
+class Case(NamedTuple):
+    """A workload, and how many subscriptions and objects it has."""
+
+    style: SubscriptionStyle
+    subscriptions: int
+    objects: int
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Progress, choice: Choice = DEFAULTS) -> dict[str, Any]:
+    """Measure each planner on each workload; the throughput of hybrid, and of auto, over the best of the others."""
+    subscriptions, objects = SIZES[scale]
+    chosen = {name: Case(WORKLOADS[name], subscriptions, objects) for name in choice.workloads or WORKLOADS}
+    measured = measure_cases(chosen, tuple(names.PLANNERS), ROUNDS[scale], seed, settings, progress, choice.objects)
+    figures = {"subscriptions": subscriptions, "objects": objects, "workers": WORKERS} | measured
+    targets = {}
+    if scale == "full":
+        targets = make_targets(figures, {name: 1.3 if name.startswith("q3") else 0.98 for name in chosen})
+        for name in chosen:
+            correlation = f"{name}_model_correlation"
+            targets[correlation] = at_least(figures[correlation] or 0.0, 0.95)
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def measure_cases(
+    cases: Mapping[str, Case],
+    planners: Sequence[str],
+    rounds: int,
     seed: int,
     settings: Settings,
     progress: Progress,
-    *,
-    workloads: Sequence[str] = (),
-    objects_from: ObjectSource | None = None,
+    source: ObjectSource | None,
 ) -> dict[str, Any]:
-    """Measure each planner on each workload; the throughput of hybrid, and of auto, over the best of the others."""
-    subscriptions, objects = SIZES[scale]
-    figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workers": WORKERS}
-    targets = {}
-    chosen = workloads or tuple(WORKLOADS)
-    steps = Steps(progress, len(chosen), alike=True)
-    for name in chosen:
-        style = WORKLOADS[name]
+    """Return figures of the planners on workloads, by the names of these; source: of objects, None: around cities."""
+    figures: dict[str, Any] = {}
+    steps = Steps(progress, len(cases), alike=True)
+    for name, case in cases.items():
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-            bench = fill_home(f"{folder}/home", subscriptions, objects, style, seed, objects_from, progress)
-            figures[f"{name}_workload"] = describe_workload(style, FIVE_A_REQUEST, bench.objects.description)
-            figures |= measured(name, bench, settings, tuple(names.PLANNERS), ROUNDS[scale], progress)
-        single = max(figures[f"{name}_{planner}_throughput"] for planner in names.PLANNERS if planner != "auto")
-        figures[f"{name}_auto_over_best"] = round(figures[f"{name}_auto_throughput"] / single, 3)
+            bench = fill_home(f"{folder}/home", case.subscriptions, case.objects, case.style, seed, source, progress)
+            figures[f"{name}_workload"] = describe_workload(case.style, FIVE_A_REQUEST, bench.objects.description)
+            figures |= _measured(name, bench, settings, planners, rounds, progress)
         steps.end(f"workload {name}: hybrid over the best other {figures[f'{name}_hybrid_over_best']}")
-        if scale == "full":
-            wanted = 1.3 if name.startswith("q3") else 0.98
-            targets[f"{name}_hybrid_over_best"] = at_least(figures[f"{name}_hybrid_over_best"], wanted)
-            targets[f"{name}_auto_over_best"] = at_least(figures[f"{name}_auto_over_best"], 0.95)
-            targets[f"{name}_model_correlation"] = at_least(figures[f"{name}_model_correlation"] or 0.0, 0.95)
-    return {"figures": figures, "floor": {}, "targets": targets}
+    return figures
+
+
+def make_targets(figures: Mapping[str, Any], wanted: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """Return the targets of workloads: of hybrid over the best other planner, by workload, and of auto if it is there.
+
+    wanted  the ratio of hybrid on each workload
+    """
+    targets = {}
+    for name, least in wanted.items():
+        for ratio, target in ((f"{name}_hybrid_over_best", least), (f"{name}_auto_over_best", AUTO)):
+            if ratio in figures:
+                targets[ratio] = at_least(figures[ratio], target)
+    return targets
 
 
 def fill_home(
@@ -100,10 +129,10 @@ def _add_requests(bench: BenchHome, objects: int, style: SubscriptionStyle) -> N
     bench.add_subscriptions(changed, style, delete=changed)
 
 
-def measured(
+def _measured(
     name: str, bench: BenchHome, settings: Settings, planners: Sequence[str], rounds: int, progress: Progress
 ) -> dict[str, Any]:
-    """Measure the planners on a workload, and hybrid's throughput over the best of the others but `auto`.
+    """Measure the planners on a workload: the throughput of hybrid, and of auto if it is one, over the best others.
 
     `model_correlation` and `model_over_measured` of the workload compare, over the workers of all plans, the loads that
     the model predicted from a sample with the measured CPU seconds.
@@ -118,6 +147,10 @@ def measured(
     )
     figures[f"{name}_model_correlation"] = correlation(predicted, seconds)
     figures[f"{name}_model_over_measured"] = round(float(predicted.sum() / seconds.sum()), 4)
-    ours = figures[f"{name}_hybrid_throughput"]
-    best = max(f["throughput"] for f in document["plans"] if f["planner"] not in ("hybrid", "auto"))
-    return figures | {f"{name}_hybrid_over_best": round(ours / best, 3)}
+    throughput = {plan["planner"]: plan["throughput"] for plan in document["plans"]}
+    for ours in ("hybrid", "auto"):
+        if ours in throughput:
+            best = max(value for planner, value in throughput.items() if planner not in (ours, "auto"))
+            figures[f"{name}_{ours}_over_best"] = round(throughput[ours] / best, 3)
+    figures |= {f"{name}_auto_made_by": plan["made_by"] for plan in document["plans"] if plan["planner"] == "auto"}
+    return figures

@@ -1,14 +1,13 @@
 """Benchmark throughput by the number of workers, under plans of three planners (PS2Stream, figure 11)."""
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pststream.benchmarks.scenarios.plans.planners import fill_home
-from pststream.benchmarks.support.object_sources import ObjectSource
+from pststream.benchmarks.support.choice import DEFAULTS, Choice
 from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -24,27 +23,19 @@ NUMBERS = (4, 8, 16, 32)
 PLANNERS = ("hybrid", "kd_tree", "metric")
 
 
-def run(
-    scale: str,
-    seed: int,
-    settings: Settings,
-    progress: Progress,
-    *,
-    workloads: Sequence[str] = (),
-    objects_from: ObjectSource | None = None,
-) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress, choice: Choice = DEFAULTS) -> dict[str, Any]:
     """Measure tuples/s of all workers together, by workload, planner and workers.
 
     Also the greatest time of a worker over the mean, as measured and as the model predicted it.
     """
     subscriptions, objects, rounds = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects}
-    wanted = workloads or tuple(WORKLOADS)
+    wanted = choice.workloads or tuple(WORKLOADS)
     steps = Steps(progress, len(wanted) * len(NUMBERS))
     for workload in wanted:
         style = WORKLOADS[workload]
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-            bench = fill_home(f"{folder}/home", subscriptions, objects, style, seed, objects_from, progress)
+            bench = fill_home(f"{folder}/home", subscriptions, objects, style, seed, choice.objects, progress)
             figures[f"{workload}_workload"] = describe_workload(style, FIVE_A_REQUEST, bench.objects.description)
             for workers in NUMBERS:
                 chosen = replace(settings, workers=workers)
