@@ -14,7 +14,6 @@ from typing import Any
 
 from pststream.benchmarks.merge_seeds import merge_seeds, middle_of, spread_of
 from pststream.benchmarks.model_tables import render_paper_model, render_planner_options
-from pststream.benchmarks.paper_comparison import FIGURES_OF_PAPER, HEAD, REASONS
 from pststream.benchmarks.paper_tables import render_latency, render_methods, render_scalability
 from pststream.benchmarks.region_curve import region_curve
 from pststream.benchmarks.scenarios.plans.planners import FIGURES
@@ -29,6 +28,9 @@ INTRO = """\
 The command above each table printed its figures, on the machine named there; `make results` runs all
 commands again and renders this page. Missed targets are marked. Where a benchmark ran with several seeds, a figure is
 the median of them with the least and the greatest, and a target is met if every seed meets it.
+
+[The systems of the papers](../papers.md) answers each figure of the five papers from these tables;
+[Benchmarks](../benchmarks.md) describes the benchmarks and their figures.
 """
 
 MODEL_TABLES = {"paper-model": render_paper_model, "planner-options": render_planner_options}
@@ -73,7 +75,8 @@ PAPER_RATIOS = (
 
 def render(documents: list[dict[str, Any]]) -> str:
     """Render the page of these documents, in the order of their names."""
-    parts = [INTRO]
+    parts = []
+    summary: list[tuple[str, ...]] = [("benchmark", "runs", "targets met", "targets missed"), ("---",) * 4]
     in_order = sorted(documents, key=lambda document: (_title(document), document["seed"]))
     for _, group in groupby(in_order, key=_title):
         of_seeds = list(group)
@@ -91,8 +94,16 @@ def render(documents: list[dict[str, Any]]) -> str:
             shown = f"{_table(region_curve(document['figures'], _format_value))}\n{shown}"
         ratios = _compare_with_paper(of_seeds) if name in COMPARED_WITH_PAPER else ""
         parts.append("\n".join(filter(None, [_heading(of_seeds), shown, ratios])))
-    titles, *rows = FIGURES_OF_PAPER
-    return "\n".join([*parts, HEAD, _table([titles, ("---",) * len(titles), *rows]), REASONS])
+        summary.append(_summary_row(document, len(of_seeds)))
+    return "\n".join([INTRO, _table(summary), *parts])
+
+
+def _summary_row(document: dict[str, Any], seeds: int) -> tuple[str, ...]:
+    """Return a row of the summary: benchmark, linked to its tables, number of runs, targets met and missed."""
+    met = [target["met"] for target in document["targets"].values()]
+    title = _title(document)
+    anchor = "".join(sign for sign in title.lower() if sign.isalnum() or sign in " -_").replace(" ", "-")
+    return f"[`{title}`](#{anchor})", str(seeds), str(met.count(True) or ""), str(met.count(False) or "")
 
 
 def _title(document: dict[str, Any]) -> str:

@@ -118,8 +118,9 @@ def _targets(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sweeps(window: int) -> dict[str, Query]:
-    """Return the sweeps (its figures 16, 18, 19 and 20), smaller than in the paper."""
+    """Return the sweeps (its figures 15, 16, 18, 19 and 20), smaller than in the paper."""
     return {
+        **{f"words_{count}": Query(K, QueryWords(count, least=count), window) for count in (1, 3, 5)},
         **{f"k_{k}": Query(k, WORDS, window) for k in (10, 50)},
         "window_20%": Query(K, WORDS, window // 5),
         "timed": Query(K, WORDS, window, timed=True),

@@ -33,7 +33,7 @@ highest thresholds and the shortest loose prefixes.
 SWEPT = "tweets"
 """The stream of the sweeps."""
 
-SIZES = {"small": (1_000, 600, 200), "full": (500_000, 1_000_000, 5_000)}
+SIZES = {"small": (1_000, 600, 200), "full": (200_000, 400_000, 5_000)}
 """Subscriptions, messages of the window, messages that are measured. The paper has 5,000,000 subscriptions."""
 
 SAMPLED = {"small": 500, "full": 50_000}
@@ -42,7 +42,7 @@ SAMPLED = {"small": 500, "full": 50_000}
 UNITS = {"small": 4, "full": 32}
 SWEPT_UNITS = {"small": (2,), "full": (4, 8, 16)}
 K, SWEPT_K = 20, {"small": (10,), "full": (10, 30, 40, 50)}
-SWEPT_SIZES = {"small": (500,), "full": (125_000, 250_000, 1_000_000)}
+SWEPT_SIZES = {"small": (500,), "full": (50_000, 100_000, 400_000)}
 
 SWEPT_PLANNERS = ("hash", "location", "prefix")
 """Planners of figures 22 to 24, as in the paper."""
