@@ -101,6 +101,33 @@ class TopkPlan:
         unit, message = np.divmod(numbers, count)
         return message, unit
 
+    def find_units(
+        self, keys: np.ndarray, lon: np.ndarray, lat: np.ndarray, offsets: np.ndarray, terms: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the pairs of a subscription and a unit that holds its place and owns one of its words, by unit.
+
+        Loose prefixes do not count here: a unit outside of them may hold a subscription from before.
+
+        keys int64[n]; lon, lat float64[n]; offsets int64[n+1], terms int64[]: the words of each. Returns int64[p] each.
+        """
+        count, owner = max(len(keys), 1), np.repeat(np.arange(len(keys)), np.diff(offsets))
+        if self.way == HASH:
+            unit = (hash_integers(keys, HASH_SALT) % np.uint64(self.units)).astype(np.int64)[owner]
+        elif self.way == SPACE_FIRST:
+            leaf, run = find_leaves(self.space_cuts[0], lon, lat)[owner], np.empty(len(terms), np.int64)
+            places = self.places(terms)
+            for number, cuts in enumerate(self.word_cuts):
+                run[leaf == number] = np.searchsorted(cuts, places[leaf == number], "right")
+            unit = leaf * self.second + run
+        else:
+            run, leaf = np.searchsorted(self.word_cuts[0], self.places(terms), "right"), np.empty(len(terms), np.int64)
+            for number, cuts in enumerate(self.space_cuts):
+                here = owner[run == number]
+                leaf[run == number] = find_leaves(cuts, lon[here], lat[here])
+            unit = run * self.second + leaf
+        unit, subscription = np.divmod(np.unique(unit * count + owner), count)
+        return subscription, unit
+
     @cached_property
     def _by_id(self) -> tuple[np.ndarray, np.ndarray]:
         order = np.argsort(self.words, kind="stable")

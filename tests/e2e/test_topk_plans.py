@@ -59,6 +59,7 @@ def test_units_find_the_candidates_that_buckets_find(tmp_path: Path, planner: st
     assert candidates_of(planned) == candidates_of(plain)
     assert sum(candidates_of(plain)) > 100
     assert [path.name for path in units_of(planned)] == ["0"] and units_of(plain) == []
+    assert len(list((units_of(planned)[0].parent / "changes").iterdir())) == 1
     StandingTwin(planned).assert_answers_after_each_batch()
 
 

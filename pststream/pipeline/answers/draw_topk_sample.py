@@ -13,7 +13,7 @@ from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.pipeline.answers.answer_context import AnswerContext, context_after
 from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.pipeline.answers.scored_candidates import as_subscriptions
-from pststream.pipeline.answers.unit_candidates import ended_since
+from pststream.pipeline.answers.unit_changes import ended_since
 from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.index.superseded_pieces import has_standing_queries

@@ -78,17 +78,25 @@ class Deletions(NamedTuple):
     at: np.ndarray
 
 
+class _Group(NamedTuple):
+    """The arrays of a group of data files; scored_words: distinct words of the scored ones, int64[] ascending."""
+
+    queries: Queries
+    deletions: Deletions
+    scored_words: np.ndarray
+
+
 class StandingQueries:
     """The subscriptions with memory in groups of data files of `requests`; buffers: policy of what they keep."""
 
     def __init__(self, groups: Sequence[Paths], cache: ArrayCache, buffers: str = THRESHOLD) -> None:
         self._groups, self._cache, self._buffers = groups, cache, buffers
-        self._opened: list[tuple[Queries, Deletions]] = []
+        self._opened: list[_Group] = []
 
     def insertions(self, after: int, up_to: int, bucket: int, buckets: int) -> Subscriptions:
         """Return the subscriptions of a bucket that the requests after < key <= up_to insert."""
         parts = []
-        for queries, _ in self._arrays():
+        for queries, _, _ in self._arrays():
             low, high = np.searchsorted(queries.key, [after, up_to], "right")
             rows = low + np.flatnonzero(bucket_of(queries.key[low:high], buckets) == bucket)
             parts.append(_subscriptions(queries, rows, self._buffers))
@@ -99,7 +107,7 @@ class StandingQueries:
     def deletions(self, after: int, up_to: int) -> tuple[np.ndarray, np.ndarray]:
         """Return keys and times of what the requests after < key <= up_to delete, of any bucket and kind."""
         keys, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for _, deletions in self._arrays():
+        for _, deletions, _ in self._arrays():
             low, high = np.searchsorted(deletions.request, [after, up_to], "right")
             keys.append(deletions.key[low:high])
             times.append(deletions.at[low:high])
@@ -110,7 +118,7 @@ class StandingQueries:
         requests after requests[0] and up to requests[1] delete as of times[1] or before: int64[n].
         """
         keys = [np.empty(0, np.int64)]
-        for queries, deletions in self._arrays():
+        for queries, deletions, _ in self._arrays():
             keys.append(queries.key[_within(queries.expires_at, times)])
             is_new = _within(deletions.request, requests) & (deletions.at <= times[1])
             is_due = _within(deletions.at, times) & (deletions.request <= requests[1])
@@ -123,7 +131,7 @@ class StandingQueries:
         Returns which of them the log has, bool[n], as requests may have been erased; and their queries, in this order.
         """
         nothing = np.empty(0, np.int64)
-        chosen, places = [take_queries(queries, nothing) for queries, _ in self._arrays()[:1]], [nothing]
+        chosen, places = [take_queries(queries, nothing) for queries, _, _ in self._arrays()[:1]], [nothing]
         for queries, place, rows in self._find(keys):
             chosen.append(take_queries(queries, rows))
             places.append(place)
@@ -152,11 +160,19 @@ class StandingQueries:
         """Return which keys (int64[n]) are of subscriptions whose values depend on the term statistics: bool[n]."""
         return np.append(weighed_kinds(), False)[self.kinds(keys)]
 
+    def are_scored_words(self, terms: np.ndarray) -> np.ndarray:
+        """Return which term ids (int64[n]) are words of a scored subscription, also of one that has ended: bool[n]."""
+        is_word = np.zeros(len(terms), bool)
+        for _, _, words in self._arrays():
+            if len(words):
+                is_word |= words[np.minimum(np.searchsorted(words, terms), len(words) - 1)] == terms
+        return is_word
+
     def _find(self, keys: np.ndarray) -> Iterator[tuple[Queries, np.ndarray, np.ndarray]]:
         """Yield the queries of each group that may have some of the keys (int64[n], ascending), the places of those
         that it has, and their rows: int64[] each.
         """
-        for queries, _ in self._arrays():
+        for queries, _, _ in self._arrays():
             if len(queries.key):
                 low, high = np.searchsorted(keys, queries.key[0]), np.searchsorted(keys, queries.key[-1], "right")
                 if low < high:
@@ -164,18 +180,19 @@ class StandingQueries:
                     place = np.flatnonzero(rows >= 0)
                     yield queries, low + place, rows[place]
 
-    def _arrays(self) -> list[tuple[Queries, Deletions]]:
+    def _arrays(self) -> list[_Group]:
         """Return the arrays of all groups; of a group whose files have no subscription with memory, empty ones."""
         if not self._opened:
             self._opened = list(map(self._open, self._groups))
         return self._opened
 
-    def _open(self, paths: Paths) -> tuple[Queries, Deletions]:
+    def _open(self, paths: Paths) -> _Group:
         with _building:  # the threads of a process build the arrays once
             arrays = self._cache.arrays(paths, partial(_build, paths))
-        return (
+        return _Group(
             Queries(*(arrays[name] for name in Queries._fields)),
             Deletions(*(arrays[f"deleted_{name}"] for name in Deletions._fields)),
+            arrays["scored_words"],
         )
 
 
@@ -185,7 +202,7 @@ def _within(values: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
 
 def layout() -> str:
     """Return the name and version of the arrays in the node's cache; kinds are numbered in the order of their names."""
-    return "-".join(("queries-3", *ranked_answers()))
+    return "-".join(("queries-4", *ranked_answers()))
 
 
 def weighed_kinds() -> np.ndarray:
@@ -252,7 +269,8 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
         literal_offsets=_offsets(literals),
         terms=literals.flatten().to_numpy(zero_copy_only=False).astype(np.int64),
     )
-    return {**queries._asdict(), **deletions}
+    scored = take_queries(queries, np.flatnonzero(queries.are_scored))
+    return {**queries._asdict(), **deletions, "scored_words": np.unique(scored.terms)}
 
 
 def _kinds_of(rows: pa.Table) -> np.ndarray:

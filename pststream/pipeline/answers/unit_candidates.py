@@ -23,21 +23,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pststream.answers.contract import NO_TIME, Values
-from pststream.ledgers.log_end import read_batches
+from pststream.answers.contract import Values
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.fold_bucket import SCORED_CANDIDATES, SEARCH_SECONDS, send_candidates
-from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions
+from pststream.pipeline.answers.unit_changes import read_changes
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.scored_index.index_folder import IndexFolder
 from pststream.scored_index.scored_index import ScoredIndex
 from pststream.scored_index.unit_share import UnitShare
-from pststream.state.home import Home
 from pststream.state.slices import Slice, split_into_tasks
-from pststream.utc_times import to_micros
 
 MESSAGES = 0
 """Tag of the objects that units receive."""
@@ -70,12 +67,16 @@ def message_scans(context: AnswerContext) -> list[MessageScan]:
 
 
 def send_messages(context: AnswerContext, first_part: int, scan: MessageScan) -> Iterator[SentRows]:
-    """Send the objects of a scan to units; part `first_part` of the next stage is unit 0."""
-    plan = context.topk_plan()
+    """Send the objects of a scan to units, by the words that a subscription has; part `first_part` of the next stage is
+    unit 0.
+    """
+    plan, queries = context.topk_plan(), context.queries()
     if plan is None:
         return
     for rows in context.read_messages(scan.slices):
-        place, unit = plan.route(*csr(rows.column("terms")))
+        offsets, terms = csr(rows.column("terms"))
+        is_word = queries.are_scored_words(terms)
+        place, unit = plan.route(np.append(0, np.cumsum(is_word))[offsets], terms[is_word])
         borders = np.searchsorted(unit, np.arange(plan.units + 1))
         for number in range(plan.units):
             mine = place[borders[number] : borders[number + 1]]
@@ -136,14 +137,14 @@ def bring_up_unit(context: AnswerContext, path: Path, share: UnitShare) -> Score
     else:
         index, since, opened = ScoredIndex(marks=share.mark), context.last_snapshot, None
     folder.begin_changes()
-    keys, thresholds = read_thresholds(Home(context.home), since, last.batch_id, snapshot=opened is None)
-    is_scored = context.queries().are_scored(keys)
-    keys, thresholds = keys[is_scored], thresholds[is_scored]
+    changes = read_changes(context, share, since, is_whole=opened is None)
+    lives = changes.thresholds > -np.inf
+    keys, thresholds = changes.keys[lives], changes.thresholds[lives]
     index.change_thresholds(keys, thresholds)
     indexed = [segment.keys[segment.thresholds > -np.inf] for segment in index.segments]
     is_new = ~np.isin(keys, np.concatenate([keys[:0], *indexed]))
     _insert(context, index, share, keys[is_new], thresholds[is_new])
-    index.delete(ended_since(context, since if opened else 0))
+    index.delete(changes.keys[~lives])
     folder.write(index, last.batch_id, last.started_at)
     return index
 
@@ -157,16 +158,3 @@ def _insert(
         is_known, chosen = context.queries().select(keys[some])
         candidates = as_subscriptions(chosen, thresholds[some][is_known], context.segments.weights)
         index.insert(share.select(candidates))
-
-
-def ended_since(context: AnswerContext, since: int) -> np.ndarray:
-    """Return the keys of subscriptions that have ended after the batch `since`, up to the batch before: int64[n].
-
-    since 0: all that have ended
-    """
-    last, requests, stream_time = context.previous, -1, NO_TIME
-    if since:
-        batch = read_batches(Home(context.home), since - 1, since)[0]
-        requests = batch["requests_to"]
-        stream_time = NO_TIME if batch["stream_time"] is None else to_micros(batch["stream_time"])
-    return np.unique(context.queries().ended((requests, last.requests_to), (stream_time, last.stream_time)))

@@ -108,6 +108,11 @@ def test_which_are_scored_and_how(queries: StandingQueries) -> None:
     assert chosen.are_scored.tolist() == [False, True, False] and chosen.numbers[1, 2:].tolist() == [0.5, 70.0]
 
 
+def test_words_of_scored_subscriptions(queries: StandingQueries) -> None:
+    assert queries.are_scored_words(np.array([5, 7, 4, 1, -3])).tolist() == [True, False, True, False, False]
+    assert not len(queries.are_scored_words(np.empty(0, np.int64)))
+
+
 def test_entries_kept_are_k_without_a_window_and_staggered_with_one() -> None:
     keys, k = np.arange(1000), np.full(1000, 20)
     assert set(entries_kept(keys, k, np.zeros(1000, bool)).tolist()) == {20}

@@ -1,0 +1,117 @@
+"""Read what committed batches change in the indexes of units: logged thresholds, and subscriptions that ended.
+
+Each unit of the plan of `topk` needs only the changes of subscriptions that it may hold. The first unit of a process
+that needs the changes of some batches reads the log for all units, and keeps them by unit in a file of the node. So a
+batch costs one pass over its rows, whatever the number of units.
+"""
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.answers.contract import NO_TIME
+from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
+from pststream.domain.topk_plan import TopkPlan
+from pststream.ledgers.log_end import read_batches
+from pststream.pipeline.answers.answer_context import AnswerContext
+from pststream.pipeline.answers.logged_thresholds import read_thresholds
+from pststream.pipeline.answers.scored_candidates import as_subscriptions
+from pststream.scored_index.unit_share import UnitShare
+from pststream.state.home import Home
+from pststream.utc_times import to_micros
+
+COUNTED = 500_000
+"""Subscriptions whose units are found at a time."""
+
+FOLDER = "changes"
+
+_reading = threading.Lock()
+
+
+class Changes(NamedTuple):
+    """What changes for one unit, n rows.
+
+    keys        int64[n]    subscriptions, each once among those that live and once among those that ended
+    thresholds  float32[n]  greatest value that enters; -infinity: the subscription has ended
+    """
+
+    keys: np.ndarray
+    thresholds: np.ndarray
+
+
+def read_changes(context: AnswerContext, share: UnitShare, since: int, is_whole: bool) -> Changes:
+    """Return what the batches after `since`, up to the batch before, change for a unit.
+
+    is_whole: `since` is the last snapshot of answers, 0 without one; also its subscriptions are among the changes
+    """
+    last = context.previous
+    ending = f"-{last.batch_id}-{last.started_at}"
+    path = context.units_folder() / FOLDER / f"{'whole' if is_whole else 'after'}-{since}{ending}"
+    with _reading:  # the threads of a process read the log once
+        try:
+            arrays = map_arrays(path)
+        except (FileNotFoundError, TornFileError):
+            arrays = _by_unit(context, share.plan, since, is_whole)
+            with suppress(FileNotFoundError):  # another process has deleted the file while it was being written
+                write_arrays(path, arrays)
+                _delete_others(path.parent, ending)
+    mine = slice(*arrays["offsets"][share.unit : share.unit + 2])
+    return Changes(arrays["keys"][mine], arrays["thresholds"][mine])
+
+
+def _delete_others(folder: Path, ending: str) -> None:
+    """Delete the changes up to other batches."""
+    for file in folder.iterdir():
+        if not file.name.endswith(ending):
+            file.unlink(missing_ok=True)
+
+
+def _by_unit(context: AnswerContext, plan: TopkPlan, since: int, is_whole: bool) -> dict[str, np.ndarray]:
+    """Return the changes of all units: offsets int64[units+1], and keys and thresholds in the order of units."""
+    keys, thresholds = read_thresholds(Home(context.home), since, context.previous.batch_id, snapshot=is_whole)
+    ended = ended_since(context, 0 if is_whole else since)
+    if is_whole:  # the units have no index yet
+        lives = ~np.isin(keys, ended)
+        keys, thresholds, ended = keys[lives], thresholds[lives], ended[:0]
+    parts = [
+        _pairs(context, plan, keys, thresholds),
+        _pairs(context, plan, ended, np.full(len(ended), -np.inf, np.float32)),
+    ]
+    unit, keys, thresholds = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.argsort(unit, kind="stable")
+    offsets = np.searchsorted(unit[order], np.arange(plan.units + 1))
+    return {"offsets": offsets, "keys": keys[order], "thresholds": thresholds[order]}
+
+
+def _pairs(context: AnswerContext, plan: TopkPlan, keys: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return a row for each unit that may hold one of some subscriptions (ascending): unit, key, threshold."""
+    queries = context.queries()
+    is_scored = queries.are_scored(keys)
+    keys, thresholds = keys[is_scored], thresholds[is_scored]
+    rows = [(np.empty(0, np.int64), keys[:0], thresholds[:0])]
+    for first in range(0, len(keys), COUNTED):
+        some = slice(first, first + COUNTED)
+        is_known, chosen = queries.select(keys[some])
+        subscriptions = as_subscriptions(chosen, thresholds[some][is_known], context.segments.weights)
+        place, unit = plan.find_units(
+            subscriptions.key, subscriptions.lon, subscriptions.lat, subscriptions.offsets, subscriptions.terms
+        )
+        rows.append((unit, subscriptions.key[place], subscriptions.threshold[place]))
+    return tuple(np.concatenate(columns) for columns in zip(*rows, strict=True))
+
+
+def ended_since(context: AnswerContext, since: int) -> np.ndarray:
+    """Return the keys of subscriptions that have ended after the batch `since`, up to the batch before: int64[n],
+    ascending.
+
+    since 0: all that have ended
+    """
+    last, requests, stream_time = context.previous, -1, NO_TIME
+    if since:
+        batch = read_batches(Home(context.home), since - 1, since)[0]
+        requests = batch["requests_to"]
+        stream_time = NO_TIME if batch["stream_time"] is None else to_micros(batch["stream_time"])
+    return np.unique(context.queries().ended((requests, last.requests_to), (stream_time, last.stream_time)))
