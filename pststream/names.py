@@ -136,6 +136,9 @@ EVERY_WORKER = -1
 WHOLE_WORKER = -1
 """The unit of the rows of `unit_loads` that have the total of a worker."""
 
+UNIT_OF_TOPK = -1
+"""The worker of the rows of `unit_loads` that are of units of the plan of `topk`."""
+
 NEVER_US = 2**63 - 1
 """End of validity, in microseconds since 1970, of what never ends."""
 

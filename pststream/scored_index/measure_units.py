@@ -40,32 +40,44 @@ def take_messages(messages: Messages, rows: slice | np.ndarray) -> Messages:
     return Messages._make([*columns, offsets, messages.terms[words], messages.weights[words]])
 
 
-def measure_units(subscriptions: ScoredSubscriptions, messages: Messages, plan: TopkPlan) -> dict[str, Any]:
-    """Return figures of a plan; the units run one after the other in this process.
+class MeasuredPlan(NamedTuple):
+    """The units of a plan, the pairs of a message and a unit that it goes to, and the CPU seconds to find these."""
 
-    {"throughput": messages/s over the CPU seconds of the slowest unit, "total_us", "slowest_us": CPU microseconds of
-    all units and of the slowest, a message, "imbalance": of their seconds, "replication": units that store a
-    subscription, "copies": units that a message goes to, on average, "route_us": CPU microseconds to find them,
-    "pairs": candidates}
-    """
+    units: list[MeasuredUnit]
+    sent: int
+    route_seconds: float
+
+    def figures(self, subscriptions: int, messages: int) -> dict[str, Any]:
+        """Return figures of so many subscriptions and messages.
+
+        {"throughput": messages/s over the CPU seconds of the slowest unit, "total_us", "slowest_us": CPU microseconds
+        of all units and of the slowest, a message, "imbalance": of their seconds, "replication": units that store a
+        subscription, "copies": units that a message goes to, on average, "route_us": CPU microseconds to find them,
+        "pairs": candidates}
+        """
+        seconds, count = [one.seconds for one in self.units], max(messages, 1)
+        return {
+            "throughput": round(count / max(seconds)),
+            "total_us": round(sum(seconds) / count * 1e6, 2),
+            "slowest_us": round(max(seconds) / count * 1e6, 2),
+            "imbalance": round(imbalance_of(seconds), 2),
+            "replication": round(sum(one.subscriptions for one in self.units) / max(subscriptions, 1), 3),
+            "copies": round(self.sent / count, 2),
+            "route_us": round(self.route_seconds / count * 1e6, 2),
+            "pairs": sum(one.pairs for one in self.units),
+        }
+
+
+def measure_plan(subscriptions: ScoredSubscriptions, messages: Messages, plan: TopkPlan) -> MeasuredPlan:
+    """Measure the units of a plan, which run one after the other in this process."""
     began = time.process_time()
     message, unit = plan.route(messages.offsets, messages.terms)
-    routing, count = time.process_time() - began, max(len(messages.key), 1)
+    routing = time.process_time() - began
     units = [
         measure_unit(subscriptions, take_messages(messages, message[unit == number]), UnitShare(plan, number))
         for number in range(plan.units)
     ]
-    seconds = [one.seconds for one in units]
-    return {
-        "throughput": round(count / max(seconds)),
-        "total_us": round(sum(seconds) / count * 1e6, 2),
-        "slowest_us": round(max(seconds) / count * 1e6, 2),
-        "imbalance": round(imbalance_of(seconds), 2),
-        "replication": round(sum(one.subscriptions for one in units) / max(len(subscriptions.key), 1), 3),
-        "copies": round(len(message) / count, 2),
-        "route_us": round(routing / count * 1e6, 2),
-        "pairs": sum(one.pairs for one in units),
-    }
+    return MeasuredPlan(units, len(message), routing)
 
 
 def measure_unit(subscriptions: ScoredSubscriptions, messages: Messages, share: UnitShare) -> MeasuredUnit:

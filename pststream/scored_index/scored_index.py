@@ -59,6 +59,11 @@ class ScoredIndex:
     def __init__(self, segments: Iterable[IndexArrays] = (), marks: Marks | None = None) -> None:
         self.segments, self.marks = list(segments), marks
 
+    @property
+    def subscriptions(self) -> int:
+        """Number of subscriptions, without those that were removed."""
+        return sum(int((segment.thresholds > -np.inf).sum()) for segment in self.segments)
+
     def insert(self, subscriptions: ScoredSubscriptions) -> None:
         """Add subscriptions, whose keys are not in the index."""
         if not len(subscriptions.key):

@@ -254,18 +254,20 @@ _TABLES = (
             Column(
                 "plan_version",
                 pa.int64(),
-                f"the plan of the unit; where unit is {names.WHOLE_WORKER}, that of the batch",
+                "the plan of the unit, of a unit of topk the version of topk_plans; where unit is"
+                f" {names.WHOLE_WORKER}, that of the batch",
             ),
-            Column("worker", pa.int64(), "the worker that served it"),
+            Column("worker", pa.int64(), f"the worker that served it; {names.UNIT_OF_TOPK}: unit of the plan of topk"),
             Column("unit", pa.int64(), f"unit of the plan; {names.WHOLE_WORKER}: total of the worker"),
             Column("objects", pa.int64(), "objects matched in the unit"),
-            Column("subscriptions", pa.int64(), f"subscriptions stored; by worker only (unit {names.WHOLE_WORKER})"),
-            Column("candidates", pa.int64(), "postings checked"),
+            Column("subscriptions", pa.int64(), "subscriptions stored; of workers and units of topk"),
+            Column("candidates", pa.int64(), "postings checked; of a unit of topk objects that may enter answers"),
             Column("matches", pa.int64(), "pairs found"),
             Column(
                 "cpu_seconds",
                 pa.float64(),
-                f"of the worker, with the building of new segments; only where unit is {names.WHOLE_WORKER}",
+                f"of the worker, with the building of new segments, where unit is {names.WHOLE_WORKER}; of a unit of"
+                " topk: of its search; else 0",
             ),
         ),
         ("batch_id", "plan_version", "worker", "unit"),

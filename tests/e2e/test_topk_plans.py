@@ -59,6 +59,14 @@ def test_units_find_the_candidates_that_buckets_find(tmp_path: Path, planner: st
     assert candidates_of(planned) == candidates_of(plain)
     assert sum(candidates_of(plain)) > 100
     assert [path.name for path in units_of(planned)] == ["0"] and units_of(plain) == []
+    loads = read_table(State(planned.path).table("unit_loads")).to_pylist()
+    of_topk = [row for row in loads if row["worker"] == names.UNIT_OF_TOPK]
+    assert {row["plan_version"] for row in of_topk} == {2, 3} and {row["unit"] for row in of_topk} == set(range(5))
+    assert 0 < sum(row["candidates"] for row in of_topk) <= sum(candidates_of(planned))
+    last = [row["cpu_seconds"] for row in of_topk if row["plan_version"] == 3]
+    assert planned.run("status")["plan"]["topk_planner"] == planner
+    shown = planned.run("plans", "show", "--kinds", "topk")
+    assert shown["measured_batches"] == len(last) and shown["unit_seconds"] == [pytest.approx(sum(last))] and sum(last)
     assert len(list((units_of(planned)[0].parent / "changes").iterdir())) == 1
     StandingTwin(planned).assert_answers_after_each_batch()
 

@@ -44,10 +44,10 @@ from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 
-CANDIDATES, LATEST, WORKER_REPORT, SCORED_CANDIDATES, SEARCH_SECONDS = range(5)
+CANDIDATES, LATEST, WORKER_REPORT, SCORED_CANDIDATES, UNIT_REPORT = range(5)
 """Tags of received rows: candidates of the worker index (subscription_key, object_key, ts, lon, lat); the greatest ts
 of objects of the batch, in the column `ts`; a pickled report of a worker, in the column `report`; candidates of a unit
-of the plan of `topk` (subscription_key, object_key, ts, value); the CPU seconds of its search, in the column `seconds`.
+of the plan of `topk` (subscription_key, object_key, ts, value); a pickled report of a unit, in the column `report`.
 """
 
 ASKED = 100_000
@@ -59,6 +59,25 @@ the next evaluation, so a task keeps no more of them however many subscriptions 
 """
 
 
+@dataclass(frozen=True)
+class UnitReport:
+    """What a unit of the plan of `topk` did in a batch.
+
+    objects          that it received
+    subscriptions    in its index
+    candidates       that it found
+    seconds          CPU seconds: to bring up its index, and of the search
+    search_seconds   CPU seconds of the search alone
+    """
+
+    unit: int
+    objects: int
+    subscriptions: int
+    candidates: int
+    seconds: float
+    search_seconds: float
+
+
 @dataclass
 class BucketReport:
     """The result that the task of one bucket returns to the driver.
@@ -67,6 +86,7 @@ class BucketReport:
     counts   of the bucket, by kind
     seconds  CPU seconds of each step: advance, search, fold, evaluate, write
     workers  reports of workers that this task received
+    units    reports of units of the plan of `topk` that it received
     """
 
     bucket: int
@@ -74,6 +94,7 @@ class BucketReport:
     counts: AnswerCounts = field(default_factory=AnswerCounts)
     seconds: dict[str, float] = field(default_factory=dict)
     workers: list[Any] = field(default_factory=list)
+    units: list[UnitReport] = field(default_factory=list)
 
 
 def send_candidates(buckets: int, rows: pa.RecordBatch, tag: int = CANDIDATES) -> Iterator[SentRows]:
@@ -93,9 +114,9 @@ def send_latest(buckets: int, latest: Iterable[int]) -> Iterator[SentRows]:
     return ((bucket, LATEST, rows) for bucket in range(buckets))
 
 
-def send_report(report: object) -> SentRows:
-    """Send the report of a worker to a bucket, which returns it to the driver."""
-    return 0, WORKER_REPORT, pa.record_batch({"report": [pickle.dumps(report)]})
+def send_report(report: object, tag: int = WORKER_REPORT) -> SentRows:
+    """Send the report of a worker or unit to a bucket, which returns it to the driver."""
+    return 0, tag, pa.record_batch({"report": [pickle.dumps(report)]})
 
 
 def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> BucketReport:
@@ -175,7 +196,7 @@ def _count_by_kind(queries: StandingQueries, subscription: np.ndarray) -> Counte
 
 def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.RecordBatch], list[Values], int]:
     """Return the candidates of the worker index, those of units of the plan of `topk`, and the greatest ts of the
-    objects of the batch; keep the reports of workers and the seconds of units.
+    objects of the batch; keep the reports of workers and units.
     """
     candidates, scored, latest = [], list[Values](), NO_TIME
     for tag, rows in received:
@@ -183,12 +204,13 @@ def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.Reco
             candidates.append(rows)
         elif tag == SCORED_CANDIDATES:
             scored.append(Values._make(column.to_numpy() for column in rows.columns))
-        elif tag == SEARCH_SECONDS:
-            report.seconds["search"] = report.seconds.get("search", 0.0) + rows.column("seconds")[0].as_py()
         elif tag == LATEST:
             latest = max(latest, rows.column("ts")[0].as_py())
         else:
-            report.workers += [pickle.loads(one) for one in rows.column("report").to_pylist()]
+            reports = report.units if tag == UNIT_REPORT else report.workers
+            reports += [pickle.loads(one) for one in rows.column("report").to_pylist()]
+    if report.units:
+        report.seconds["search"] = sum(unit.seconds for unit in report.units)
     return candidates, scored, latest
 
 

@@ -25,16 +25,23 @@ import pyarrow as pa
 
 from pststream.answers.contract import Values
 from pststream.pipeline.answers.answer_context import AnswerContext
-from pststream.pipeline.answers.fold_bucket import SCORED_CANDIDATES, SEARCH_SECONDS, send_candidates
+from pststream.pipeline.answers.fold_bucket import (
+    SCORED_CANDIDATES,
+    UNIT_REPORT,
+    UnitReport,
+    send_candidates,
+    send_report,
+)
 from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions
 from pststream.pipeline.answers.unit_changes import read_changes
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.scored_index.index_folder import IndexFolder
-from pststream.scored_index.scored_index import ScoredIndex
+from pststream.scored_index.scored_index import Messages, ScoredIndex
 from pststream.scored_index.unit_share import UnitShare
 from pststream.state.slices import Slice, split_into_tasks
+from pststream.stored_objects.term_weights import TermWeights
 
 MESSAGES = 0
 """Tag of the objects that units receive."""
@@ -85,27 +92,37 @@ def send_messages(context: AnswerContext, first_part: int, scan: MessageScan) ->
 
 
 def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRows) -> Iterator[SentRows]:
-    """Search the index of a unit with the objects that it received; send what it finds, and its seconds, to buckets."""
+    """Search the index of a unit with the objects that it received; send what it finds, and its report, to buckets."""
     load_kernels()
-    plan, weights = context.topk_plan(), context.segments.weights
+    plan = context.topk_plan()
     if plan is None:
         return
-    began, candidates = time.thread_time(), list[Values]()
+    began, objects, found = time.thread_time(), 0, list[Values]()
     with _own_folder(context.unit_folder(unit)) as folder:
         index = bring_up_unit(context, folder, UnitShare(plan, unit))
-        waiting = list[pa.RecordBatch]()
-        for _, rows in received:
-            waiting.append(rows)
-            if sum(one.num_rows for one in waiting) >= SEARCHED_MESSAGES:
-                candidates.append(index.find_candidates(as_messages(pa.concat_batches(waiting), weights)))
-                waiting = []
-        if waiting:
-            candidates.append(index.find_candidates(as_messages(pa.concat_batches(waiting), weights)))
-    seconds = time.thread_time() - began
-    for values in candidates:
+        brought_up = time.thread_time()
+        for messages in _messages(received, context.segments.weights):
+            objects += len(messages.key)
+            found.append(index.find_candidates(messages))
+    ended = time.thread_time()
+    for values in found:
         columns = dict(zip(("subscription_key", "object_key", "ts", "value"), values, strict=True))
         yield from send_candidates(context.buckets, pa.record_batch(columns), SCORED_CANDIDATES)
-    yield 0, SEARCH_SECONDS, pa.record_batch({"seconds": [seconds]})
+    candidates = sum(len(values.subscription) for values in found)
+    seconds = {"seconds": ended - began, "search_seconds": ended - brought_up}
+    yield send_report(UnitReport(unit, objects, index.subscriptions, candidates, **seconds), UNIT_REPORT)
+
+
+def _messages(received: ReceivedRows, weights: TermWeights) -> Iterator[Messages]:
+    """Yield the received objects, SEARCHED_MESSAGES or somewhat more at a time."""
+    waiting = list[pa.RecordBatch]()
+    for _, rows in received:
+        waiting.append(rows)
+        if sum(one.num_rows for one in waiting) >= SEARCHED_MESSAGES:
+            yield as_messages(pa.concat_batches(waiting), weights)
+            waiting = []
+    if waiting:
+        yield as_messages(pa.concat_batches(waiting), weights)
 
 
 @contextmanager

@@ -232,7 +232,8 @@ def run_batch(
     files = [file for report in reports for file in report.files] + retracted.files
     commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
     crash_point("match.matched")
-    save_unit_loads(home, batch, reports)
+    units = [unit for bucket in folded for unit in bucket.units]
+    save_unit_loads(home, batch, reports, (None if answers is None else answers.topk_version, units))
     timer.end_step("save")
     crash_point("match.loads_written")
     reported = log_reports(home, settings, batch, previous.stream_time, stream_time)

@@ -1,4 +1,7 @@
-"""Append the CPU seconds of each worker and the counts of each unit in one batch to the table `unit_loads`."""
+"""Append the CPU seconds of each worker and the counts of each unit in one batch to the table `unit_loads`.
+
+Units of the plan of `topk` have no worker: they are tasks of their own, so their rows have CPU seconds.
+"""
 
 from typing import Any
 
@@ -6,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.pipeline.answers.fold_bucket import UnitReport
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.worker_search import UnitCounts
 from pststream.state import ledger_tables
@@ -14,11 +18,19 @@ from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 
 
-def save_unit_loads(home: Home, batch: dict[str, Any], reports: list[WorkerReport]) -> None:
-    """Write the rows of a batch, unless an earlier try of it has written them."""
-    if reports and not _are_written(home, batch["batch_id"]):
-        rows = pa.concat_tables(_rows_of_worker(batch, report) for report in reports)
-        ledger_tables.append(home, names.UNIT_LOADS, rows)
+def save_unit_loads(
+    home: Home, batch: dict[str, Any], reports: list[WorkerReport], of_topk: tuple[int | None, list[UnitReport]]
+) -> None:
+    """Write the rows of a batch, unless an earlier try of it has written them.
+
+    of_topk  version of `topk_plans` and reports of its units
+    """
+    version, units = of_topk
+    tables = [_rows_of_worker(batch, report) for report in reports]
+    if version is not None and units:
+        tables.append(_rows_of_topk(batch["batch_id"], version, units))
+    if tables and not _are_written(home, batch["batch_id"]):
+        ledger_tables.append(home, names.UNIT_LOADS, pa.concat_tables(tables))
 
 
 def _are_written(home: Home, batch_id: int) -> bool:
@@ -44,6 +56,20 @@ def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:
     for name, value in (("batch_id", batch["batch_id"]), ("worker", report.worker)):
         rows = rows.append_column(name, pa.array(np.full(rows.num_rows, value)))
     return rows
+
+
+def _rows_of_topk(batch_id: int, version: int, units: list[UnitReport]) -> pa.Table:
+    """Return a row for each unit of the plan of `topk`, in the order of the columns of the others."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "plan_version": version, "unit": unit.unit, "objects": unit.objects,
+                "subscriptions": unit.subscriptions, "candidates": unit.candidates, "matches": 0,
+                "cpu_seconds": unit.search_seconds, "batch_id": batch_id, "worker": names.UNIT_OF_TOPK,
+            }
+            for unit in units
+        ]
+    )  # fmt: skip
 
 
 def _rows_of_units(counts: UnitCounts) -> pa.Table:

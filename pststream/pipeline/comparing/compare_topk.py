@@ -8,14 +8,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pststream import names
 from pststream.errors import PstError
 from pststream.partitioning.dskype.planners import make_topk_plan
 from pststream.partitioning.dskype.topk_loads import count_loads
 from pststream.pipeline.answers.draw_topk_sample import DrawnTopk, draw_topk_sample
+from pststream.pipeline.comparing.planner_trial import correlation
 from pststream.planner_options import read_planner_options
 from pststream.progress import Progress, no_progress
-from pststream.scored_index.measure_units import measure_units
+from pststream.scored_index.measure_units import measure_plan
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import current_version, topk_planner_of
@@ -28,7 +31,9 @@ def compare_topk(
     force has the options of that plan.
 
     Returns {"kinds": ["topk"], "plans": [figures of each, the best throughput first], "objects", "subscriptions",
-    "workers"}. Figures are those of `measure_units`, "planner", "model_imbalance" and "plan_seconds".
+    "workers"}. Figures are those of `MeasuredPlan`, "planner", "model_imbalance", "model_correlation" (of
+    predicted loads with measured seconds, over units), both of each unit in "unit_loads" and "unit_seconds", and
+    "plan_seconds".
 
     Raises UsageError if no such subscription has an answer yet, PstError if two planners find other pairs.
     """
@@ -56,9 +61,14 @@ def _measure(drawn: DrawnTopk, planner: str, workers: int, options: str) -> dict
     began = time.process_time()
     plan = make_topk_plan(planner, drawn.sample, workers, read_planner_options(options))
     seconds = time.process_time() - began
+    measured, loads = measure_plan(drawn.subscriptions, drawn.messages, plan), count_loads(drawn.sample, plan)
+    unit_seconds = np.array([unit.seconds for unit in measured.units])
     return {
         "planner": planner,
-        **measure_units(drawn.subscriptions, drawn.messages, plan),
-        "model_imbalance": round(count_loads(drawn.sample, plan).imbalance, 2),
+        **measured.figures(len(drawn.subscriptions.key), len(drawn.messages.key)),
+        "model_imbalance": round(loads.imbalance, 2),
+        "model_correlation": correlation(loads.load, unit_seconds),
+        "unit_loads": loads.load.tolist(),
+        "unit_seconds": unit_seconds.tolist(),
         "plan_seconds": round(seconds, 3),
     }

@@ -18,6 +18,7 @@ from pststream.ledgers.answer_counts import COLUMNS, sum_counts
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import log_key, seconds_ahead, step_seconds
 from pststream.reports.commands.text_tables import table_lines
+from pststream.reports.commands.topk_plan import HASH, read_topk_planners
 from pststream.reports.reading.answer_sizes import read_answer_sizes, render_answer_sizes
 from pststream.reports.reading.answered_questions import count_questions
 from pststream.reports.reading.backlog import (
@@ -147,7 +148,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
     """The current plan, with the live subscriptions of the plan that it retires; None if there is no plan."""
     columns = (
         "plan_version", "index_version", "retiring_version", "retiring_to", "planner", "workers", "units", "load_total",
-        "load_max", "imbalance", "created_at",
+        "load_max", "imbalance", "created_at", "topk_version",
     )  # fmt: skip
     rows = reader.read(names.PLANS, columns).sort_by("plan_version").to_pylist()
     if not rows:
@@ -160,6 +161,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
         planner = next(row["planner"] for row in rows if row["plan_version"] == version)
         retiring = {"version": version, "planner": planner, "subscriptions_to": last, "live": left}
     current["created_at"] = iso(current["created_at"])
+    current["topk_planner"] = read_topk_planners(reader)[current.pop("topk_version")]
     return {"version": current.pop("plan_version"), **current, "retiring": retiring}
 
 
@@ -356,6 +358,8 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
         f" {counted(plan['units'], 'unit')}; predicted imbalance {imbalance_text(plan['imbalance'])}"
         " (greatest / least load)"
     ]
+    if plan["topk_planner"] != HASH:
+        lines.append(f"plan of topk   {plan['topk_planner']}; pststream plans show --kinds topk shows its units")
     if retiring := plan["retiring"]:
         lines.append(
             f"retiring       version {retiring['version']}, {retiring['planner']}, still serves {retiring['live']:,} of"

@@ -12,6 +12,7 @@ COLUMNS = (
     ("slowest_us", "slowest CPU us"),
     ("imbalance", "imbalance"),
     ("model_imbalance", "model imbalance"),
+    ("model_correlation", "corr."),
     ("replication", "units a subscription"),
     ("copies", "units an object"),
     ("route_us", "route CPU us"),
@@ -30,4 +31,6 @@ def render_topk_comparison(document: dict[str, Any]) -> str:
 
 
 def _figure(key: str, value: Any) -> str:
+    if value is None:
+        return "-"
     return imbalance_text(value) if "imbalance" in key else f"{value:,}" if isinstance(value, int) else str(value)

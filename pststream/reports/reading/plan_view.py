@@ -109,7 +109,7 @@ def read_loads(tables: TolerantReader, view: PlanView, since: int = 0) -> Measur
             _integers(batch, name) for name in ("unit", "worker", "subscriptions", "batch_id")
         )
         of_worker = (unit < 0) & (worker >= 0) & (worker < view.plan.workers)
-        of_unit = (unit >= 0) & (unit < view.plan.units)
+        of_unit = (unit >= 0) & (unit < view.plan.units) & (worker >= 0)
         for name in _LOADS:
             values = np.nan_to_num(batch.column(name).to_numpy(zero_copy_only=False).astype(np.float64))
             workers[name] += np.bincount(worker[of_worker], values[of_worker], view.plan.workers)

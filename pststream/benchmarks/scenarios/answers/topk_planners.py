@@ -17,7 +17,7 @@ from pststream.generator.power_law import PowerLaw
 from pststream.partitioning.dskype.planners import HYBRIDS, make_topk_plan
 from pststream.partitioning.dskype.topk_loads import count_loads
 from pststream.progress import Progress
-from pststream.scored_index.measure_units import measure_units
+from pststream.scored_index.measure_units import measure_plan
 from pststream.settings import Settings
 
 DATA = {
@@ -100,8 +100,9 @@ def measure_planner(
     began = time.process_time()
     plan = make_topk_plan(planner, sample, units, options)
     planning = time.process_time() - began
+    measured = measure_plan(world.subscriptions, world.messages, plan)
     return {
-        **measure_units(world.subscriptions, world.messages, plan),
+        **measured.figures(len(world.subscriptions.key), len(world.messages.key)),
         "model_imbalance": round(count_loads(sample, plan).imbalance, 2),
         "plan_seconds": round(planning, 2),
     }

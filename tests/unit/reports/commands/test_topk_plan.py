@@ -7,7 +7,8 @@ from pststream.reports.commands.topk_plan import render_topk_plan
 def test_a_plan_as_text() -> None:
     plan = {
         "plan_version": 3, "topk_version": 2, "planner": "keyword_first", "way": "words_first", "first": 3, "second": 7,
-        "unit_loads": [2.0] * 20 + [1.0], "replication": 1.25, "copies": 2.5, "imbalance": 2.0, "seconds": 0.5,
+        "unit_loads": [2.0] * 20 + [1.0], "unit_seconds": [0.5, 0.25, *[0.0] * 19], "measured_batches": 7,
+        "measured_imbalance": 2.0, "replication": 1.25, "copies": 2.5, "imbalance": 2.0, "seconds": 0.5,
         "created_at": "2026-01-02T03:04:05+00:00",
     }  # fmt: skip
     lines = render_topk_plan(plan).splitlines()
@@ -15,7 +16,8 @@ def test_a_plan_as_text() -> None:
     assert lines[0].startswith(f"{head} 2026-01-02T03:04:05 in ")
     assert lines[1].startswith("1.25 units a subscription, 2.5 units an object, imbalance 2 ")
     assert lines[-1] == "... and 1 unit more"
-    assert lines[3].split() == ["unit", "load"] and lines[4].split() == ["0", "2"]
+    assert lines[2] == "measured in 7 batches: imbalance 2 (CPU seconds of the search)"
+    assert [line.split() for line in lines[4:6]] == [["unit", "load", "CPU", "s"], ["0", "2", "0.5"]]
 
 
 def test_a_home_without_a_plan_of_topk() -> None:
@@ -24,9 +26,11 @@ def test_a_home_without_a_plan_of_topk() -> None:
 
 
 def test_measured_planners_as_text() -> None:
-    figures = {"throughput": 12_000, "total_us": 3.5, "slowest_us": 1.25, "imbalance": 1e9, "model_imbalance": 1.5,
-               "replication": 1.9, "copies": 4.5, "route_us": 0.5, "plan_seconds": 0.1, "pairs": 77}  # fmt: skip
+    figures = {
+        "throughput": 12_000, "total_us": 3.5, "slowest_us": 1.25, "imbalance": 1e9, "model_imbalance": 1.5,
+        "model_correlation": None, "replication": 1.9, "copies": 4.5, "route_us": 0.5, "plan_seconds": 0.1, "pairs": 77,
+    }  # fmt: skip
     document = {"plans": [{"planner": "prefix", **figures}], "objects": 1000, "subscriptions": 50, "workers": 4}
     lines = render_topk_comparison(document).splitlines()
-    assert lines[1].split() == ["prefix", "12,000", "3.5", "1.25", "∞", "1.5", "1.9", "4.5", "0.5", "0.1", "77"]
+    assert lines[1].split() == ["prefix", "12,000", "3.5", "1.25", "∞", "1.5", "-", "1.9", "4.5", "0.5", "0.1", "77"]
     assert lines[-1] == "50 sampled subscriptions, 1,000 objects, 4 units"
