@@ -19,7 +19,7 @@ import numpy as np
 
 from pststream.answers.buffer_policy import MOST_TIMES_K
 from pststream.answers.contract import Logged, Subscriptions, Thresholds, Values
-from pststream.answers.sorted_rows import limit_rows, value_rows
+from pststream.answers.sorted_rows import key_order, limit_rows, value_rows
 from pststream.array_cache.kept_mappings import KeptMappings
 from pststream.atomic_files import replacing
 from pststream.kernels.answers.advance_rows import load_rows
@@ -120,7 +120,7 @@ class BucketState:
             self._put_new(np.arange(first, first + count), subscriptions)
 
     def number_objects(self, ts: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return the numbers of objects, new ones for new keys, -1 for key -1: int32[n].
+        """Return the numbers of objects, new ones for new keys: int32[n].
 
         A dirty state moves to another file, and old numbers change, if it has no room for them.
         """
@@ -133,9 +133,12 @@ class BucketState:
         return numbers
 
     def bound_objects(self, rows: int) -> ObjectBounds:
-        """Return the bounds of all objects if their count is small beside the entries of so many rows, else none."""
+        """Return the bounds of all objects, or none if few rows (their number is given) would use them.
+
+        A row that loses entries looks up each of its objects otherwise, at a place in memory of its own.
+        """
         objects = int(self._header["objects"])
-        return bound_objects(self.columns.object_rows[: objects if objects < 16 * rows else 0])
+        return bound_objects(self.columns.object_rows[: objects if objects < 64 * rows else 0])
 
     def used_numbers(self) -> np.ndarray:
         """Return which numbers of objects are those of entries or limits: bool[n]."""
@@ -283,10 +286,14 @@ def unite_objects(buffers: Iterable[Logged]) -> Objects:
 
 
 def number_all(state: BucketState, entries: Values, thresholds: Thresholds) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of the objects of entries, and of limits: both int32[n]."""
-    numbers = state.number_objects(
-        np.concatenate([entries.ts, thresholds.ts]), np.concatenate([entries.object, thresholds.object])
-    )
+    """Return the numbers of the objects of entries, and of limits: both int32[n].
+
+    New objects get numbers in the order of the log, which mostly is that of time: blocks of them have narrow bounds.
+    """
+    ts, keys = np.concatenate([entries.ts, thresholds.ts]), np.concatenate([entries.object, thresholds.object])
+    numbers, order = np.full(len(keys), -1, np.int32), np.flatnonzero(keys >= 0)
+    order = order[key_order(keys[order])]
+    numbers[order] = state.number_objects(ts[order], keys[order])
     return numbers[: len(entries.ts)], numbers[len(entries.ts) :]
 
 
@@ -298,7 +305,7 @@ def _make(path: Path, old: BucketState | None, subscriptions: Subscriptions, new
     header = _make_header(
         len(keys),
         int((old.columns.room[kept].sum(dtype=np.int64) if old else 0) + rooms_of(subscriptions).sum()),
-        int(marks.sum()) * 3 // 2 + new_objects,
+        (int(marks.sum()) + new_objects) * 3 // 2,
     )
     places = np.empty(len(keys), np.int64)
     places[np.argsort(keys, kind="stable")] = np.arange(len(keys))

@@ -8,7 +8,10 @@ from pststream.kernels.compile import inlined, kernel
 from pststream.kernels.intrinsics import prefetch
 
 _AHEAD = 12
-"""Rows between those whose columns, whose entries and whose last object are fetched."""
+"""Rows between those whose columns, whose entries and whose objects are fetched."""
+
+_SLOTS = 8
+"""Entries of a cache line."""
 
 
 @inlined
@@ -17,14 +20,18 @@ def fetch_ahead(columns, rows, at):
     if at + 3 * _AHEAD < len(rows):
         fetch_row(columns, rows[at + 3 * _AHEAD])
     if at + 2 * _AHEAD < len(rows):
-        slot = columns.first_slot[rows[at + 2 * _AHEAD]]
-        prefetch(columns.entry_value, slot)
-        prefetch(columns.entry_value, min(slot + columns.size[rows[at + 2 * _AHEAD]], len(columns.entry_value) - 1))
+        row = rows[at + 2 * _AHEAD]
+        first = columns.first_slot[row]
+        for slot in range(first, min(first + columns.size[row] + _SLOTS, len(columns.entry_value)), _SLOTS):
+            prefetch(columns.entry_value, slot)
     if at + _AHEAD < len(rows):
         row = rows[at + _AHEAD]
-        if columns.size[row] > 0:
-            last = columns.first_slot[row] + columns.size[row] - 1
-            prefetch(columns.object_rows, np.int64(columns.entry_number[last]))
+        # The last object of the answer may leave it, and the one after it may enter.
+        first, size, k = columns.first_slot[row], columns.size[row], columns.k[row]
+        if size >= k:
+            prefetch(columns.object_rows, np.int64(columns.entry_number[first + k - 1]))
+        if size > k:
+            prefetch(columns.object_rows, np.int64(columns.entry_number[first + k]))
 
 
 @inlined
@@ -185,6 +192,14 @@ def put(column, place, value):
 def oldest_of(columns, bounds, buffer, size):
     """Return the least ts of entries that have numbers; NEVER if there is none."""
     oldest = np.int64(NEVER)
+    # Begin with the block that may have the oldest object: most others need not be looked up then.
+    first, least = 0, np.int64(NEVER)
+    for place in range(size):
+        block = buffer.number[place] >> BLOCK_BITS
+        if block < len(bounds.oldest) and bounds.oldest[block] < least:
+            first, least = place, bounds.oldest[block]
+    if size > 0:
+        oldest = columns.object_rows[buffer.number[first], 0]
     for place in range(size):
         block = buffer.number[place] >> BLOCK_BITS
         if block >= len(bounds.oldest) or bounds.oldest[block] < oldest:

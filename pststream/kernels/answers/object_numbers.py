@@ -15,15 +15,12 @@ def number_objects(columns, used, ts, keys, numbers):
     """Write the number of each object; return the numbers in use, or -1 if there is no room for all.
 
     used       numbers in use so far
-    ts, keys   int64[n]; a key of -1 is no object and gets -1
+    ts, keys   int64[n]
     numbers    int32[n]
     """
     slots, rows = columns.number_slots, columns.object_rows
     mask = len(slots) - 1
     for at in range(len(keys)):
-        if keys[at] < 0:
-            numbers[at] = -1
-            continue
         run = np.int64((np.uint64(keys[at] >> _RUN_BITS) * _MULTIPLIER) >> np.uint64(32))
         slot = ((run << _RUN_BITS) + (keys[at] & ((1 << _RUN_BITS) - 1))) & mask
         while slots[slot] > 0 and rows[slots[slot] - 1, 1] != keys[at]:
