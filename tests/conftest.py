@@ -1,5 +1,6 @@
 """Fixtures shared by several folders of tests."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -21,6 +22,16 @@ os.environ.setdefault(VARIABLE, "0")
 
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+# The half million objects that collecting the tests makes stay to the end, and no garbage is among them.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look through later objects only."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
