@@ -9,12 +9,16 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pds
+from deltalake import DeltaTable
 
 from pststream import names
+from pststream.delta_tables import open_dataset
 from pststream.domain.node_rows import node_rows, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows
 from pststream.domain.topk_plan import SPACE_FIRST, TopkPlan
+from pststream.open_tables import MAX_TABLES, latest_table
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
@@ -59,8 +63,7 @@ def read_plan_rows(home: Home) -> list[dict[str, Any]]:
 
 def current_version(home: Home) -> int:
     """Return the version of the current plan; 0 if there is none."""
-    versions = ledger_tables.read(home, names.PLANS, ["plan_version"]).column(0).to_pylist()
-    return max(versions, default=0)
+    return ledger_tables.greatest(home, names.PLANS, "plan_version")
 
 
 def index_version(home: Home, version: int) -> int:
@@ -76,7 +79,26 @@ def index_version(home: Home, version: int) -> int:
 
 def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:
     """Return the row of a plan; None if there is no such plan."""
-    return next(iter(ledger_tables.read(home, names.PLANS, filters=[("plan_version", "=", version)]).to_pylist()), None)
+    address = home.table(names.PLANS)
+    with latest_table(address) as table:
+        rows = _rows_kept(address, table)
+        if version not in rows:
+            rows[version] = open_dataset(table).to_table(filter=pds.field("plan_version") == version)
+    return next(iter(rows[version].to_pylist()), None)
+
+
+_kept: dict[str, tuple[DeltaTable, int, dict[int, pa.Table]]] = {}
+"""The rows of plans that were read, by the address of `plans`: the open table, its version, and the row by plan."""
+
+
+def _rows_kept(address: str, table: DeltaTable) -> dict[int, pa.Table]:
+    """Return the rows read from a table that `latest_table` keeps open: a micro-batch asks for a plan seven times."""
+    known = _kept.get(address)
+    if known is None or known[0] is not table or known[1] != table.version():
+        if len(_kept) >= MAX_TABLES:
+            _kept.clear()
+        known = _kept[address] = table, table.version(), {}
+    return known[2]
 
 
 def read_plan_row(home: Home, version: int) -> dict[str, Any]:
