@@ -1,9 +1,10 @@
-"""Render the figures of benchmarks that follow one figure of PS2Stream as tables for the results page."""
+"""Render the figures of benchmarks that follow figures of a paper as tables for the results page."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pststream.balancing.cell_selection import METHODS
+from pststream.benchmarks.scenarios.answers import topk_planners
 from pststream.benchmarks.scenarios.plans import scalability
 from pststream.benchmarks.scenarios.streams import planner_latency
 from pststream.generator.draw_subscriptions import KINDS
@@ -18,6 +19,20 @@ METHOD_FIGURES = (
 )  # fmt: skip
 LATENCY_FIGURES = ("median_seconds", "p99_seconds", "max_seconds", "batches", "matches_per_object")
 WORKER_FIGURES = ("throughput", "max_over_mean", "model_max_over_mean")
+
+UNIT_FIGURES = (
+    "throughput", "slowest_us", "total_us", "imbalance", "model_imbalance", "replication", "copies", "plan_seconds",
+    "route_us", "pairs",
+)  # fmt: skip
+
+TOPK_SWEEPS = {
+    "Streams (figure 21, tables 2 and 5)": tuple(f"{name}_" for name in topk_planners.DATA),
+    "Number of units (figure 22)": ("units_",),
+    "k (figure 23)": ("k_",),
+    "Number of subscriptions (figure 24)": ("size_",),
+    "Parts of the first level (figures 25 and 26)": ("first_",),
+}
+"""Titles of tables, and how the names of their rows begin."""
 
 
 def render_methods(figures: dict[str, Any], shown: Format) -> Tables:
@@ -44,6 +59,14 @@ def render_scalability(figures: dict[str, Any], shown: Format) -> Tables:
                 for workers in scalability.NUMBERS
             }
             yield figures[f"{kind}_workload"], _rows(figures, "planner", rows, WORKER_FIGURES, shown)
+
+
+def render_topk_planners(figures: dict[str, Any], shown: Format) -> Tables:
+    """Yield the figures of each planner of `topk` by stream and sweep (Skype, 21 to 26)."""
+    measured = [name.removesuffix("_throughput") for name in figures if name.endswith("_throughput")]
+    for title, beginnings in TOPK_SWEEPS.items():
+        rows = {prefix: prefix for prefix in measured if prefix.startswith(beginnings)}
+        yield title, _rows(figures, "planner", rows, UNIT_FIGURES, shown)
 
 
 def _rows(

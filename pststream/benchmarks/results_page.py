@@ -14,7 +14,12 @@ from typing import Any
 
 from pststream.benchmarks.merge_seeds import merge_seeds, middle_of, spread_of
 from pststream.benchmarks.model_tables import render_paper_model, render_planner_options
-from pststream.benchmarks.paper_tables import render_latency, render_methods, render_scalability
+from pststream.benchmarks.paper_tables import (
+    render_latency,
+    render_methods,
+    render_scalability,
+    render_topk_planners,
+)
 from pststream.benchmarks.region_curve import region_curve
 from pststream.benchmarks.scenarios.plans.planners import FIGURES
 from pststream.benchmarks.sweep_tables import render_sweeps
@@ -41,10 +46,11 @@ PAPER_TABLES = {
     "planner-latency": render_latency,
     "planner-sweeps": render_sweeps,
     "scalability": render_scalability,
+    "topk-planners": render_topk_planners,
 }
 """The benchmarks that follow figures of a paper, and what renders them."""
 
-SIZES = ("subscriptions", "objects", "objects_per_second", "workers", "seeds")
+SIZES = ("subscriptions", "objects", "objects_per_second", "workers", "units", "seeds")
 
 COMPARED_WITH_PAPER = ("paper-job", "paper-job-uk", "planners")
 """Benchmarks whose ratios are compared with the paper's figures 6, 7, 9 and 10."""
