@@ -2,11 +2,13 @@
 
 import json
 import random
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow.dataset as pds
 
 from pststream.open_tables import open_table
 from pststream.pipeline.delivery.outbox import Limit, Outbox
@@ -61,6 +63,14 @@ def marked_home(path: Path, world: WrittenWorld, **settings: Any) -> Home:
         home.match()
     home.ingest("objects", [broken])
     return home
+
+
+def twin_of(home: Home) -> Home:
+    """Copy a home, as a twin without what follows, with a cache of its own."""
+    twin = Home(home.path.with_name("twin"))
+    shutil.copytree(home.path, twin.path)
+    twin.set(cache_dir=str(home.path.with_name("cache-of-the-twin")))
+    return twin
 
 
 def finish_world(home: Home, world: WrittenWorld) -> None:
@@ -118,8 +128,7 @@ def raw_files_with(home: Path, marker: str = MARKER) -> list[str]:
 
 def _tables_with(home: Path, marker: str) -> Iterator[str]:
     for name in TABLES:
-        rows = open_table(State(home).table(name)).to_pyarrow_table().to_pylist()
-        if marker in json.dumps(rows, default=str, ensure_ascii=False):
+        if marker in _texts_of(open_table(State(home).table(name)).to_pyarrow_dataset()):
             yield f"table {name}"
 
 
@@ -130,6 +139,12 @@ def _files_with(folder: Path, marker: str, skip: tuple[str, ...]) -> Iterator[st
             continue
         content = path.read_bytes()
         if path.suffix == ".parquet":
-            content += json.dumps(pq.read_table(path).to_pylist(), default=str, ensure_ascii=False).encode()
+            content += _texts_of(pds.dataset(path)).encode()
         if marker.encode() in content:
             yield str(relative)
+
+
+def _texts_of(data: pds.Dataset) -> str:
+    """Return the rows as JSON, without the columns that have no text: numbers have no marker."""
+    columns = [field.name for field in data.schema if re.search("string|binary", str(field.type))]
+    return json.dumps(data.to_table(columns).to_pylist(), default=str, ensure_ascii=False)

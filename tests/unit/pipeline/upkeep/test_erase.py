@@ -26,6 +26,7 @@ from tests.erased_homes import (
     random_ids,
     raw_files_with,
     refuse_messages,
+    twin_of,
     without,
 )
 from tests.fuzz.cases import FIRST, TIMES
@@ -38,7 +39,8 @@ def erased(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home, dict[s
     """A home from which the marked rows were erased, its twin, and documents of the commands."""
     folder = tmp_path_factory.mktemp("erased")
     world = marked_world(folder / "files", 7)
-    home, twin = (marked_home(folder / name, world) for name in ("home", "twin"))
+    home = marked_home(folder / "home", world)
+    twin = twin_of(home)
     refuse_messages(home)
     for folder in ("pages", "logs"):
         (home.path / folder).mkdir()
@@ -122,7 +124,8 @@ def test_random_ids(tmp_path: Path, seed: int) -> None:
     world = worlds.random_world(100 + seed, objects=200, requests=150, files=6)
     (tmp_path / "files").mkdir()
     written = worlds.write_world(tmp_path / "files", world, seed)
-    home, twin = (marked_home(tmp_path / name, written) for name in ("home", "twin"))
+    home = marked_home(tmp_path / "home", written)
+    twin = twin_of(home)
     objects, subscriptions = random_ids(home, world, seed)
     (tmp_path / "ids").write_text("\n".join(sorted(objects)) + "\n")
     arguments = ["--object-ids", str(tmp_path / "ids")]
