@@ -125,7 +125,7 @@ def assert_as_the_twins(home: Home, world: WrittenWorld) -> None:
 @pytest.mark.parametrize(
     ("planner", "workers", "cuts", "order"),
     [
-        ("hybrid", 5, 50, "by turns"),
+        ("hybrid", 5, 20, "by turns"),
         ("grid", 1, 1, "objects first"),
         ("kd_tree", 16, 7, "requests first"),
         ("r_tree", 5, 7, "objects first"),
