@@ -69,7 +69,11 @@ def write_replaced(columns, answers, row, key, k, buffer, size, changes, used):
     answers: the candidates of the buffer, which has no other entries
     """
     before, after = min(columns.size[row], k) if row >= 0 else 0, min(size, k)
-    first = columns.first_slot[row] if row >= 0 else 0
+    if before == 0:  # most evaluations are first answers
+        for rank in range(after):
+            used = write_entered(columns, answers, key, buffer, rank, changes, used)
+        return used
+    first = columns.first_slot[row]
     old, new = np.empty(before, np.int64), np.empty(after, np.int64)
     for rank in range(before):
         old[rank] = columns.object_rows[columns.entry_number[first + rank], 1]

@@ -244,14 +244,28 @@ def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray, buffers
 
 
 def _build(paths: Paths) -> dict[str, np.ndarray]:
-    rows = pa.concat_tables([_read(path) for path in paths]).sort_by("request_key").combine_chunks()
+    # A row takes several times more memory in Arrow than in the arrays: only one row group is in Arrow at a time.
+    parts = [_arrays_of(rows) for path in paths for rows in _read(path)]
+    queries = _concatenate([queries for queries, _ in parts])
+    deletions = Deletions(
+        *(np.concatenate(columns) for columns in zip(*(deleted for _, deleted in parts), strict=True))
+    )
+    if np.any(np.diff(queries.key) < 0):
+        queries = take_queries(queries, np.argsort(queries.key, kind="stable"))
+    order = np.argsort(deletions.request, kind="stable")
+    scored = take_queries(queries, np.flatnonzero(queries.are_scored))
+    return {
+        **queries._asdict(),
+        **{f"deleted_{name}": column[order] for name, column in deletions._asdict().items()},
+        "scored_words": np.unique(scored.terms),
+    }
+
+
+def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
+    """Return the insertions of kinds with memory, and all deletions."""
     kind, op = _kinds_of(rows), rows.column("op").to_numpy()
     deleted = rows.filter(pa.array(op == "delete"))
-    deletions = {
-        "deleted_request": _integers(deleted, "request_key"),
-        "deleted_key": _integers(deleted, "subscription_key"),
-        "deleted_at": _integers(deleted, "effective_at"),
-    }
+    deletions = Deletions(*(_integers(deleted, name) for name in ("request_key", "subscription_key", "effective_at")))
     is_insertion = (kind >= 0) & (op == "insert")
     inserted, kind = rows.filter(pa.array(is_insertion)), kind[is_insertion]
     clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], COLUMN_TYPES["clauses"])])
@@ -269,8 +283,7 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
         literal_offsets=_offsets(literals),
         terms=literals.flatten().to_numpy(zero_copy_only=False).astype(np.int64),
     )
-    scored = take_queries(queries, np.flatnonzero(queries.are_scored))
-    return {**queries._asdict(), **deletions, "scored_words": np.unique(scored.terms)}
+    return queries, deletions
 
 
 def _kinds_of(rows: pa.Table) -> np.ndarray:
@@ -297,14 +310,24 @@ COLUMN_TYPES = {
 """Types of the columns that a file may lack, or whose items have another name in files."""
 
 
-def _read(path: str) -> pa.Table:
-    numbers = {name: pa.float64() for answers in ranked_answers().values() for name in answers.numbers}
-    columns, types = [*COLUMNS, *numbers], COLUMN_TYPES | numbers
+def _read(path: str) -> Iterator[pa.Table]:
+    """Yield the columns of each row group of a file; those that it lacks are null."""
     with open_parquet(path) as file:
-        stored = set(file.schema_arrow.names)
-        table = file.read([name for name in columns if name in stored])
+        stored = [name for name in (*COLUMNS, *_number_types()) if name in file.schema_arrow.names]
+        for group in range(file.metadata.num_row_groups):
+            yield _complete(file.read_row_group(group, stored))
+
+
+def _number_types() -> dict[str, pa.DataType]:
+    """Return the types of the columns with the numbers of kinds."""
+    return {name: pa.float64() for answers in ranked_answers().values() for name in answers.numbers}
+
+
+def _complete(table: pa.Table) -> pa.Table:
+    types = COLUMN_TYPES | _number_types()
+    columns = [*COLUMNS, *_number_types()]
     for name in columns:
-        if name not in stored:
+        if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, types[name]))
     for name, type_ in types.items():
         table = table.set_column(table.schema.get_field_index(name), name, table.column(name).cast(type_))

@@ -22,6 +22,7 @@ from pststream.benchmarks.support.answers.answer_batches import measure_bucket
 from pststream.benchmarks.support.answers.scored_variants import VARIANTS
 from pststream.benchmarks.support.answers.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
 from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, draw_topk
+from pststream.benchmarks.support.file_systems import file_system
 from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.steps import Steps
@@ -88,11 +89,13 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     sweeps = _sweeps(SWEPT[scale][1])
     steps = Steps(progress, len(SIZES[scale]) + 1 + len(sweeps) + len(KEPT) + len(POLICIES))
     figures: dict[str, Any] = {"window": WINDOW[scale], "k": K, "subscriptions": SIZES[scale][-1]}
-    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as scratch, MemoryWatch() as memory:
+    with _folder(tempfile.gettempdir()) as scratch, MemoryWatch() as memory:
         Path(scratch).chmod(0o755)
         _measure_sweep(Path(scratch), Query(K, WORDS, 200), (100, 200), 50, seed, settings)  # compiles kernels
-        with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            home = _open_home(Path(folder), WINDOW[scale], seed, settings, progress)
+        with _folder(scratch) as folder, _folder(settings.cache_dir or scratch) as derived:
+            cache = Path(derived, "cache")
+            home = _open_home(Path(folder), WINDOW[scale], seed, settings, progress, cache)
+            figures["cache_file_system"] = file_system(cache)
             for size, measured in _measure_growth(home, scale, seed):
                 is_last = size == SIZES[scale][-1]
                 figures |= measured if is_last else figures_of("", measured, f"at_{size}")
@@ -128,9 +131,17 @@ def _sweeps(window: int) -> dict[str, Query]:
     }
 
 
-def _open_home(folder: Path, stored: int, seed: int, settings: Settings, progress: Progress) -> StandingHome:
-    """Return a home with stored messages and their term statistics."""
-    home = StandingHome(folder, STREAMS["tweets"], seed, settings, progress)
+def _folder(parent: str) -> tempfile.TemporaryDirectory[str]:
+    """Return a new folder that is deleted in the end."""
+    Path(parent).mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="pststream-bench-", dir=parent)
+
+
+def _open_home(
+    folder: Path, stored: int, seed: int, settings: Settings, progress: Progress, cache: Path | None = None
+) -> StandingHome:
+    """Return a home with stored messages and their term statistics; cache: as `StandingHome` takes it."""
+    home = StandingHome(folder, STREAMS["tweets"], seed, settings, progress, cache)
     home.add_objects(stored)
     make_term_statistics(home.bench.home, home.settings)
     return home

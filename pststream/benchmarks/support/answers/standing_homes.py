@@ -50,9 +50,18 @@ class MeasuredBatch(NamedTuple):
 class StandingHome:
     """A home of standing queries over a stream, with a cache of its own."""
 
-    def __init__(self, folder: Path, stream: Stream, seed: int, settings: Settings, progress: Progress) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stream: Stream,
+        seed: int,
+        settings: Settings,
+        progress: Progress,
+        cache: Path | None = None,
+    ) -> None:
+        """Make the home below a folder; cache: the folder to make for its cache, None: beside the home."""
         self.bench = BenchHome(str(folder / "home"), seed, progress)
-        self.settings = replace(with_cache(folder / "cache", settings), max_candidates=EVERYTHING)
+        self.settings = replace(with_cache(cache or folder / "cache", settings), max_candidates=EVERYTHING)
         self.stream = stream
 
     def next_seed(self) -> int:

@@ -44,7 +44,7 @@ def queries(tmp_path: Path) -> StandingQueries:
         table = pa.Table.from_pylist(rows, SCHEMA)
         # A file of an older home has none of the columns of subscriptions with memory.
         old = ["request_key", "subscription_key", "op", "effective_at", "expires_at", "clauses"]
-        pq.write_table(table.select(old) if number == 2 else table, paths[-1])
+        pq.write_table(table.select(old) if number == 2 else table, paths[-1], row_group_size=2)
     cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
     return StandingQueries([(paths[0],), (paths[1], paths[2])], cache)
 
