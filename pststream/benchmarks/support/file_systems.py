@@ -6,7 +6,7 @@ MOUNTS = Path("/proc/self/mounts")
 
 
 def file_system(folder: Path) -> str:
-    """Return the kind of the file system that a folder is on, such as `ext4`; `unknown` where no list of them exists."""
+    """Return the kind of file system of a folder, such as `ext4`; `unknown` where no list of mounts exists."""
     if not MOUNTS.exists():
         return "unknown"
     mounts = [line.split()[1:3] for line in MOUNTS.read_text().splitlines()]
