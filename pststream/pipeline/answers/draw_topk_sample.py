@@ -36,8 +36,11 @@ class DrawnTopk(NamedTuple):
 
     @property
     def sample(self) -> TopkSample:
-        """The sample of planners."""
-        return as_sample(*self)
+        """The sample of planners; messages have the words that a sampled subscription has, by which they are sent."""
+        sent, is_word = self.messages, np.isin(self.messages.terms, self.subscriptions.terms)
+        offsets = np.append(0, np.cumsum(is_word))[sent.offsets]
+        routed = sent._replace(offsets=offsets, terms=sent.terms[is_word], weights=sent.weights[is_word])
+        return as_sample(self.subscriptions, routed, self.scale)
 
 
 def draw_topk_sample(home: Home, settings: Settings, progress: Progress) -> DrawnTopk:

@@ -14,6 +14,7 @@ from pststream import names
 from pststream.errors import PstError
 from pststream.partitioning.dskype.planners import make_topk_plan
 from pststream.partitioning.dskype.topk_loads import count_loads
+from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.pipeline.answers.draw_topk_sample import DrawnTopk, draw_topk_sample
 from pststream.pipeline.comparing.planner_trial import correlation
 from pststream.planner_options import read_planner_options
@@ -41,10 +42,10 @@ def compare_topk(
     with home.locked():
         drawn = draw_topk_sample(home, settings, progress)
         options = dict([topk_planner_of(home, current_version(home))])
-    figures = []
+    figures, sample = [], drawn.sample
     for planner in planners or names.TOPK_PLANNERS:
         progress(f"planning and searching: {planner}")
-        figures.append(_measure(drawn, planner, settings.workers, options.get(planner, "")))
+        figures.append(_measure(drawn, sample, planner, settings.workers, options.get(planner, "")))
     pairs = {one["planner"]: one["pairs"] for one in figures}
     if len(set(pairs.values())) > 1:
         raise PstError(f"planners find different numbers of pairs: {pairs}", "please report this: it is a bug")
@@ -57,11 +58,11 @@ def compare_topk(
     }
 
 
-def _measure(drawn: DrawnTopk, planner: str, workers: int, options: str) -> dict[str, Any]:
+def _measure(drawn: DrawnTopk, sample: TopkSample, planner: str, workers: int, options: str) -> dict[str, Any]:
     began = time.process_time()
-    plan = make_topk_plan(planner, drawn.sample, workers, read_planner_options(options))
+    plan = make_topk_plan(planner, sample, workers, read_planner_options(options))
     seconds = time.process_time() - began
-    measured, loads = measure_plan(drawn.subscriptions, drawn.messages, plan), count_loads(drawn.sample, plan)
+    measured, loads = measure_plan(drawn.subscriptions, drawn.messages, plan), count_loads(sample, plan)
     unit_seconds = np.array([unit.seconds for unit in measured.units])
     return {
         "planner": planner,
