@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import KILLED
-from tests.unbalanced_homes import assert_as_the_twin, home_for, written
+from tests.unbalanced_homes import adjust_with_kills, assert_as_the_twin, home_for, written
 
 pytestmark = pytest.mark.spark
 
@@ -99,25 +99,13 @@ def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     assert quiet["plan_version_after"] == quiet["plan_version_before"] and "within" in quiet["reason"]
 
 
-@pytest.mark.parametrize(("planner", "method"), [("grid", "gr"), ("a_grid", "shift"), ("quadtree", "fm")])
+@pytest.mark.parametrize(("planner", "method"), [("a_grid", "shift"), ("quadtree", "fm")])
 @pytest.mark.slow
 def test_killed_at_each_step_and_run_again(tmp_path: Path, planner: str, method: str) -> None:
+    """A kill is the same for each method: `gr` is killed in test_by_object.py."""
     world = written(tmp_path / "files", 45)
     home = home_for(tmp_path / "home", world, planner)
-    adjust = ("balance", "local", "--method", method)
-    steps = ["indexed", "units_written", "done"]
-    for things, asked in zip(world.objects, world.requests):
-        home.ingest("objects", [things])
-        home.ingest("requests", [asked])
-        home.match()
-        if steps and home.run(*adjust)["moves"]:
-            before = home.run("status")["plan"]["version"]
-            killed = home.crash(f"balance.{steps[0]}", *adjust, "--apply")
-            assert killed.code == KILLED, killed.err[-2000:]
-            assert home.run("status")["plan"]["version"] == before + (steps[0] == "done")
-            home.run(*adjust, "--apply")
-            steps = steps[1:]
-    assert not steps
+    adjust_with_kills(home, world, method)
     assert_as_the_twin(home, world)
 
 

@@ -9,12 +9,13 @@ from pststream.delta_tables import read_table
 from pststream.domain.plan import PartitionPlan
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
-from tests.commands import KILLED, Home
+from tests.commands import Home
 from tests.kill_and_rerun import killed_then_run
 from tests.kill_and_rerun import written as written_in_files
 from tests.spark.test_active_plans import active, ingest_and_match, repartitioned
 from tests.spark.test_invariance import Schedule, assert_as_the_twin, home_for, run_in_between, written
 from tests.standing_worlds import match_under_changing_plans, standing_home, write_standing_world
+from tests.unbalanced_homes import adjust_with_kills
 from tests.unbalanced_homes import assert_as_the_twin as assert_pairs
 from tests.unbalanced_homes import home_for as unbalanced_home
 from tests.unbalanced_homes import written as unbalanced_world
@@ -28,11 +29,16 @@ def plan_of(home: Home) -> PartitionPlan:
     return load_plan(State(home.path), home.run("status")["plan"]["version"])
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize(
-    ("cuts", "engine"), [(1, "local"), (7, "local"), pytest.param(3, "spark", marks=pytest.mark.slow)]
+    ("planner", "cuts", "engine"),
+    [
+        *((planner, 7, "local") for planner in PLANNERS),
+        ("text", 1, "local"),
+        pytest.param("qt_tree", 3, "spark", marks=pytest.mark.slow),
+    ],
 )
 def test_a_worker_more_and_one_fewer(tmp_path: Path, planner: str, cuts: int, engine: str) -> None:
+    """Each planner has all changes of plan; one batch for all, and Spark, have one planner each."""
     world = written(tmp_path / "files", 71, files=9, objects=180, requests=160)
     replans = {1: (planner, 6), 2: (planner, 5), 3: ("hybrid", 6), 4: ("dkm_sks", 5), 5: (planner, 4)}
     schedule = Schedule(planner, 5, cuts=cuts, replans=replans, engine=engine)
@@ -98,22 +104,10 @@ def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["gr", "fg"])
-def test_migrations_killed_at_each_step(tmp_path: Path, method: str) -> None:
+def test_migrations_killed_at_each_step(tmp_path: Path) -> None:
     world = unbalanced_world(tmp_path / "files", 45)
     home = unbalanced_home(tmp_path / "home", world, "text")
-    adjust = ("balance", "local", "--method", method)
-    steps = ["indexed", "units_written", "done"]
-    for number in range(len(world.objects)):
-        ingest_and_match(home, world, number)
-        if steps and home.run(*adjust)["moves"]:
-            before = home.run("status")["plan"]["version"]
-            killed = home.crash(f"balance.{steps[0]}", *adjust, "--apply")
-            assert killed.code == KILLED, killed.err[-2000:]
-            assert home.run("status")["plan"]["version"] == before + (steps[0] == "done")
-            home.run(*adjust, "--apply")
-            steps = steps[1:]
-    assert not steps
+    adjust_with_kills(home, world, "gr")
     assert_pairs(home, world)
 
 

@@ -48,11 +48,16 @@ def assert_owners(home: Home) -> None:
     assert state.loads.sum() >= len(workers) and np.ptp(state.loads) < state.loads.sum() / 2
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize(
-    ("cuts", "engine"), [(1, "local"), (7, "local"), pytest.param(3, "spark", marks=pytest.mark.slow)]
+    ("planner", "cuts", "engine"),
+    [
+        *((planner, 7, "local") for planner in PLANNERS),
+        ("space_oriented", 1, "local"),
+        pytest.param("dkm_sks", 3, "spark", marks=pytest.mark.slow),
+    ],
 )
 def test_a_worker_more_and_one_fewer(tmp_path: Path, planner: str, cuts: int, engine: str) -> None:
+    """Each planner has all changes of plan; one batch for all, and Spark, have one planner each."""
     world = written(tmp_path / "files", 71, files=9, objects=180, requests=160)
     replans = {1: (planner, 6), 2: (planner, 5), 3: ("hybrid", 6), 4: (PLANNERS[0], 5), 5: (planner, 4)}
     schedule = Schedule(planner, 5, cuts=cuts, replans=replans, engine=engine)
@@ -99,9 +104,9 @@ def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("planner", ["keyword_oriented", "dkm_sks"])
 def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
-    """A killed batch or plan places as an undisturbed one does."""
+    """A killed batch or plan places as an undisturbed one does. `space_oriented` writes as `keyword_oriented` does."""
     world = written_in_files(tmp_path / "files", 22, 6)
     homes = [home_for(tmp_path / name, world, Schedule(planner, 3)) for name in ("killed", "undisturbed")]
     kills = (("plan", "plan.units_written"), ("plan", "areas_placed"), ("plan", "plan.indexed"),

@@ -147,7 +147,6 @@ def replans_by(first: int) -> dict[int, tuple[str, int]]:
 @pytest.mark.parametrize(
     ("seed", "schedule"),
     [
-        (11, Schedule("grid", 5, objects_first=True, cuts=7, replans={3: ("kd_tree", 16)})),
         (12, Schedule("kd_tree", 16, objects_first=False, cuts=7, replans={3: ("grid", 1)})),
         *[(16 + at, Schedule("grid", 5, cuts=7, replans=replans_by(at))) for at in range(0, len(names.PLANNERS), 7)],
     ],
