@@ -19,6 +19,7 @@ from tests.e2e.test_standing_answers import BETWEEN, disturb
 from tests.kill_and_rerun import killed_then_run
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
 from tests.unbalanced_homes import RESTLESS
+from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -43,14 +44,29 @@ def ingest(home: Home, requests: Path, objects: Path) -> None:
     home.ingest("objects", [objects])
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
+    return write_standing_world(tmp_path_factory.mktemp("world") / "files", 31, 6)
+
+
+@pytest.fixture(scope="module")
+def plain(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The home without a plan of `topk`, with which the others are compared; not to be changed."""
+    home = standing_home(tmp_path_factory.mktemp("plain") / "home", world)
+    for requests, objects in zip(world.requests, world.objects):
+        ingest(home, requests, objects)
+        home.match("--max-objects", "9")
+    return home
+
+
 @pytest.mark.parametrize("planner", PLANNED)
-def test_units_find_the_candidates_that_buckets_find(tmp_path: Path, planner: str) -> None:
-    world = write_standing_world(tmp_path / "files", 31, 6)
-    planned, plain = (standing_home(tmp_path / name, world) for name in ("planned", "plain"))
+def test_units_find_the_candidates_that_buckets_find(
+    tmp_path: Path, world: WrittenWorld, plain: Home, planner: str
+) -> None:
+    planned = standing_home(tmp_path / "planned", world)
     for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):
-        for home in (planned, plain):
-            ingest(home, requests, objects)
-            home.match("--max-objects", "9")
+        ingest(planned, requests, objects)
+        planned.match("--max-objects", "9")
         if number == 1:
             made = planned.run("plan", "--planner", planner, "--workers", "5")
             assert (made["planner"], made["units"], made["kinds"]) == (planner, 5, ["topk"])
