@@ -4,6 +4,7 @@ import numpy as np
 
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_nodes import CHILDREN, PlanNodes
+from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.tree_walk import NodeArrays, find_object_units, find_range_owners
 
@@ -57,9 +58,20 @@ def make_node_arrays(nodes: PlanNodes) -> NodeArrays:
     """Return a tree as kernels take it."""
     first_child, children = nodes.child_slices()
     known, total = nodes.known_keywords()
-    kept = {name: getattr(nodes, name) for name in NodeArrays._fields if hasattr(nodes, name)}
+    # List the nodes of each keyword, as an object looks up each of its words once for all nodes.
+    node = np.repeat(np.arange(nodes.count, dtype=np.int32), np.diff(nodes.term_offsets))
+    order = np.lexsort((node, nodes.terms))
+    keywords, counts = np.unique(nodes.terms, return_counts=True)
     return NodeArrays(
-        **kept,
+        rectangle=nodes.rectangle,
+        by_text=nodes.by_text,
+        unit=nodes.unit,
+        objects=nodes.objects,
+        keywords=make_term_table(keywords, np.arange(len(keywords))),
+        node_offsets=np.append(0, np.cumsum(counts)),
+        listing=node[order],
+        asked=nodes.asked[order],
+        holders=nodes.holders[order],
         first_child=first_child,
         children=children,
         known=known,

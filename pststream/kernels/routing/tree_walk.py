@@ -5,13 +5,18 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.matching.term_table import find_values
 from pststream.kernels.routing.dispatch import reserve
 
 
 class NodeArrays(NamedTuple):
     """The tree of `domain.plan_nodes.PlanNodes` as kernels take it.
 
-    rectangle, by_text, unit, objects, term_offsets, terms, asked, holders  as documented there
+    rectangle, by_text, unit, objects  as documented there
+    keywords               int64[2^b, 2] hash table of the keywords of all nodes: their places, ascending by id
+    node_offsets           int64[w+1]    slice of `listing`, `asked`, `holders` of each keyword
+    listing                int32[m]      nodes that list the keyword, ascending
+    asked, holders         int64[m], uint8[m]  as documented there, of the keyword in that node
     first_child, children  int32[n]      first child of each node, and the number of its children
     known, total           int64[n]      of `PlanNodes.known_keywords`
     shares                 float64[l+1]  share of the queries with 0, 1, .. keywords
@@ -22,8 +27,9 @@ class NodeArrays(NamedTuple):
     by_text: np.ndarray
     unit: np.ndarray
     objects: np.ndarray
-    term_offsets: np.ndarray
-    terms: np.ndarray
+    keywords: np.ndarray
+    node_offsets: np.ndarray
+    listing: np.ndarray
     asked: np.ndarray
     holders: np.ndarray
     first_child: np.ndarray
@@ -89,8 +95,9 @@ def find_object_units(
     cell_leaf                     int32[cells]           leaf of each raster cell
     children                      of a node by text
     """
-    rectangle, by_text, unit, objects, term_offsets, terms, asked, holders = nodes[:8]
-    first_child, _, known, total, shares, start = nodes[8:]
+    rectangle, by_text, unit, objects, keywords, node_offsets, listing, asked, holders = nodes[:9]
+    first_child, _, known, total, shares, start = nodes[9:]
+    words = find_values(object_terms, keywords)
     units = np.empty(len(cells), np.int32)
     gains = np.empty(children, np.int64)
     for i in range(len(cells)):
@@ -101,11 +108,13 @@ def find_object_units(
             if by_text[node]:
                 # Sum what the keywords of the object add to each child, and take the least increment.
                 gains[:] = 0
-                low, high = term_offsets[node], term_offsets[node + 1]
                 for t in range(object_offsets[i], object_offsets[i + 1]):
-                    place = low + np.searchsorted(terms[low:high], object_terms[t])
-                    if place < high and terms[place] == object_terms[t]:
-                        add_gains(asked[place], holders[place], gains)
+                    if words[t] >= 0:
+                        place, end = node_offsets[words[t]], node_offsets[words[t] + 1]
+                        while place < end and listing[place] < node:
+                            place += 1
+                        if place < end and listing[place] == node:
+                            add_gains(asked[place], holders[place], gains)
                 node = first + choose_child(gains, known, objects, first, total[node], shares)
                 continue
             # The children divide the cells: take the one that has the cell.
