@@ -17,6 +17,7 @@ from tests.erased_homes import (
     places_with,
     raw_files_with,
     refuse_messages,
+    twin_of,
     without,
 )
 from tests.kill_and_rerun import table_of
@@ -39,7 +40,8 @@ def assert_erased(home: Home, twin: Home) -> None:
 def test_erase_killed_at_each_step(tmp_path: Path) -> None:
     """Each try finishes what the one before began, up to its own step."""
     world = marked_world(tmp_path / "files", 5)
-    home, twin = (marked_home(tmp_path / name, world) for name in ("home", "twin"))
+    home = marked_home(tmp_path / "home", world)
+    twin = twin_of(home)
     refuse_messages(home)
     for step in STEPS:
         ended = home.crash(f"erase.{step}", *ERASE, "--vacuum-now")
@@ -57,7 +59,8 @@ def test_erase_killed_at_each_step(tmp_path: Path) -> None:
 def test_work_goes_on_between_the_kill_and_the_second_run(tmp_path: Path) -> None:
     """Batches between the two add matches of rows that are still there; they go too."""
     world = marked_world(tmp_path / "files", 6)
-    home, twin = (marked_home(tmp_path / name, world) for name in ("home", "twin"))
+    home = marked_home(tmp_path / "home", world)
+    twin = twin_of(home)
     for step in ("started", "removed", "removed", "removed"):
         assert home.crash(f"erase.{step}", *ERASE).code == KILLED
     finish_world(home, world)
@@ -71,7 +74,8 @@ def test_work_goes_on_between_the_kill_and_the_second_run(tmp_path: Path) -> Non
 
 def test_maintain_killed_while_it_removes_old_rows(tmp_path: Path) -> None:
     world = marked_world(tmp_path / "files", 8)
-    home, undisturbed = (marked_home(tmp_path / name, world) for name in ("home", "undisturbed"))
+    home = marked_home(tmp_path / "home", world)
+    undisturbed = twin_of(home)
     keep = ("maintain", "--keep", "objects=1d,matches=1d")
     for step in ("recorded", "removed", "removed"):
         assert home.crash(f"keep.{step}", *keep).code == KILLED
