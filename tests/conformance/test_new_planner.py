@@ -27,9 +27,7 @@ def test_is_unknown_without_its_line() -> None:
 @pytest.mark.parametrize(
     "check",
     [
-        battery.test_is_complete_and_comes_back_from_its_rows,
-        battery.test_same_sample_same_plan_and_the_sample_is_left_alone,
-        battery.test_the_order_of_the_sample_is_irrelevant,
+        battery.test_plans_are_complete_and_pure,
         battery.test_each_pair_meets_once,
     ],
 )

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import fields, replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -56,36 +57,21 @@ def shuffled(sample: WorkloadSample, seed: int) -> WorkloadSample:
 
 @every_planner
 @settings(max_examples=40, deadline=None)
-@given(sample=samples(), workers=some_workers)
-def test_is_complete_and_comes_back_from_its_rows(name: str, sample: WorkloadSample, workers: int) -> None:
-    plan = small_plan(name, sample, workers)
+@given(sample=samples(), workers=some_workers, seed=st.integers(0, 2**32 - 1))
+def test_plans_are_complete_and_pure(name: str, sample: WorkloadSample, workers: int, seed: int) -> None:
+    """A plan comes back from its rows; the same sample in any order gives the same plan, and is left alone."""
+    before, options = pickle.loads(pickle.dumps(sample)), dict(SMALL)
+    plan = make_plan(name, sample, workers, COST, options)
     validate(plan)
     assert (plan.planner, plan.workers) == (name, workers)
     assert set(np.unique(plan.cell_leaf)) == set(range(plan.leaves))
-    assert identical_plans(
-        plan, plan_from_rows(plan_row(plan), unit_rows(plan), nodes_from_rows(node_rows(plan.nodes)))
-    )
-    assert identical_plans(plan, pickle.loads(pickle.dumps(plan)))
-
-
-@every_planner
-@settings(max_examples=30, deadline=None)
-@given(sample=samples(), workers=some_workers)
-def test_same_sample_same_plan_and_the_sample_is_left_alone(name: str, sample: WorkloadSample, workers: int) -> None:
-    before = pickle.loads(pickle.dumps(sample))
-    options = dict(SMALL)
-    plan = make_plan(name, sample, workers, COST, options)
-    assert identical_plans(plan, small_plan(name, sample, workers))
+    rows = plan_row(plan), unit_rows(plan), nodes_from_rows(node_rows(plan.nodes))
+    for other in (plan_from_rows(*rows), pickle.loads(pickle.dumps(plan)), small_plan(name, sample, workers)):
+        assert identical_plans(plan, other)
+    assert identical_plans(plan, small_plan(name, shuffled(sample, seed), workers))
     assert options == SMALL
     for field in fields(sample):
         assert np.array_equal(getattr(sample, field.name), getattr(before, field.name))
-
-
-@every_planner
-@settings(max_examples=30, deadline=None)
-@given(sample=samples(), workers=some_workers, seed=st.integers(0, 2**32 - 1))
-def test_the_order_of_the_sample_is_irrelevant(name: str, sample: WorkloadSample, workers: int, seed: int) -> None:
-    assert identical_plans(small_plan(name, sample, workers), small_plan(name, shuffled(sample, seed), workers))
 
 
 @every_planner
@@ -168,11 +154,40 @@ def test_without_data_the_area_is_shared_out(name: str) -> None:
     assert cells.min() >= 0.9 * cells.max()
 
 
+@lru_cache(maxsize=1)
+def even_world() -> WorkloadSample:
+    """20,000 objects and small boxes, spread evenly."""
+    return everywhere(20_000, [[1]] * 20_000)
+
+
+@lru_cache(maxsize=1)
+def crowded_world() -> WorkloadSample:
+    """Nine in ten of 20,000 objects around three towns, the largest with half of them."""
+    rng = np.random.default_rng(5)
+    towns = np.array([(0.2, 0.3), (0.8, 0.7), (0.3, 0.9)])[rng.choice(3, 20_000, p=[0.5, 0.3, 0.2])]
+    points = np.where(rng.random((20_000, 1)) < 0.1, rng.random((20_000, 2)), towns + rng.normal(0, 0.04, (20_000, 2)))
+    boxes = [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in points.tolist()]
+    return make_sample([tuple(p) for p in points.tolist()], [[1]] * 20_000, boxes, [[1]] * 20_000)
+
+
+@lru_cache(maxsize=1)
+def even_words() -> WorkloadSample:
+    """Words as frequent as each other, one in each of 20,000 objects."""
+    return everywhere(20_000, np.random.default_rng(3).integers(0, 500, 20_000)[:, None].tolist())
+
+
+@lru_cache(maxsize=1)
+def frequent_words() -> WorkloadSample:
+    """Words under a power law, three in each of 20,000 objects."""
+    law = PowerLaw(2_000, shift=10.0)
+    return everywhere(20_000, law.ranks(np.random.default_rng(3).random((20_000, 3))).tolist())
+
+
 @even_planners
 @pytest.mark.parametrize("workers", [2, 3, 5, 8, 13, 16])
 def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
-    """20,000 objects and small boxes, spread evenly: nobody has more than 1.25 times as much as another."""
-    sample = everywhere(20_000, [[1]] * 20_000)
+    """Nobody has more than 1.25 times as much as another."""
+    sample = even_world()
     loads = compute_worker_loads(sample, make_plan(name, sample, workers, COST), COST)
     assert loads.imbalance <= 1.25
     assert loads.objects.sum() == 20_000
@@ -181,12 +196,8 @@ def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
 @even_planners
 @pytest.mark.parametrize("workers", [3, 8, 13])
 def test_crowded_worlds_are_shared_evenly(name: str, workers: int) -> None:
-    """Nine in ten around three towns, the largest with half of them: at most 1.5 times as much as another."""
-    rng = np.random.default_rng(5)
-    towns = np.array([(0.2, 0.3), (0.8, 0.7), (0.3, 0.9)])[rng.choice(3, 20_000, p=[0.5, 0.3, 0.2])]
-    points = np.where(rng.random((20_000, 1)) < 0.1, rng.random((20_000, 2)), towns + rng.normal(0, 0.04, (20_000, 2)))
-    boxes = [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in points.tolist()]
-    sample = make_sample([tuple(p) for p in points.tolist()], [[1]] * 20_000, boxes, [[1]] * 20_000)
+    """Nobody has more than 1.5 times as much as another."""
+    sample = crowded_world()
     loads = compute_worker_loads(sample, make_plan(name, sample, workers, COST), COST)
     assert loads.imbalance <= 1.5
 
@@ -217,11 +228,9 @@ def test_uniform_rectangles_are_equal(workers: int, sides: tuple[int, int]) -> N
 @text_planners
 @pytest.mark.parametrize("workers", [2, 3, 8, 13])
 def test_even_words_are_shared_evenly(name: str, workers: int) -> None:
-    """Words as frequent as each other, one in each object: nobody has more than 1.25 times as much as another."""
-    words = np.random.default_rng(3).integers(0, 500, 20_000)[:, None].tolist()
-    loads = compute_worker_loads(
-        everywhere(20_000, words), make_plan(name, everywhere(20_000, words), workers, COST), COST
-    )
+    """Nobody has more than 1.25 times as much as another."""
+    sample = even_words()
+    loads = compute_worker_loads(sample, make_plan(name, sample, workers, COST), COST)
     assert loads.imbalance <= 1.25
     assert loads.objects.sum() == 20_000
 
@@ -229,10 +238,8 @@ def test_even_words_are_shared_evenly(name: str, workers: int) -> None:
 @text_planners
 @pytest.mark.parametrize("workers", [3, 8])
 def test_frequent_words_are_shared_evenly(name: str, workers: int) -> None:
-    """Words under a power law, three in each object: at most 1.5 times as much as another."""
-    law = PowerLaw(2_000, shift=10.0)
-    words = law.ranks(np.random.default_rng(3).random((20_000, 3))).tolist()
-    sample = everywhere(20_000, words)
+    """Nobody has more than 1.5 times as much as another."""
+    sample = frequent_words()
     loads = compute_worker_loads(sample, make_plan(name, sample, workers, COST), COST)
     assert loads.imbalance <= 1.5
 
