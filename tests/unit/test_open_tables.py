@@ -97,7 +97,7 @@ def test_random_changes(tmp_path: Path, seed: int) -> None:
     address, draw = str(tmp_path / "table"), random.Random(seed)
     append(address, 0)
     for number in range(1, 30):
-        step = draw.choice((*STEPS, append, make_again) if number % 5 else (make_again,))
+        step = draw.choice((*STEPS, append, make_again) if number % 10 else (make_again,))
         step(address, number)
         if draw.random() < 0.7:
             assert_kept_equals_opened(address)
