@@ -25,9 +25,9 @@ def run(world: World) -> Home:
 
 def check_ranks(home: Home, folded) -> None:
     changes = folded.changes
-    ranks = {}
-    for key, one in home.insertions.items():
-        rows = twin.answer(one, home.log(), home.value_of)
+    ranks, objects = {}, home.log()
+    for key in set(changes.subscription[changes.entered].tolist()):
+        rows = twin.answer(home.insertions[key], objects, home.value_of)
         ranks.update({(key, row[0]): (rank, row[2]) for rank, row in enumerate(rows, 1)})
     for key, entered, rank, number, value in zip(
         *(a.tolist() for a in (changes.subscription, changes.entered, changes.rank, changes.object, changes.value))

@@ -209,8 +209,9 @@ class Home:
     def expected(self) -> Counter:
         """Return the rows of all answers by the twin."""
         rows: Counter = Counter()
+        objects = self.log()
         for key, subscription in self.insertions.items():
-            rows.update((key, *row[:2]) for row in twin.answer(subscription, self.log(), self.value_of))
+            rows.update((key, *row[:2]) for row in twin.answer(subscription, objects, self.value_of))
         return rows
 
     def to_arrays(self, keys: list[int]) -> Subscriptions:
