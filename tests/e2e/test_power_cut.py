@@ -22,7 +22,7 @@ from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-CUTS, FAULTS = 6, 3
+CUTS, FAULTS = 4, 2
 
 
 class Steps:
