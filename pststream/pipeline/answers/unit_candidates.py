@@ -97,20 +97,20 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
     plan = context.topk_plan()
     if plan is None:
         return
-    began, objects, found = time.thread_time(), 0, list[Values]()
+    began, objects, candidates = time.thread_time(), 0, list[Values]()
     with _own_folder(context.unit_folder(unit)) as folder:
         index = bring_up_unit(context, folder, UnitShare(plan, unit))
         brought_up = time.thread_time()
         for messages in _messages(received, context.segments.weights):
             objects += len(messages.key)
-            found.append(index.find_candidates(messages))
+            candidates.append(index.find_candidates(messages))
     ended = time.thread_time()
-    for values in found:
+    for values in candidates:
         columns = dict(zip(("subscription_key", "object_key", "ts", "value"), values, strict=True))
         yield from send_candidates(context.buckets, pa.record_batch(columns), SCORED_CANDIDATES)
-    candidates = sum(len(values.subscription) for values in found)
+    count = sum(len(values.subscription) for values in candidates)
     seconds = {"seconds": ended - began, "search_seconds": ended - brought_up}
-    yield send_report(UnitReport(unit, objects, index.subscriptions, candidates, **seconds), UNIT_REPORT)
+    yield send_report(UnitReport(unit, objects, index.subscriptions, count, **seconds), UNIT_REPORT)
 
 
 def _messages(received: ReceivedRows, weights: TermWeights) -> Iterator[Messages]:
