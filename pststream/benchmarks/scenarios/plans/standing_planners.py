@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.benchmarks.support.answers.standing_homes import StandingHome, middle, step_cpu
+from pststream.benchmarks.support.answers.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
 from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, draw_knn
 from pststream.benchmarks.support.arrays import clause_lists
 from pststream.benchmarks.support.homes import side_lists
@@ -39,13 +39,13 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 
-SIZES = {"small": (2_000, 2_000, 500), "full": (200_000, 200_000, 10_000)}
+SIZES = {"small": (2_000, 2_000, 500), "full": (200_000, 200_000, 20_000)}
 """Subscriptions, stored objects, and objects of a batch. The paper's time-stamps have 1,000 objects."""
 
 BATCHES = {"small": 1, "full": 3}
 """Measured batches under a plan, after one that builds its segments."""
 
-ROUNDS = {"small": 2, "full": 5}
+ROUNDS = {"small": 2, "full": 10}
 """Times that the objects of the measured batches are searched."""
 
 WORKERS, K, WORDS, RENEWED = 20, (1, 10), QueryWords(5), 100
@@ -65,6 +65,9 @@ SLOWER = 1.05
 
 Draw = Callable[[SyntheticObjects, int, int], list[dict[str, pa.Array]]]
 """Draws subscriptions from objects: so many, by a seed; returns columns of `requests`, a table for each kind."""
+
+DrawMore = Callable[[int, int], list[dict[str, pa.Array]]]
+"""Draws subscriptions from given objects."""
 
 
 def draw_nearest(source: SyntheticObjects, count: int, seed: int) -> list[dict[str, pa.Array]]:
@@ -107,10 +110,11 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as scratch:
             folder, chosen = Path(scratch), replace(settings, workers=WORKERS)
             start = StandingHome(folder, STREAMS[stream], seed, chosen, lambda _: None)
-            source = _fill(start, draw, scale, seed)
+            source = start.stream.draw(min(SIZES[scale][1], 200_000), seed + 77)
+            version = _fill(start, partial(draw, source), scale)
             changes = set()
             for planner in planners:
-                measured = _measure(_copy(start, folder / planner), planner, partial(draw, source, RENEWED), scale)
+                measured = _measure(_copy(start, folder / planner), planner, partial(draw, source), scale, version)
                 shutil.rmtree(folder / planner)
                 changes.add(measured["changes_per_object"])
                 figures |= figures_of(f"{workload}_{planner}", measured)
@@ -126,17 +130,30 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets if scale == "full" else {}}
 
 
-def _fill(start: StandingHome, draw: Draw, scale: str, seed: int) -> SyntheticObjects:
-    """Store objects, and evaluate subscriptions over them; return the objects that these are drawn from."""
+def _fill(start: StandingHome, draw: DrawMore, scale: str) -> int:
+    """Evaluate subscriptions over half of the stored objects, and run batches with the other half.
+
+    Returns the Delta version of `objects` after which the sample of a plan begins: behind the batch after the first
+    answers, which indexes their thresholds. So the requests of its period are those of a batch, and not the fill.
+    """
     subscriptions, objects, of_batch = SIZES[scale]
-    start.add_objects(objects)
-    source = start.stream.draw(min(objects, 200_000), seed + 77)
-    for columns in draw(source, subscriptions, start.next_seed()):
+    start.add_objects(objects // 2)
+    for columns in draw(subscriptions, start.next_seed()):
         start.add_queries(columns)
     start.run_batch()
-    start.add_objects(of_batch)  # the batch after the first answers indexes their thresholds
-    start.run_batch()
-    return source
+    _run_batch(start, draw, of_batch)
+    version = ledger_tables.version(start.bench.home, names.OBJECTS)
+    for _ in range(objects // 2 // of_batch):
+        _run_batch(start, draw, of_batch)
+    return version
+
+
+def _run_batch(home: StandingHome, draw: DrawMore, objects: int) -> tuple[MeasuredBatch, int]:
+    """Run a batch of objects, RENEWED insertions and as many deletions; return it, and the key before its objects."""
+    after, _ = home.add_objects(objects)
+    for number, columns in enumerate(draw(RENEWED, home.next_seed())):
+        home.add_queries(columns, 0 if number else RENEWED)
+    return home.run_batch(), after
 
 
 def _copy(start: StandingHome, folder: Path) -> StandingHome:
@@ -150,9 +167,7 @@ def _copy(start: StandingHome, folder: Path) -> StandingHome:
     return copied
 
 
-def _measure(
-    home: StandingHome, planner: str, renew: Callable[[int], list[dict[str, pa.Array]]], scale: str
-) -> dict[str, Any]:
+def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, version: int) -> dict[str, Any]:
     """Make a plan and run batches under it; return figures of these.
 
     throughput            objects over the CPU seconds of the slowest worker's search
@@ -167,16 +182,11 @@ def _measure(
     made_by               the planner, of `auto` the one that it chose
     """
     bench, of_batch = home.bench, SIZES[scale][2]
-    made = plan(bench.home, replace(home.settings, planner=planner))
-    batches, starts = [], []
-    for _ in range(BATCHES[scale] + 1):
-        starts.append(home.add_objects(of_batch)[0])
-        for number, columns in enumerate(renew(home.next_seed())):
-            home.add_queries(columns, 0 if number else RENEWED)
-        batches.append(home.run_batch())
-    batches, last = batches[1:], Ledger(bench.home).next_batch_id - 1
+    made = plan(bench.home, replace(home.settings, planner=planner), versions=(version, None))
+    _, *runs = [_run_batch(home, draw, of_batch) for _ in range(BATCHES[scale] + 1)]
+    batches, last = [batch for batch, _ in runs], Ledger(bench.home).next_batch_id - 1
     objects, stored = _of_workers(home, last - len(batches), last)
-    seconds = _search_seconds(home, made["plan_version"], starts[1], ROUNDS[scale])
+    seconds = _search_seconds(home, made["plan_version"], runs[0][1], ROUNDS[scale])
     streamed, predicted = len(batches) * of_batch, np.array(made["worker_loads"])
     return {
         "throughput": round(streamed / float(seconds.max())),
