@@ -5,7 +5,7 @@ from typing import Any
 
 from pststream.balancing.cell_selection import METHODS
 from pststream.benchmarks.scenarios.answers import topk_planners
-from pststream.benchmarks.scenarios.plans import scalability
+from pststream.benchmarks.scenarios.plans import adjust, scalability
 from pststream.benchmarks.scenarios.streams import planner_latency
 from pststream.generator.draw_subscriptions import KINDS
 
@@ -24,6 +24,8 @@ UNIT_FIGURES = (
     "throughput", "slowest_us", "total_us", "imbalance", "model_imbalance", "replication", "copies", "plan_seconds",
     "route_us", "pairs",
 )  # fmt: skip
+
+ADJUST_FIGURES = ("throughput", "imbalance", "moved_subscriptions", "adjustment_seconds")
 
 TOPK_SWEEPS = {
     "Streams (figure 21, tables 2 and 5)": tuple(f"{name}_" for name in topk_planners.DATA),
@@ -59,6 +61,13 @@ def render_scalability(figures: dict[str, Any], shown: Format) -> Tables:
                 for workers in scalability.NUMBERS
             }
             yield figures[f"{kind}_workload"], _rows(figures, "planner", rows, WORKER_FIGURES, shown)
+
+
+def render_adjust(figures: dict[str, Any], shown: Format) -> Tables:
+    """Yield the figures of each balancer after each imbalance (SSTD, 14 and 15; Tornado, 13)."""
+    for name, case in adjust.IMBALANCES.items():
+        rows = {method: f"{name}_{method}" for method in ("none", *case.methods)}
+        yield f"`{name}`", _rows(figures, "balancer", rows, ADJUST_FIGURES, shown)
 
 
 def render_topk_planners(figures: dict[str, Any], shown: Format) -> Tables:

@@ -15,6 +15,7 @@ from typing import Any
 from pststream.benchmarks.merge_seeds import merge_seeds, middle_of, spread_of
 from pststream.benchmarks.model_tables import render_paper_model, render_planner_options
 from pststream.benchmarks.paper_tables import (
+    render_adjust,
     render_latency,
     render_methods,
     render_scalability,
@@ -42,6 +43,7 @@ MODEL_TABLES = {"paper-model": render_paper_model, "planner-options": render_pla
 """The benchmarks whose figures have a spread, and what renders them."""
 
 PAPER_TABLES = {
+    "adjust": render_adjust,
     **{f"balance-methods-{millions}m": render_methods for millions in (1, 5, 10)},
     "planner-latency": render_latency,
     "planner-sweeps": render_sweeps,
