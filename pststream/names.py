@@ -18,6 +18,8 @@ PLANNERS = {
     "keyword_oriented": "pststream.partitioning.dkm.keyword_oriented",
     "space_oriented": "pststream.partitioning.dkm.space_oriented",
     "dkm_sks": "pststream.partitioning.dkm.dkm_sks",
+    "hash": "pststream.partitioning.dskype.region_hash",
+    "location": "pststream.partitioning.dskype.region_location",
     "auto": "pststream.partitioning.auto",
 }
 """The module of each planner, by the planner's name. To add a planner, write its module and add a line here.
@@ -36,8 +38,11 @@ PLANNERS_OF = {REGION_KINDS: PLANNERS, TOPK_KINDS: TOPK_PLANNERS}
 
 
 def kinds_served(planner: str | None) -> str:
-    """Return the kinds whose plan a planner makes; those of regions for None, the planner of the setting."""
-    return next((kinds for kinds, planners in PLANNERS_OF.items() if planner in planners), REGION_KINDS)
+    """Return the kinds whose plan a planner makes: of `hash` and `location`, which make both, those of `topk`.
+
+    Those of regions for None, the planner of the setting.
+    """
+    return TOPK_KINDS if planner in TOPK_PLANNERS else REGION_KINDS
 
 
 BALANCERS = {

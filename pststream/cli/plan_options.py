@@ -15,11 +15,11 @@ def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
 
 def add_plan_options(plan: argparse.ArgumentParser) -> None:
     """Add the options of `plan`."""
-    add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves")
+    add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
     plan.add_argument(
         "--planner",
         dest="chosen_planner",
-        choices=tuple(chain.from_iterable(names.PLANNERS_OF.values())),
+        choices=tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values()))),
         help=f"default: the setting, and for {names.TOPK_KINDS} the planner of its plan in force; of"
         f" {names.TOPK_KINDS}: " + ", ".join(names.TOPK_PLANNERS),
     )

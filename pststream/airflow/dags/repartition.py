@@ -58,7 +58,7 @@ def _fields(options: DagOptions) -> dict[str, Param]:
         "planner": Param(
             None,
             type=["null", "string"],
-            enum=[None, *names.PLANNERS, *names.TOPK_PLANNERS],
+            enum=[None, *dict.fromkeys([*names.PLANNERS, *names.TOPK_PLANNERS])],
             values_display={"None": "the home's setting"} | {name: f"{name}, of topk" for name in names.TOPK_PLANNERS},
             title="Planner",
             description="The algorithm that divides space and terms among the workers. One of topk makes the plan of"

@@ -1,4 +1,4 @@
-"""The three planners of DkM-SKS place as slow twins of their algorithms do, present subscriptions and new ones."""
+"""The planners of DkM-SKS, and `hash`, place as slow twins do, present subscriptions and new ones."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +25,7 @@ from tests.unit.samples.test_posting_reads import holds_cell_of
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 SMALL = {"columns": 9, "rows": 7}
-FEW = {"keyword_oriented": {}, "space_oriented": {"subspaces": 3}, "dkm_sks": {"subset": 3, "tested": 6}}
+FEW = {"hash": {}, "keyword_oriented": {}, "space_oriented": {"subspaces": 3}, "dkm_sks": {"subset": 3, "tested": 6}}
 """Options by which small worlds are split."""
 
 every_planner = pytest.mark.parametrize("name", FEW)

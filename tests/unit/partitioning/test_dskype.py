@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 
 from pststream import names
+from pststream.cost.load_model import CostModel
 from pststream.domain.topk_plan import TopkPlan
 from pststream.errors import UsageError
 from pststream.partitioning.dskype.planners import make_topk_plan, order_words
 from pststream.partitioning.dskype.topk_loads import count_loads, stored_by
 from pststream.partitioning.dskype.topk_sample import TopkSample
+from pststream.partitioning.registry import make_plan
 from tests.oracles.dskype import Sent, Wish, by_frequency, is_inside, loose_prefix, split_space, split_words
+from tests.plans import make_sample
 
+COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 UNITS = (1, 2, 3, 5, 8)
 every_planner = pytest.mark.parametrize("planner", names.TOPK_PLANNERS)
 every_size = pytest.mark.parametrize("units", UNITS)
@@ -99,6 +103,26 @@ def test_location_is_algorithm_3(units: int, seed: int) -> None:
         assert plan.holds(unit, np.arange(20), *other.T).tolist() == expected
     loads = count_loads(sample, plan)
     assert (loads.replication, loads.copies) == (1.0, float(units))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, 8])
+@pytest.mark.parametrize("seed", range(4))
+def test_location_of_regions_is_algorithm_3_at_the_middles_of_raster_cells(workers: int, seed: int) -> None:
+    wishes, sent = world(seed)
+    halves = np.random.default_rng(seed).choice((0.25, 0.5, 4.0), len(wishes)).tolist()
+    boxes = [(one.lon - half, one.lat - half, one.lon + half, one.lat + half) for one, half in zip(wishes, halves)]
+    points, words = [(one.lon, one.lat) for one in sent], [list(one.words) for one in sent]
+    sample = make_sample(points, words, boxes, [list(wish.words) for wish in wishes])
+    plan = make_plan("location", sample, workers, COST, {"columns": 9, "rows": 7})
+    grid, worker_of = plan.grid, plan.unit_worker[plan.leaf_unit[plan.cell_leaf]]
+    width, height = (grid.east - grid.west) / 9, (grid.north - grid.south) / 7
+    middles = [
+        (grid.west + (column + 0.5) * width, grid.south + (row + 0.5) * height)
+        for row in range(7)
+        for column in range(9)
+    ]
+    for worker, (_, way) in enumerate(split_space(wishes, sent, workers)):
+        assert (worker_of == worker).tolist() == [is_inside(*middle, way) for middle in middles]
 
 
 @every_size
