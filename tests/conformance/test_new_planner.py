@@ -42,7 +42,7 @@ def test_named_worlds(added: str, world: str) -> None:
 
 def test_the_setting_and_the_commands_accept_it(added: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert load_settings(None, planner=added).planner == added
-    assert build_parser().parse_args(["plan", "--planner", added]).planner == added
+    assert build_parser().parse_args(["plan", "--planner", added]).chosen_planner == added
     with pytest.raises(SystemExit):
         build_parser().parse_args(["plan", "--help"])
     assert added in capsys.readouterr().out

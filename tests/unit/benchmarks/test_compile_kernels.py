@@ -29,6 +29,7 @@ RARE = {
     "answers.object_numbers.copy_entries", "answers.object_numbers.mark_used", "questions.count_terms.count_objects",
     "questions.frequent_terms.cells_with_rows", "questions.listed_counts.count_unlisted",
     "questions.merge_counts.find_ids", "questions.rows_in_regions.mark_rows", "questions.windows.greatest_time",
+    "questions.windows.keys_at",
     "region_counts.group_tables.count_in_tables", "region_counts.group_tables.greatest_of_tables",
 }  # fmt: skip
 """Kernels that only large homes, files of questions or another setting need."""
