@@ -30,8 +30,8 @@ def _merge(values: Sequence[Any]) -> Any:
 
 
 def spread_of(values: Sequence[float]) -> list[float]:
-    """Return the median, the least and the greatest value."""
-    return [median(values), min(values), max(values)]
+    """Return the median, to six decimals, the least and the greatest value."""
+    return [round(median(values), 6), min(values), max(values)]
 
 
 def middle_of(value: Any) -> Any:
