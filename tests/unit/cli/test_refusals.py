@@ -23,7 +23,7 @@ from tests.commands import new_home, run_here
         ("balance undo --kinds topk", "--kinds does not apply to balance undo"),
         ("balance check --kinds topk", "--kinds does not apply to balance check"),
         ("plan --kinds topk --planner grid", "planner 'grid' of topk is unknown"),
-        ("plan --kinds range,knn --planner hash", "planner 'hash' of range,knn is unknown"),
+        ("plan --kinds range,knn --planner prefix", "planner 'prefix' of range,knn is unknown"),
         ("plan --kinds topk --to-version 3", "--to-version does not apply to plan --kinds topk"),
         ("plan --planner best", "invalid choice: 'best'"),
         ("plans compare --kinds topk --planners hash,grid", "planner 'grid' of topk is unknown"),
