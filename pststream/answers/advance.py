@@ -58,7 +58,7 @@ def _advance_part(state: BucketState, after: int, deleted: Deletions, part: Logg
     rows = rows[slice(*np.searchsorted(rows, np.searchsorted(columns.key, [after, part.up_to], "right")))]
     advance_rows(
         columns,
-        state.bound_objects(len(rows)),
+        state.bound_objects(rows),
         rows,
         added,
         numbers[order],

@@ -132,13 +132,15 @@ class BucketState:
         self._header["objects"] = used
         return numbers
 
-    def bound_objects(self, rows: int) -> ObjectBounds:
-        """Return the bounds of all objects, or none if few rows (their number is given) would use them.
+    def bound_objects(self, rows: np.ndarray) -> ObjectBounds:
+        """Return the bounds of all objects, or none if few of the rows (int64[n]) would use them.
 
-        A row that loses entries looks up each of its objects otherwise, at a place in memory of its own.
+        Only a row with a window loses entries; without bounds it looks up each of its objects, at a place in memory of
+        its own.
         """
-        objects = int(self._header["objects"])
-        return bound_objects(self.columns.object_rows[: objects if objects < 64 * rows else 0])
+        columns, objects = self.columns, int(self._header["objects"])
+        losing = np.count_nonzero((columns.window_micros[rows] > 0) | (columns.window_objects[rows] > 0))
+        return bound_objects(columns.object_rows[: objects if objects < 64 * losing else 0])
 
     def used_numbers(self) -> np.ndarray:
         """Return which numbers of objects are those of entries or limits: bool[n]."""
@@ -269,7 +271,7 @@ def build_bucket(
         numbers, limit_numbers = number_all(state, part.entries, part.thresholds)
         rows, order = value_rows(state.columns, part.entries)
         limits, known = limit_rows(state.columns, part.thresholds)
-        bounds = state.bound_objects(len(limits.row))
+        bounds = state.bound_objects(limits.row)
         load_rows(state.columns, bounds, rows, numbers[order], limits, limit_numbers[known], state.greatest_room)
     state.mark_clean(batch_id, LAST_OBJECT)
     return state

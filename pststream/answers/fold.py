@@ -65,7 +65,7 @@ def fold(
     else:
         rows = unite_rows(rows_of_values.row, rows_to_wake(columns, batch_end))
         rows = unite_rows(rows, unite_rows(ends.row, asked_rows))
-    bounds = state.bound_objects(len(rows))
+    bounds = state.bound_objects(rows)
     entries, limits, changes, asked = fold_rows(
         columns, bounds, rows, rows_of_values, ends, batch_end, all_asked, asked_rows, state.greatest_room
     )

@@ -11,8 +11,8 @@ _VALUE = "knn: distance, metres; topk: negative score"
 ANSWER_TABLES = (
     Table(
         names.ANSWER_LOG,
-        "rows that each batch adds to and removes from the answers of subscriptions with memory. "
-        "A batch commits the rows of answers first, and then the rows of reports",
+        "changes of the answers and reports of subscriptions with memory, by batch. "
+        "A batch commits its changes of answers before its changes of reports",
         (
             Column("batch_id", pa.int64(), "the batch"),
             Column("bucket", pa.int64(), _BUCKET),

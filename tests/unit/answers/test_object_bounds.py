@@ -31,7 +31,7 @@ def fold_batches(path: Path, with_bounds: bool) -> list[np.ndarray]:
             advance(state, made.none_inserted(), made.NO_DELETIONS, [Logged(whole.entries, whole.thresholds)], end)
             arrays += [*whole.entries, *whole.thresholds, *whole.changes]
         arrays += [*read_buffers(state)[0], state.columns.oldest.copy()]
-        assert len(state.bound_objects(2_000).oldest) == (with_bounds and 51)
+        assert len(state.bound_objects(np.arange(2_000)).oldest) == (with_bounds and 51)
     return arrays
 
 
@@ -44,9 +44,17 @@ def test_bounds_change_no_result(tmp_path: Path) -> None:
 
 def test_a_built_state_numbers_objects_by_time(tmp_path: Path) -> None:
     with made.make_bucket(tmp_path / "bucket", RECIPE) as state:
-        bounds = state.bound_objects(2_000)
+        bounds = state.bound_objects(np.arange(2_000))
         assert len(bounds.oldest) > 30
         assert (bounds.oldest[1:] >= bounds.newest[:-1]).all()
         times = state.columns.object_rows[: int(state._header["objects"]), 0]
         assert bounds.oldest.tolist() == [times[at : at + 256].min() for at in range(0, len(times), 256)]
         assert bounds.newest.tolist() == [times[at : at + 256].max() for at in range(0, len(times), 256)]
+
+
+def test_rows_without_a_window_need_no_bounds(tmp_path: Path) -> None:
+    with made.make_bucket(tmp_path / "bucket", RECIPE) as state:
+        rows = np.arange(2_000)
+        assert len(state.bound_objects(rows).oldest) and not len(state.bound_objects(rows[:1]).oldest)
+        state.columns.window_micros[:] = state.columns.window_objects[:] = 0
+        assert not len(state.bound_objects(rows).oldest)
