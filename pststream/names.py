@@ -27,7 +27,10 @@ PLANNERS = {
 `partitioning/registry.py` imports a module when its planner is first used, so this list loads nothing.
 """
 
-TOPK_PLANNERS = ("hash", "location", "keyword", "prefix", "spatial_first", "keyword_first")
+BY_BUCKET = "hash"
+"""The planner of `topk` that finds candidates by answer bucket; no row of `topk_plans` is of it."""
+
+TOPK_PLANNERS = (BY_BUCKET, "location", "keyword", "prefix", "spatial_first", "keyword_first")
 """Planners of `topk` subscriptions, which have a plan of their own; `partitioning/dskype/planners.py` makes it."""
 
 REGION_KINDS, TOPK_KINDS = "range,knn", "topk"

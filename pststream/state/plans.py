@@ -23,9 +23,6 @@ from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
 
-BY_BUCKET = "hash"
-"""The planner of `topk` that finds candidates by answer bucket; no row of `topk_plans` is of it."""
-
 
 @dataclass(frozen=True)
 class TermFrequencies:
@@ -201,7 +198,7 @@ def topk_planner_of(home: Home, version: int) -> tuple[str, str]:
     """Return the planner of the plan of `topk` under a plan version, and the options that it was given."""
     topk = topk_version_of(home, version)
     if topk is None:
-        return BY_BUCKET, ""
+        return names.BY_BUCKET, ""
     row = read_topk_row(home, topk)
     return row["planner"], str(json.loads(row["options"])["planner_options"])
 

@@ -27,7 +27,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.state.plans import BY_BUCKET, current_version, read_plan_row, save_topk_plan, topk_planner_of
+from pststream.state.plans import current_version, read_plan_row, save_topk_plan, topk_planner_of
 from pststream.utc_times import utc_now
 
 
@@ -62,7 +62,7 @@ def plan_topk(
         version = before + 1
         in_force, known_options = topk_planner_of(home, before)
         planner = planner or in_force
-        if planner == BY_BUCKET:
+        if planner == names.BY_BUCKET:
             figures: dict[str, Any] = {"units": home.answer_buckets}
             if not dry_run:
                 delete_rows_of_killed_planner(home, version)

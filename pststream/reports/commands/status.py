@@ -18,7 +18,7 @@ from pststream.ledgers.answer_counts import COLUMNS, sum_counts
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import log_key, seconds_ahead, step_seconds
 from pststream.reports.commands.text_tables import table_lines
-from pststream.reports.commands.topk_plan import HASH, read_topk_planners
+from pststream.reports.commands.topk_plan import read_topk_planners
 from pststream.reports.reading.answer_sizes import read_answer_sizes, render_answer_sizes
 from pststream.reports.reading.answered_questions import count_questions
 from pststream.reports.reading.backlog import (
@@ -358,7 +358,7 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
         f" {counted(plan['units'], 'unit')}; predicted imbalance {imbalance_text(plan['imbalance'])}"
         " (greatest / least load)"
     ]
-    if plan["topk_planner"] != HASH:
+    if plan["topk_planner"] != names.BY_BUCKET:
         lines.append(f"plan of topk   {plan['topk_planner']}; pststream plans show --kinds topk shows its units")
     if retiring := plan["retiring"]:
         lines.append(

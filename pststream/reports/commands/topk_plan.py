@@ -18,8 +18,6 @@ FIGURES = (
     *("planner", "way", "first", "second", "is_prefix", "replication", "copies", "unit_loads", "options", "seconds"),
     "created_at",
 )
-HASH = "hash"
-"""The planner of a version without a row of `topk_plans`."""
 
 SHOWN_UNITS = 20
 
@@ -27,7 +25,7 @@ SHOWN_UNITS = 20
 def read_topk_planners(reader: TableReader) -> dict[int | None, str]:
     """Return the planner of each version of `topk_plans`, and of None."""
     rows = reader.read(names.TOPK_PLANS, ("plan_version", "planner")).to_pylist()
-    return {None: HASH} | {row["plan_version"]: row["planner"] for row in rows}
+    return {None: names.BY_BUCKET} | {row["plan_version"]: row["planner"] for row in rows}
 
 
 def show_topk_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def show_topk_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
         )
     shown = {"plan_version": rows[-1]["plan_version"], "kinds": ["topk"], "topk_version": rows[-1]["topk_version"]}
     if shown["topk_version"] is None:
-        return shown | {"planner": HASH}
+        return shown | {"planner": names.BY_BUCKET}
     made = reader.read(names.TOPK_PLANS, FIGURES, pds.field("plan_version") == shown["topk_version"]).to_pylist()[0]
     made |= {"options": json.loads(made["options"]), "created_at": iso(made["created_at"])}
     measured = _measured(reader, shown["topk_version"], len(made["unit_loads"]))
