@@ -92,7 +92,7 @@ def run_in_between(home: Home, world: WrittenWorld, schedule: Schedule) -> None:
                 home.ingest(kind, mine)
         if step in schedule.replans:
             planner, workers = schedule.replans[step]
-            home.run("plan", "--planner", planner, "--workers", str(workers))
+            home.run("plan", "--kinds", names.REGION_KINDS, "--planner", planner, "--workers", str(workers))
         home.match()
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pststream import names
 from pststream.domain.integer_hash import hash_to_unit
 from pststream.errors import UsageError
 from pststream.format_values import counted
@@ -25,6 +26,11 @@ from pststream.scored_index.scored_index import Messages
 from pststream.scored_index.scored_segment import ScoredSubscriptions
 from pststream.settings import Settings
 from pststream.state.home import Home
+
+NO_ANSWER = (
+    "no topk subscription has an answer yet",
+    f"run: pststream match, then plan again; the plan of regions is made with --kinds {names.REGION_KINDS}",
+)
 
 
 class DrawnTopk(NamedTuple):
@@ -48,16 +54,16 @@ def draw_topk_sample(home: Home, settings: Settings, progress: Progress) -> Draw
 
     Raises UsageError if no such subscription has an answer yet.
     """
-    last, none = Ledger(home).last_batch, "no topk subscription has an answer yet"
+    last = Ledger(home).last_batch
     if last is None or not has_standing_queries(home, last["requests_to"]):
-        raise UsageError(none, "run: pststream match, then plan again")
+        raise UsageError(*NO_ANSWER)
     context = context_after(home, settings, last)
     drawn: list[tuple[ScoredSubscriptions, float]] = get_engine(settings).run_tasks(
         [settings.sample_subscriptions], partial(_draw, context)
     )
     subscriptions, scale = drawn[0]
     if not len(subscriptions.key):
-        raise UsageError(none, "run: pststream match, then plan again")
+        raise UsageError(*NO_ANSWER)
     rows, _, _ = draw_objects(home, settings, (None, None), -1, progress)
     keys, lon, lat = (whole(rows.column(name)).to_numpy() for name in ("object_key", "lon", "lat"))
     offsets, terms = csr(whole(rows.column("terms")))
