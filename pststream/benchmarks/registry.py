@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks.scenarios.answers import frequent_terms, knn, questions, topk, topk_planners
+from pststream.benchmarks.scenarios.answers import frequent_terms, knn, questions, standing_memory, topk, topk_planners
 from pststream.benchmarks.scenarios.plans import (
     adjust,
     balance,
@@ -146,6 +146,9 @@ BENCHMARKS = {
         any_objects=True,
     ),
     "soak": Benchmark("growth of time, files, memory and logs over hundreds of batches with upkeep", soak.run),
+    "standing-memory": Benchmark(
+        "memory of Spark's Python workers with standing `knn` and `topk`, by subscriptions", standing_memory.run
+    ),
     "steady-state": Benchmark("many small batches with insertions and deletions in a warm session", steady_state.run),
     "year": Benchmark("a small batch, and the status page, in a home that has run for a year", year.run),
     "growth": Benchmark("time per object and bytes per subscription as subscriptions grow", growth.run),

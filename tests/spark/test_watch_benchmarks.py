@@ -3,6 +3,7 @@
 import pytest
 
 from pststream.benchmarks.registry import run_benchmark
+from pststream.benchmarks.scenarios.answers import standing_memory
 from pststream.benchmarks.scenarios.plans import balance_methods
 from pststream.benchmarks.scenarios.streams import freshness, hostile, planner_latency, soak, year
 from pststream.settings import Settings
@@ -71,6 +72,15 @@ def test_each_part_of_a_long_run_is_measured(monkeypatch: pytest.MonkeyPatch) ->
     assert figures["answer_bytes_per_object_last"] > 1
     assert figures["answer_changes_mb_last"] > figures["answer_changes_mb_middle"]
     assert 0 < figures["answer_state_mb_last"] < figures["answer_bytes_per_object_last"] * 2 * soak.OBJECTS / 1e6
+
+
+def test_memory_of_workers_is_measured_while_queries_are_inserted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(standing_memory.SIZES, "small", {"knn": (40,), "topk": (30,)})
+    monkeypatch.setitem(standing_memory.STORED, "small", 200)
+    settings = Settings(engine="spark", spark_master="local[2]")
+    figures = run_benchmark("standing-memory", "small", 1, settings, lambda _: None)["figures"]
+    for kind in ("knn_at_40", "topk_at_30"):
+        assert min(figures[f"{kind}_{step}_worker_mb"] for step in ("fill", "batch")) > 1
 
 
 def test_a_home_with_a_past_is_measured_beside_a_young_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,10 +58,12 @@ class StandingHome:
         settings: Settings,
         progress: Progress,
         cache: Path | None = None,
+        engine: str = "local",
     ) -> None:
         """Make the home below a folder; cache: the folder to make for its cache, None: beside the home."""
         self.bench = BenchHome(str(folder / "home"), seed, progress)
-        self.settings = replace(with_cache(cache or folder / "cache", settings), max_candidates=EVERYTHING)
+        with_own_cache = with_cache(cache or folder / "cache", settings)
+        self.settings = replace(with_own_cache, max_candidates=EVERYTHING, engine=engine)
         self.stream = stream
 
     def next_seed(self) -> int:
