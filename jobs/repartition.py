@@ -1,12 +1,13 @@
 """Run `pststream balance global` as a job, or `pststream plan` if workers or table versions are given.
 
-    python jobs/repartition.py [--result FILE] [--home DIR] [--apply] [--planner NAME] [--gain X]
-                               [--proposal FILE] [--page FILE.html]
+    python jobs/repartition.py [--result FILE] [--home DIR] [--apply] [--planner NAME] [--kinds KINDS]
+                               [--gain X] [--proposal FILE] [--page FILE.html]
                                [--workers N] [--from-version A] [--to-version B]
 
 Another number of workers, or a sample of some versions of the table `objects`, needs a plan with an index of its own:
-`pststream plan`, whatever its gain. So does a planner of `topk`, which changes the plan of `topk` alone. Either way the
-result has the keys of `pststream balance`; those that `plan` does not compute are null.
+`pststream plan`, whatever its gain. So does the plan of `topk`, which is made if KINDS is `topk`, or the planner serves
+`topk` and KINDS is not given. Either way the result has the keys of `pststream balance`; those that `plan` does not
+compute are null.
 """
 
 import argparse
@@ -30,15 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--home", help="home of the tables")
     parser.add_argument("--apply", action="store_true", help="apply it (default: only show it)")
     parser.add_argument("--planner", help="planner of the new plan")
+    parser.add_argument("--kinds", help="the kinds whose plan is made (default: those that the planner serves)")
     for name in (*PLAN_OPTIONS, *BALANCE_OPTIONS):
         parser.add_argument(_option(name))
     own, rest = parser.parse_known_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
     home, for_plan, for_balance = (_options(own, names) for names in (("home",), PLAN_OPTIONS, BALANCE_OPTIONS))
-    planner, kinds = _options(own, ("planner",)), kinds_served(own.planner)
+    which, kinds = _options(own, ("planner", "kinds")), own.kinds or kinds_served(own.planner)
     if for_plan or kinds == TOPK_KINDS:
-        return entry.report(own.result, _run_plan(home, [*home, *for_plan, *planner, *rest], own.apply, kinds))
+        return entry.report(own.result, _run_plan(home, [*home, *for_plan, *which, *rest], own.apply, kinds))
     mode = "--apply" if own.apply else "--dry-run"
-    return entry.report(own.result, entry.run("balance", ["global", mode, *home, *for_balance, *planner, *rest]))
+    return entry.report(own.result, entry.run("balance", ["global", mode, *home, *for_balance, *which, *rest]))
 
 
 def _option(name: str) -> str:

@@ -127,6 +127,13 @@ def test_steps_follow_each_other(dagbag: Any) -> None:
         assert plan.page == apply.page
 
 
+def test_the_fields_of_a_form_are_arguments_of_the_job(dagbag: Any) -> None:
+    plan = dagbag.dags["pststream_repartition"].get_task("plan")
+    form = {"planner": "hash", "kinds": "range,knn", "workers": None}
+    arguments = plan.render_template(plan.application_args[:3], {"params": form})
+    assert arguments == ["--planner=hash", "--kinds=range,knn", "--gain="]
+
+
 def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None:
     jobs = [(dag, task) for dag in ("repartition", "adjust_load") for task in ("plan", "replay", "apply")]
     jobs += [("micro_batch", "match"), ("check_tables", "check"), ("maintain", "maintain"), ("quarantine", "decide")]
@@ -186,6 +193,7 @@ def test_every_field_of_a_form_has_title_section_and_description(dagbag: Any) ->
     [
         ("repartition", {"planner": "voronoi"}),
         ("repartition", {"planner": 1}),
+        ("repartition", {"kinds": "range"}),
         ("repartition", {"workers": 0}),
         ("repartition", {"workers": 10_001}),
         ("repartition", {"workers": "8"}),
@@ -239,6 +247,8 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
         ("repartition", {"planner": None, "workers": 1, "dry_run": True, "from_version": 0, "to_version": 3}),
         *[("repartition", {"planner": planner, "workers": 10_000}) for planner in names.PLANNERS],
         *[("repartition", {"planner": planner, "dry_run": True}) for planner in names.TOPK_PLANNERS],
+        *[("repartition", {"planner": "hash", "kinds": kinds}) for kinds in names.PLANNERS_OF],
+        ("repartition", {"planner": None, "kinds": None}),
         ("micro_batch", {"max_objects": 1, "strict": True, "home": "h", "landing": "l"}),
         ("repartition", {"gain": 0.25, "approval": True}),
         ("micro_batch", {}),

@@ -15,6 +15,8 @@ from pststream.airflow.tasks.summaries import moves_table, summarize_balance
 from pststream.cli import main as cli
 from pststream.state.home import RUNNER, Home
 
+JSON = ("--json", "--verbose")
+
 
 class Commands:
     """Replaces `pststream`: records the arguments, and prints a given answer."""
@@ -178,6 +180,21 @@ def test_repartition_with_a_planner_of_topk_is_a_plan_of_topk(monkeypatch: pytes
     assert commands.calls[-1] == ["plan", "--json", "--verbose", "--workers=2", "--planner=prefix"]
     result = json.loads((tmp_path / "r").read_text())["result"]
     assert result["load_after"] == [1.0, 2.0] and moves_table(summarize_balance({"result": result}))
+
+
+def test_repartition_makes_the_plan_of_the_kinds_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"plan_version": 3, "planner": "hash", "workers": 2, "units": 2, "seconds": 1}
+    commands = stand_in(monkeypatch, document=made)
+    assert repartition.main(["--home=h", "--planner=hash", "--kinds=range,knn", "--gain=0.2"]) == 0
+    regions = ["--planner=hash", "--kinds=range,knn"]
+    assert commands.calls == [["balance", *JSON, "global", "--dry-run", "--home=h", "--gain=0.2", *regions]]
+    assert repartition.main(["--planner=hash", "--kinds=range,knn", "--workers=2", "--apply"]) == 0
+    assert commands.calls[1:] == [["plans", *JSON, "show"], ["plan", *JSON, "--workers=2", *regions]]
+    assert repartition.main(["--home=h", "--planner=", "--kinds=topk", "--gain=0.2"]) == 0
+    assert commands.calls[3:] == [
+        ["plans", *JSON, "show", "--home=h", "--kinds=topk"],
+        ["plan", *JSON, "--home=h", "--kinds=topk", "--dry-run"],
+    ]
 
 
 def test_quarantine_passes_the_numbers_on(monkeypatch: pytest.MonkeyPatch) -> None:

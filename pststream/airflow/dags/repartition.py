@@ -24,7 +24,8 @@ enough. The next micro-batch runs under the new plan version; the matches do not
 - **publish** writes the asset event with the new `plan_version`.
 
 With *Workers*, *From version* or *To version* the new plan gets an index of its own and is applied in any case. So is
-the plan that a planner of `topk` makes, for `topk` subscriptions alone. `pststream balance undo --apply` reverts it.
+a new plan of `topk` subscriptions, which leaves that of the other kinds as it is: *Kinds* asks for it, or a planner of
+`topk`. `pststream balance undo --apply` reverts it.
 """
 
 
@@ -44,7 +45,7 @@ def build(options: DagOptions) -> DAG:
         change_plan(
             options,
             "repartition",
-            list(map(forms.optional, ("planner", "gain", "workers", "from_version", "to_version"))),
+            list(map(forms.optional, ("planner", "kinds", "gain", "workers", "from_version", "to_version"))),
             check=[],
             nothing_to_do=why_no_plan,
             timeout=timedelta(hours=2),
@@ -59,10 +60,20 @@ def _fields(options: DagOptions) -> dict[str, Param]:
             None,
             type=["null", "string"],
             enum=[None, *dict.fromkeys([*names.PLANNERS, *names.TOPK_PLANNERS])],
-            values_display={"None": "the home's setting"} | {name: f"{name}, of topk" for name in names.TOPK_PLANNERS},
+            values_display={"None": "the setting, or of topk the planner in force"}
+            | {name: f"{name}, {'either' if name in names.PLANNERS else 'topk'}" for name in names.TOPK_PLANNERS},
             title="Planner",
             description="The algorithm that divides space and terms among the workers. One of topk makes the plan of"
             " topk subscriptions and leaves the other plan as it is.",
+            section="Change",
+        ),
+        "kinds": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *names.PLANNERS_OF],
+            values_display={"None": "those that the planner serves, topk if both"},
+            title="Kinds",
+            description="The kinds of subscription whose plan is made; the plan of the others stays as it is.",
             section="Change",
         ),
         "gain": Param(
