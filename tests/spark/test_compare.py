@@ -8,6 +8,7 @@ from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.adjusting.proposal_file import same_plan
+from pststream.pipeline.comparing.compare_planners import compare
 from pststream.pipeline.comparing.planner_trial import Trial
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
@@ -77,6 +78,22 @@ def test_the_plan_that_is_measured_is_the_one_that_plan_makes(tmp_path: Path, pl
     assert trial.plan_row["worker_loads"] == figures["worker_loads"]
     sample, _ = draw_sample(bench.home, settings)
     assert (sample.insertions, sample.deletions) == pytest.approx((400 / 4_400, 400 / 4_400))
+
+
+def test_auto_and_the_planner_that_it_chose_share_their_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planners = ("grid", "kd_tree", "auto")
+    for name in set(names.PLANNERS) - set(planners):
+        monkeypatch.delitem(names.PLANNERS, name)
+    bench = BenchHome(str(tmp_path / "home"), 3, no_progress)
+    bench.add_subscriptions(2_000, SubscriptionStyle("q1"))
+    bench.add_objects(2_000)
+    settings = Settings(workers=4, max_ahead_seconds=0, cache_dir=str(tmp_path / "cache"), engine="local")
+    plans = {one["planner"]: one for one in compare(bench.home, settings, planners, 2_000, rounds=2)["plans"]}
+    chosen = plans["auto"]["made_by"]
+    assert chosen in ("grid", "kd_tree")
+    (other,) = set(planners) - {"auto", chosen}
+    seconds = {name: plans[name]["worker_seconds"] for name in planners}
+    assert seconds["auto"] == seconds[chosen] != seconds[other]
 
 
 def test_memory_is_that_of_the_arrays(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,10 @@ def compare(
     """Plan and match with each planner (None: all), on about `objects` of the newest objects, in whole files.
 
     In each of `rounds` rounds the objects are matched once more under every plan in turn, and the least seconds of each
-    worker count: on a shared machine the load of others comes and goes, and must not fall on one planner alone. With
-    rounds the indexes of all planners are on disk at the same time, otherwise one at a time.
+    worker count: on a shared machine the load of others comes and goes, and must not fall on one planner alone. `auto`
+    and the planner that it chose have one plan, so the rounds of both count for both: the same index in another place
+    in memory can take a tenth more time. With rounds the indexes of all planners are on disk at the same time,
+    otherwise one at a time.
 
     Returns {"plans": [figures of each, the best throughput first], "objects", "requests", "matches", "workers"}.
     Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
@@ -89,4 +92,7 @@ def _run_trials(
         progress(f"round {number} of {rounds}")
         for trial in trials:
             trial.match_again()
+    for one, another in combinations(trials, 2):
+        if one.made == another.made:
+            one.share_rounds(another)
     return [trial.figures() for trial in trials]

@@ -75,6 +75,18 @@ class Trial:
             seconds[report.worker] = report.counts.cpu_seconds + report.index_seconds
         self._again.append(seconds)
 
+    @property
+    def made(self) -> tuple[str, tuple[float, ...]]:
+        """The planner that made the plan, of `auto` the one that it chose, and the predicted load of each worker.
+
+        Two trials in which both are the same have the same plan.
+        """
+        return planner_of(self.planner, self.plan.options), tuple(self.plan_row["worker_loads"])
+
+    def share_rounds(self, same: "Trial") -> None:
+        """Count the rounds of another trial of the same plan as those of this one, and the other way round."""
+        self._again = same._again = self._again + same._again
+
     def worker_seconds(self) -> np.ndarray:
         """Return the CPU seconds of each worker: float64[workers], 0 for a worker without objects.
 
@@ -104,7 +116,7 @@ class Trial:
         sent = _sum(self.loads, "objects")
         return {
             "planner": self.planner,
-            "made_by": planner_of(self.planner, self.plan.options),
+            "made_by": self.made[0],
             "units": self.plan.units,
             "seconds": round(self.planned, 2),
             "objects": batch["objects"],
