@@ -23,6 +23,8 @@ FIGURES: dict[str, dict[str, str]] = {
         "answers_off": "question_answers has {value} more rows than the ledger of files of questions",
         "matched_off": "batches counted {value} more objects than their key ranges contain",
         "units_off": "plan_units has {value} more units than the plans",
+        "topk_plans_off": "{value} plan versions name a plan of topk that topk_plans does not have once",
+        "topk_plans_broken": "{value} plans of topk have parts, words, loads or options that do not fit together",
     },
     "placement": {
         "missing": "{value} boxes of live subscriptions are missing at a worker with one of their units",

@@ -17,7 +17,8 @@ from pststream.delta_tables import open_dataset
 from pststream.domain.node_rows import node_rows, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows
-from pststream.domain.topk_plan import SPACE_FIRST, TopkPlan
+from pststream.domain.topk_plan import TopkPlan
+from pststream.domain.topk_plan_rows import topk_plan_from_row, topk_plan_row
 from pststream.open_tables import MAX_TABLES, latest_table
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -212,20 +213,8 @@ def read_topk_row(home: Home, version: int) -> dict[str, Any]:
 
 
 def load_topk_plan(home: Home, version: int) -> TopkPlan:
-    """Read a plan of `topk` subscriptions."""
-    row = read_topk_row(home, version)
-    first, second, is_space = row["first"], row["second"], row["way"] == SPACE_FIRST
-    trees, tables = (1, first) if is_space else (first, 1)
-    return TopkPlan(
-        row["planner"],
-        row["way"],
-        first,
-        second,
-        row["is_prefix"],
-        np.array(row["space_cuts"], np.float64).reshape(trees, -1),
-        np.array(row["words"], np.int64),
-        np.array(row["word_cuts"], np.int64).reshape(tables, -1),
-    )
+    """Read a plan of `topk` subscriptions; raises ValueError if its row does not make one."""
+    return topk_plan_from_row(read_topk_row(home, version))
 
 
 def save_topk_plan(home: Home, version: int, plan: TopkPlan, figures: dict[str, Any], options: dict[str, Any]) -> None:
@@ -235,8 +224,7 @@ def save_topk_plan(home: Home, version: int, plan: TopkPlan, figures: dict[str, 
     """
     row = {
         "plan_version": version,
-        **{name: getattr(plan, name) for name in ("planner", "way", "first", "second", "is_prefix")},
-        **{name: getattr(plan, name).ravel().tolist() for name in ("space_cuts", "words", "word_cuts")},
+        **topk_plan_row(plan),
         **figures,
         "options": json.dumps(options, sort_keys=True),
         "created_at": utc_now(),

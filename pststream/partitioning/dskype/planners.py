@@ -10,6 +10,7 @@ keyword_first  runs of words as `prefix`, each divided by a kd-tree of its own (
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,19 +33,35 @@ def make_topk_plan(name: str, sample: TopkSample, units: int, options: Mapping[s
 
     Raises UsageError for an unknown planner or option, or for less than one unit.
     """
+    way, first, second, is_prefix = levels = plan_levels(name, units, options or {})
+    if way == HASH:
+        return TopkPlan(name, *levels)
+    if way == WORDS_FIRST:
+        return _words_first(name, sample, first, second)
+    return _space_first(name, sample, first, second, is_prefix)
+
+
+class Levels(NamedTuple):
+    """The levels of a plan, see TopkPlan."""
+
+    way: str
+    first: int
+    second: int
+    is_prefix: bool
+
+
+def plan_levels(name: str, units: int, options: Mapping[str, object]) -> Levels:
+    """Return the levels of the plan that a planner makes of any sample. Arguments and errors: see `make_topk_plan`."""
     if name not in names.TOPK_PLANNERS:
         raise UsageError(f"planner {name!r} is unknown", "for topk one of: " + ", ".join(names.TOPK_PLANNERS))
     if units < 1:
         raise UsageError(f"a plan needs at least 1 worker, not {units}")
-    first = _first_level(name, units, options or {})
-    if name == "hash":
-        return TopkPlan(name, HASH, units)
-    if name == "location":
-        return _space_first(name, sample, units, 1, False)
-    if name == "keyword_first":
-        return _words_first(name, sample, first, units // first)
-    first = first if name == "spatial_first" else 1
-    return _space_first(name, sample, first, units // first, name != "keyword")
+    first = _first_level(name, units, options)
+    if name in HYBRIDS:
+        return Levels(WORDS_FIRST if name == "keyword_first" else SPACE_FIRST, first, units // first, True)
+    if name in ("hash", "location"):
+        return Levels(HASH if name == "hash" else SPACE_FIRST, units, 1, False)
+    return Levels(SPACE_FIRST, 1, units, name == "prefix")
 
 
 def _first_level(name: str, units: int, options: Mapping[str, object]) -> int:

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.ledgers.ledger_rows import seconds_ahead
 from pststream.ledgers.log_end import Ledger, read_latest
+from pststream.pipeline.upkeep.answers.check_topk_plans import count_topk_plan_faults
 from pststream.state import ledger_tables
 from pststream.state.data_files import list_data_files
 from pststream.state.erasures import count_removed, removed_rows
@@ -53,6 +54,7 @@ def count_ledger_faults(home: Home, max_ahead_seconds: int = 0) -> Figures:
     for kind in ("objects", "requests"):
         accepted = _sum(_of_kind(ingested, kind), "accepted") - count_removed(gone, kind)
         figures[f"{kind}_off"] = None if unfinished else sum(f.rows for f in list_data_files(home, kind)) - accepted
+    figures |= count_topk_plan_faults(home)
     return figures | _count_answers(home, gone, None if unfinished else _sum(ingested, "rejected"))
 
 
