@@ -1,15 +1,16 @@
-"""Planner `auto`: judge every planner on objects that it has not seen, and take the plan of the best."""
+"""Planner `auto`: judge every planner on a half of the sample that it has not seen, and take the plan of the best."""
 
 from dataclasses import replace
 
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.cost.sample_run import run_sample
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.partitioning.registry import make_plan, place_sample
-from pststream.samples.object_halves import split_objects
+from pststream.samples.sample_halves import split_sample
 from pststream.space.plan_raster import COLUMNS, ROWS
 
 NAME = "auto"
@@ -19,10 +20,11 @@ DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """Return the plan of the planner whose most loaded worker is least loaded, by the calibrated model.
 
-    Each planner plans for one half of the sampled objects and is judged on the other half, and the other way round; its
-    load is the mean of the two. The best one then plans for the whole sample. On the objects that it was made from, a
-    plan of many small decisions looks better than it is for those to come. The slowest worker decides how long a batch
-    takes, so its load counts and not the total. Among equals, the planner that is listed first.
+    Each planner plans for one half of the sample and is judged by a run of the other half, and the other way round; its
+    load is the mean of the two. The best one then plans for the whole sample. On the objects and subscriptions that it
+    was made from, a plan of many small decisions looks better than it is for those that it has not seen. The slowest
+    worker decides how long a batch takes, so its load counts and not the total. Among equals, the planner that is
+    listed first.
 
     options  columns, rows: of the raster of every plan; without them, each planner has its own
 
@@ -32,7 +34,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: none; the papers compare planners on workloads that are known in advance.
     """
     read_integer_options(NAME, options, DEFAULTS)
-    one, other = split_objects(sample)
+    one, other = split_sample(sample)
     loads = {}
     for name in names.PLANNERS:
         if name != NAME:
@@ -48,7 +50,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
 
 def _judge(plan: PartitionPlan, seen: WorkloadSample, unseen: WorkloadSample, cost: CostModel) -> float:
-    """Return the greatest load of a worker for objects that the plan has not seen; both samples share subscriptions."""
-    if plan.by_subscription:
-        unseen = replace(unseen, piece_unit=place_sample(seen, plan, count_sample(seen, plan.grid)).piece_unit)
-    return compute_worker_loads(unseen, plan, cost).max
+    """Return the greatest load of a worker for the half of a sample from which the plan was not made."""
+    if not plan.by_subscription:
+        return float(run_sample(unseen, plan).loads(unseen, cost).max())
+    return compute_worker_loads(place_sample(unseen, plan, count_sample(seen, plan.grid)), plan, cost).max

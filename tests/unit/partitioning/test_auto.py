@@ -1,4 +1,4 @@
-"""`auto` takes the plan of the planner that is best on objects it has not seen, and says so."""
+"""`auto` takes the plan of the planner that is best on a half of the sample that it has not seen, and says so."""
 
 from dataclasses import replace
 
@@ -7,28 +7,35 @@ import pytest
 
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.cost.sample_run import run_sample
+from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_choice import describe_choice
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.errors import UsageError
 from pststream.partitioning.registry import make_plan, place_sample
-from pststream.samples.object_halves import keep_objects, split_objects
+from pststream.samples.sample_halves import keep_objects, split_sample
 from tests.paper_samples import paper_sample
 from tests.plans import identical_plans, make_sample, unpack
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 
 
-@pytest.mark.parametrize(("kind", "workers"), [("q1", 4), ("q2", 3), ("q3", 8)])
-def test_takes_the_planner_that_is_best_on_unseen_objects(kind: str, workers: int) -> None:
-    sample = paper_sample(kind, 2000, 1000)
+def greatest_load(plan: PartitionPlan, seen: WorkloadSample, unseen: WorkloadSample) -> float:
+    if plan.by_subscription:
+        return compute_worker_loads(place_sample(unseen, plan, count_sample(seen, plan.grid)), plan, COST).max
+    return float(run_sample(unseen, plan).loads(unseen, COST).max())
+
+
+@pytest.mark.parametrize(("kind", "workers", "unsampled"), [("q1", 4, 1.0), ("q2", 3, 3.0), ("q3", 8, 1.0)])
+def test_takes_the_planner_that_is_best_on_the_unseen_half(kind: str, workers: int, unsampled: float) -> None:
+    sample = replace(paper_sample(kind, 2000, 1000), subscription_scale=unsampled)
     plan = make_plan("auto", sample, workers, COST)
-    halves = split_objects(sample)
+    halves = split_sample(sample)
     loads = dict.fromkeys((name for name in names.PLANNERS if name != "auto"), 0.0)
     for name in loads:
         for seen, unseen in (halves, halves[::-1]):
-            made = make_plan(name, seen, workers, COST)
-            units = place_sample(seen, made, count_sample(seen, made.grid)).piece_unit if made.by_subscription else None
-            loads[name] += compute_worker_loads(replace(unseen, piece_unit=units), made, COST).max / 2
+            loads[name] += greatest_load(make_plan(name, seen, workers, COST), seen, unseen) / 2
     choice = plan.options["choice"]
     assert choice == {"planner": min(loads, key=lambda name: loads[name]), "greatest_loads": pytest.approx(loads)}
     chosen = make_plan(choice["planner"], sample, workers, COST)
@@ -41,13 +48,14 @@ def test_is_near_the_best_on_later_objects(kind: str) -> None:
     """At most 5% above the least greatest load of all planners, on 20,000 objects and 5,000 subscriptions of later."""
     sample, later = paper_sample(kind, 20_000, 5_000), paper_sample(kind, 40_000, 5_000)
     later = keep_objects(later, np.arange(40_000) >= 20_000)
-    loads = {name: compute_worker_loads(later, make_plan(name, sample, 8, COST), COST).max for name in names.PLANNERS}
+    loads = {name: greatest_load(make_plan(name, sample, 8, COST), sample, later) for name in names.PLANNERS}
     assert loads["auto"] <= 1.05 * min(loads.values())
 
 
-def test_halves_have_every_object_once_and_stand_for_the_same_period() -> None:
-    sample = paper_sample("q1", 2000, 100)
-    halves = split_objects(sample)
+@pytest.mark.parametrize("unsampled", [1.0, 1.9, 2.0, 8.0])
+def test_halves_have_every_object_once_and_stand_for_the_same_period(unsampled: float) -> None:
+    sample = replace(paper_sample("q1", 2000, 400), subscription_scale=unsampled)
+    halves = split_sample(sample)
     points = np.concatenate([np.column_stack([half.lon, half.lat]) for half in halves])
     assert sorted(points.tolist()) == sorted(np.column_stack([sample.lon, sample.lat]).tolist())
     for half in halves:
@@ -56,6 +64,14 @@ def test_halves_have_every_object_once_and_stand_for_the_same_period() -> None:
         first = np.flatnonzero((sample.lon == half.lon[0]) & (sample.lat == half.lat[0]))[0]
         mine, all_terms = unpack(half.term_offsets, half.terms)[0], unpack(sample.term_offsets, sample.terms)[first]
         assert mine == all_terms
+        assert half.subscriptions * half.subscription_scale == pytest.approx(400 * unsampled)
+    if unsampled < 2.0:
+        assert all(half.piece_key.tolist() == sample.piece_key.tolist() for half in halves)
+    else:
+        keys = np.concatenate([half.piece_key for half in halves])
+        assert sorted(keys.tolist()) == sample.piece_key.tolist()
+        assert all(150 < half.subscriptions < 250 for half in halves)
+        assert 0 < halves[0].reads.sum() < sample.reads.sum() / 3
 
 
 def test_the_first_of_equals_is_taken() -> None:

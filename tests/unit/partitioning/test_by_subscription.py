@@ -20,8 +20,8 @@ from pststream.partitioning.dkm.area_index import build_area_index
 from pststream.partitioning.registry import load_placement, make_plan, place_sample
 from pststream.samples.posting_reads import keep_pieces
 from tests.oracles.placement import Greedy, SlowPlanner, Thing, Wish, objects_with
+from tests.oracles.posting_reads import holds_cell_of
 from tests.plans import make_sample, pack, samples, unpack
-from tests.unit.samples.test_posting_reads import holds_cell_of
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 SMALL = {"columns": 9, "rows": 7}

@@ -8,23 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, level_of_box, row_of
 from pststream.samples.posting_reads import keep_pieces
+from tests.oracles.posting_reads import weight
 from tests.plans import make_sample, samples, unpack
-
-
-def holds_cell_of(box: tuple[float, float, float, float], lon: float, lat: float) -> bool:
-    """Return whether the box covers the index cell of the point on the level of boxes of its size."""
-    shift = MAX_LEVEL - level_of_box(*box)
-    x, y = column_of(lon) >> shift, row_of(lat) >> shift
-    west, south, east, north = column_of(box[0]), row_of(box[1]), column_of(box[2]), row_of(box[3])
-    return west >> shift <= x <= east >> shift and south >> shift <= y <= north >> shift
-
-
-def weight(box: tuple[float, float, float, float], lon: float, lat: float, match_reads: int) -> int:
-    """Return the weight of a posting of a box for a point."""
-    holds = box[0] <= lon <= box[2] and box[1] <= lat <= box[3]
-    return holds_cell_of(box, lon, lat) * (1 + match_reads * holds)
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,0 +1,77 @@
+"""Count what each worker would do for the objects of a sample, in an index of the pieces that it stores."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.cost.load_model import CostModel
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.routing.dispatch import DispatchIndex
+from pststream.samples.posting_reads import keep_pieces
+
+
+class RunCounts(NamedTuple):
+    """Work of each worker, not scaled: float64[workers] each.
+
+    objects        objects that are sent to it
+    subscriptions  subscriptions that it stores
+    reads          postings that its objects read; a match counts as `match_reads` postings
+    """
+
+    objects: np.ndarray
+    subscriptions: np.ndarray
+    reads: np.ndarray
+
+    def loads(self, sample: WorkloadSample, cost: CostModel) -> np.ndarray:
+        """Return the seconds of each worker for the period of the sample: float64[workers]."""
+        return cost.rates(sample).load(*self)
+
+
+def run_sample(sample: WorkloadSample, plan: PartitionPlan) -> RunCounts:
+    """Send the pieces and objects of a sample to the workers as a batch does, and count the work of each worker.
+
+    A worker stores the pieces that touch its part of the space and of the terms, and its objects read the postings of
+    these alone. The load model counts the postings of all workers instead, whose regions share index cells: the more
+    of them, the more compact the regions are. A term is live near an object if the worker stores a posting of it there;
+    the postings that the sample lacks make it live with a probability (Poisson).
+
+    Not for plans that share by subscription: there the load model counts the postings of each worker.
+    """
+    dispatch = DispatchIndex(plan)
+    offsets, stored_at = dispatch.workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
+    piece = np.repeat(np.arange(sample.pieces), np.diff(offsets))
+    unit, _ = dispatch.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
+    served_by, unsampled = plan.unit_worker[unit], _expect_unsampled(sample)
+    counts = np.zeros((len(RunCounts._fields), plan.workers))
+    for worker in range(plan.workers):
+        mine = served_by == worker
+        stored = np.isin(np.arange(sample.pieces), piece[stored_at == worker])
+        part = keep_pieces(_keep_terms(sample, mine), stored)
+        read = _sum_by_object(part.reads, part.term_offsets)
+        shares = np.where(read > 0, 1.0, -np.expm1(-_sum_by_object(unsampled[mine], part.term_offsets)))
+        counts[:, worker] = np.sort(shares).sum(), part.subscriptions, read.sum()
+    return RunCounts(*counts)
+
+
+def _expect_unsampled(sample: WorkloadSample) -> np.ndarray:
+    """Return how many postings that the sample lacks each (object, term) reads, expected: float64[len(terms)].
+
+    They are as many, for each sampled posting, as the objects with the term read on average.
+    """
+    _, term = np.unique(sample.terms, return_inverse=True)
+    mean = np.bincount(term, sample.reads) / np.maximum(np.bincount(term), 1)
+    return np.asarray((sample.subscription_scale - 1.0) * mean[term])
+
+
+def _keep_terms(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
+    """Return a sample with all objects and only their terms that `kept` (bool[len(terms)]) marks."""
+    offsets = np.append(0, np.cumsum(kept))[sample.term_offsets]
+    return replace(sample, term_offsets=offsets, terms=sample.terms[kept], reads=sample.reads[kept])
+
+
+def _sum_by_object(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the sum of the values of each object's terms: float64[objects]."""
+    objects = len(offsets) - 1
+    return np.bincount(np.repeat(np.arange(objects), np.diff(offsets)), values, objects)
