@@ -166,10 +166,12 @@ def trim_log(home: Home, name: str, days: int) -> None:
     """Remove entries of a table's log that are older than its retention.
 
     days: how long `vacuum` keeps removed files. A checkpoint must list removed files for as long, or `vacuum` goes
-    by the age of the files instead.
+    by the age of the files instead. A table that nothing was committed to since it was made has no entry to remove, and
+    gets no checkpoint.
     """
     declared, kept = TABLES[name], {FILES_KEPT: f"interval {days} days"}
-    properties = open_table(home.table(name)).metadata().configuration
+    with latest_table(home.table(name)) as table:
+        properties, is_new = table.metadata().configuration, table.version() == 0
     if properties.get(LOG_RETENTION) in KEPT_BEFORE[declared.writer]:
         kept[LOG_RETENTION] = log_retention(declared)
     if any(properties.get(key, USUAL.get(key)) != value for key, value in kept.items()):
@@ -179,6 +181,8 @@ def trim_log(home: Home, name: str, days: int) -> None:
             "SET TBLPROPERTIES",
             lambda table: [metadata_action(table, {**table.metadata().configuration, **kept})],
         )
+    elif is_new:
+        return
     write_checkpoint(home.table(name))
 
 

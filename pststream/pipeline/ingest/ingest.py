@@ -86,7 +86,7 @@ def ingest(
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
     intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders)
     with home.locked():
-        finish_interrupted_ingest(home, settings, progress)
+        ledger = finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
         offered = hash_files(home, stamps, quarantine_unreadable, folders) if local else []
         hashes = fetched_files.read_hash_cache(home) if addresses else {}
@@ -94,12 +94,12 @@ def ingest(
         choice = (options.format, known, hashes, quarantine_unreadable, settings.max_fetch_bytes)
         sources = [ObjectSource(home, one, *choice) for one in addresses]
         if local:
-            intake.ingest_group(offered, stamps)
+            intake.ingest_group(offered, ledger, stamps)
         try:
             for source in sources:
                 intake.skipped += source.skipped
                 for group in source.fetch_groups():
-                    intake.ingest_group(group)
+                    intake.ingest_group(group, Ledger(home))
         finally:
             fetched_files.remove_unneeded_copies(home)
     ingested = {one.path for one in offered} - set(intake.postponed)
@@ -145,13 +145,15 @@ class _Intake:
         judged = quarantine.judged_files(self._home)
         return {sha256 for kind, sha256 in known_hashes(self._home, offered) | judged if kind == self._kind}
 
-    def ingest_group(self, offered: Sequence[OfferedFile], stamps: dict[str, Stamp] | None = None) -> None:
+    def ingest_group(
+        self, offered: Sequence[OfferedFile], ledger: Ledger, stamps: dict[str, Stamp] | None = None
+    ) -> None:
         """Ingest the offered files with new content, in their order, as one transaction.
 
+        ledger: as it is before these files
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
         """
         home, settings = self._home, self._settings
-        ledger = Ledger(home)
         files = self._select_new(offered, ledger)
         skipped = f", {self.skipped:,} skipped (ingested before)" if self.skipped else ""
         self._progress(f"{self._kind}: {counted(len(files), 'new file')}{skipped}")

@@ -94,12 +94,15 @@ def append_files(
     return _run_with_lineage(home, settings, files, staged, ledger, progress)
 
 
-def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress) -> None:
-    """Finish the ingest that the ledger says was interrupted, if there is one; the home is locked."""
+def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress) -> Ledger:
+    """Finish the ingest that the ledger says was interrupted, if there is one; return the ledger after it.
+
+    The home is locked.
+    """
     ledger = Ledger(home)
     files = [dict(file) for file in ledger.unfinished_ingest()]
     if not files:
-        return
+        return ledger
     progress(f"finishing ingest {files[0]['ingest_id']}, which was interrupted")
     staged = staging_folder.load_staged(home, files)
     if staged is None:
@@ -107,6 +110,7 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
             _check_input(home, file)
         staged = stage_files(home, settings, files, progress)
     _run_with_lineage(home, settings, files, staged, ledger, progress)
+    return Ledger(home)
 
 
 def _check_input(home: Home, file: File) -> None:
