@@ -37,22 +37,21 @@ def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
     goes_to = routed(index, sample, filter_of_terms(sample.post_terms.tolist()))
     stored_at = stored(index, sample)
     posts = [set(terms) for terms in unpack(sample.post_offsets, sample.post_terms)]
-    for i, terms in enumerate(unpack(sample.term_offsets, sample.terms)):
-        x, y = sample.lon[i], sample.lat[i]
-        units, _ = index.units_of_objects(
-            np.array([x]), np.array([y]), np.array([0, len(terms)]), np.array(terms, dtype=np.int64)
-        )
+    units, _ = index.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
+    terms_of, units_of = (unpack(sample.term_offsets, values) for values in (sample.terms, units))
+    boxes, unit_worker = sample.boxes.tolist(), plan.unit_worker.tolist()
+    points = zip(sample.lon.tolist(), sample.lat.tolist())
+    for i, ((x, y), terms, owners) in enumerate(zip(points, terms_of, units_of, strict=True)):
         if plan.tree_by_object is not None:
             column, row = plan.grid.cell_x(np.array(x)), plan.grid.cell_y(np.array(y))
-            assert set(units.tolist()) <= {find_unit(plan.tree_by_object, int(column), int(row), set(terms))}
-        for piece, (west, south, east, north) in enumerate(sample.boxes):
+            assert set(owners) <= {find_unit(plan.tree_by_object, int(column), int(row), set(terms))}
+        for piece, (west, south, east, north) in enumerate(boxes):
             if not (west <= x <= east and south <= y <= north):
                 continue
-            for term, unit in zip(terms, units):
+            for term, unit in zip(terms, owners, strict=True):
                 if term in posts[piece]:
-                    owner = plan.unit_worker[unit]
-                    meeting = [w for w in goes_to[i] if w in stored_at[piece] and w == owner]
-                    assert len(meeting) == 1
+                    owner = unit_worker[unit]
+                    assert goes_to[i].count(owner) == 1 and owner in stored_at[piece]
 
 
 def check_owners(index: DispatchIndex, sample: WorkloadSample) -> None:
