@@ -40,6 +40,36 @@ def test_every_method_moves_enough_and_dp_moves_least(cells, share):
             assert cost <= 2 * least
 
 
+def select_as_the_paper(method: str, cells: list[tuple[int, int]], wanted: float) -> list[int]:
+    """GR as in section V-A, then without the cells that the others do not need, the largest first; and SI."""
+    if method == "si":
+        order = sorted((i for i, (load, _) in enumerate(cells) if load), key=lambda i: -cells[i][1])
+        enough = next(k for k in range(len(order) + 1) if sum(cells[i][0] for i in order[:k]) >= wanted)
+        return sorted(order[:enough])
+    included, best = list[int](), list[int]()
+    for cell in sorted((i for i, (load, _) in enumerate(cells) if load), key=lambda i: cells[i][1] / cells[i][0]):
+        candidate = [*included, cell]
+        if sum(cells[i][0] for i in candidate) < wanted:
+            included = candidate
+        elif not best or sum(cells[i][1] for i in candidate) < sum(cells[i][1] for i in best):
+            best = candidate
+    for cell in sorted(best, key=lambda i: -cells[i][1]):
+        if sum(cells[i][0] for i in best) - cells[cell][0] >= wanted:
+            best.remove(cell)
+    return sorted(best)
+
+
+@settings(max_examples=300, deadline=None)
+@given(CELLS, st.floats(0.01, 0.99), st.sampled_from(("gr", "si")))
+def test_selects_the_cells_of_the_paper(cells, share, method):
+    wanted = share * sum(load for load, _ in cells)
+    if wanted == 0.0:
+        return
+    loads, sizes = (np.array(column) for column in zip(*cells))
+    chosen = select_cells(method, loads.astype(float), sizes, wanted)
+    assert chosen.tolist() == select_as_the_paper(method, cells, wanted)
+
+
 def test_greedy_drops_cells_if_the_last_one_is_enough():
     loads, sizes = np.array([99.0, 100.0]), np.array([98, 100])
     assert select_cells("gr", loads, sizes, 100.0).tolist() == [1]

@@ -4,8 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pststream.cost.load_model import CostModel
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.assign_terms import assign_by_frequency, assign_by_metric, transpose
+from pststream.partitioning.registry import make_plan
 from pststream.samples.sample_terms import TermUse, collect_term_use
 from tests.plans import pack, samples, unpack
 
@@ -48,6 +50,26 @@ def test_by_metric_equals_its_slow_twin(sample: WorkloadSample, workers: int, se
     rows = (use.object_offsets, use.object_terms, use.subscription_offsets, use.subscription_terms)
     assigned = assign_by_metric(order, given, *rows, POSTING * use.reads, workers, *RATES, AFFINITY)
     assert assigned.tolist() == assign_slowly(use, order.tolist(), given.tolist(), workers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(samples(), st.integers(1, 5))
+def test_by_frequency_equals_its_slow_twin(sample: WorkloadSample, workers: int) -> None:
+    """Each term, heaviest first, goes to the worker that has the least load with it."""
+    plan = make_plan("frequency", sample, workers, CostModel(*RATES, delete=0.0, posting=POSTING))
+    use, rates = collect_term_use(sample), CostModel(*RATES, delete=0.0, posting=POSTING).rates(sample)
+    rows = list(zip(use.objects.tolist(), use.subscriptions.tolist(), use.reads.tolist()))
+
+    def load_of(terms: list[int]) -> float:
+        return float(rates.load(*(np.array(sum(rows[term][at] for term in terms)) for at in range(3))))
+
+    owned: list[list[int]] = [[] for _ in range(workers)]
+    for term in sorted(range(len(rows)), key=lambda term: -load_of([term])):
+        loads = [load_of([*terms, term]) for terms in owned]
+        owned[loads.index(min(loads))].append(term)
+    owner = {term: worker for worker, terms in enumerate(owned) for term in terms}
+    assert plan.terms.tolist() == use.ids.tolist()
+    assert plan.unit_worker[plan.term_unit].tolist() == [owner[term] for term in range(len(rows))]
 
 
 def test_by_frequency() -> None:

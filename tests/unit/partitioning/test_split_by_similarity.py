@@ -12,8 +12,9 @@ from pststream.cost.region_counts import build_region_counts
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning import split_by_similarity
 from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.partitioning.split_by_similarity import PlanningRegion
 from pststream.samples.sorted_sample import sort_sample
-from tests.plans import samples, unpack
+from tests.plans import TERMS, make_sample, samples, unpack
 from tests.unit.partitioning.regions import GRID, inside, rectangles
 
 
@@ -51,6 +52,68 @@ def test_medians_halve_the_objects(sample: WorkloadSample, node: Rectangle) -> N
         values = np.sort(values[within])
         halves = [v for v in range(first, last + 1) if 2 * (values <= v).sum() >= len(values)]
         assert at == min(halves[0], max(last - 1, first))
+
+
+def halves(sample: WorkloadSample, node: Rectangle) -> list[tuple[Rectangle, Rectangle]]:
+    """The halves of a node on each axis that can be cut, at the median of its live objects."""
+    live = set(sample.post_terms.tolist())
+    has = [bool(set(terms) & live) for terms in unpack(sample.term_offsets, sample.terms)]
+    cells = list(zip(GRID.cell_x(sample.lon)[has].tolist(), GRID.cell_y(sample.lat)[has].tolist()))
+    x0, y0, x1, y1 = node
+    columns, rows = zip(*(cell for cell in cells if x0 <= cell[0] <= x1 and y0 <= cell[1] <= y1), strict=True)
+    ways = []
+    if x0 < x1:
+        x = min(sorted(columns)[(len(columns) - 1) // 2], x1 - 1)
+        ways.append((Rectangle(x0, y0, x, y1), Rectangle(x + 1, y0, x1, y1)))
+    if y0 < y1:
+        y = min(sorted(rows)[(len(rows) - 1) // 2], y1 - 1)
+        ways.append((Rectangle(x0, y0, x1, y), Rectangle(x0, y + 1, x1, y1)))
+    return ways
+
+
+def regions_of_algorithm_1(sample: WorkloadSample, delta: float) -> set[PlanningRegion]:
+    """Lines 1 to 12 of Algorithm 1, node by node; a side without objects or boxes is not split off."""
+    undecided, decided = [Rectangle(0, 0, 6, 4)], set[PlanningRegion]()
+    while undecided:
+        node = undecided.pop()
+        similarity = cosine(sample, node)
+        if similarity >= delta:
+            decided.add(PlanningRegion(node, False))
+            continue
+        ways = [way for way in halves(sample, node) if all(all(map(any, inside(sample, half))) for half in way)]
+        alphas = [min(cosine(sample, half) for half in way) for way in ways]
+        if alphas and abs(min(alphas) - similarity) > split_by_similarity.CONSISTENT:
+            undecided += ways[alphas.index(min(alphas))]
+        else:
+            decided.add(PlanningRegion(node, True))
+    return decided
+
+
+def world_of_places(seed: int) -> WorkloadSample:
+    """80 objects and 60 boxes, whose terms depend on the longitude in the south and are at random in the north."""
+    rng = np.random.default_rng(seed)
+    points, middles = (rng.uniform((-10.0, 30.0), (30.0, 60.0), (count, 2)) for count in (80, 60))
+
+    def draw_terms(places: np.ndarray, shift: int) -> list[list[int]]:
+        return [
+            [TERMS[int(lon // 8 + 2 + shift) % 8]] if lat < 45.0 else rng.choice(TERMS, 2).tolist()
+            for lon, lat in places.tolist()
+        ]
+
+    boxes = [(x - 1.0, y - 1.0, x + 1.0, y + 1.0) for x, y in middles.tolist()]
+    shift = int(rng.integers(3))
+    return make_sample([tuple(p) for p in points.tolist()], draw_terms(points, 0), boxes, draw_terms(middles, shift))
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("delta", [0.8, 0.9, 0.99])
+def test_phase_one_is_that_of_algorithm_1(monkeypatch: pytest.MonkeyPatch, seed: int, delta: float) -> None:
+    sample = world_of_places(seed)
+    counts, sorted_sample = build_region_counts(sample, GRID), sort_sample(sample, GRID)
+    monkeypatch.setattr(split_by_similarity, "MIN_ROWS", 1)
+    regions = split_by_similarity.split_by_similarity(sorted_sample, counts, delta, 99)
+    assert len(regions) == len(set(regions)) and set(regions) == regions_of_algorithm_1(sample, delta)
+    assert len(regions) > 1 or delta < 0.99
 
 
 @settings(max_examples=60, deadline=None)
