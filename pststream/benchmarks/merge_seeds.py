@@ -24,9 +24,12 @@ def merge_seeds(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _merge(values: Sequence[Any]) -> Any:
-    """Return the spread of numbers that differ, and the first value otherwise."""
+    """Return the spread of numbers that differ, texts that differ joined by `or`, and the first value otherwise."""
     numbers = [value for value in values if isinstance(value, int | float)]
-    return spread_of(numbers) if len(set(numbers)) > 1 else values[0]
+    if len(set(numbers)) > 1:
+        return spread_of(numbers)
+    texts = dict.fromkeys(value for value in values if isinstance(value, str))
+    return " or ".join(texts) if len(texts) > 1 else values[0]
 
 
 def spread_of(values: Sequence[float]) -> list[float]:

@@ -128,7 +128,7 @@ BENCHMARKS = {
         any_objects=True,
     ),
     "planners-large": Benchmark(
-        "planners that divide space, at 5,000,000 subscriptions",
+        "planners that divide space, and `auto`, at 5,000,000 and 10,000,000 subscriptions",
         planners_large.run,
         planners_large.list_workloads,
         any_objects=True,

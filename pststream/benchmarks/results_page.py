@@ -195,7 +195,7 @@ def _auto_line(figures: dict[str, Any], targets: dict[str, Any], workload: str) 
     target, ratio, made_by = (
         _target(targets.get(name)),
         _format_value(figures[name]),
-        figures[f"{workload}_auto_made_by"],
+        figures[f"{workload}_auto_made_by"].replace(" or ", "` or `"),
     )
     return (
         f"`auto`, which chose `{made_by}`, over the best single planner: {ratio}"

@@ -21,7 +21,7 @@ def test_figures_that_differ_have_a_spread() -> None:
         _document(3, {"a": 2, "size": 7, "text": "z", "none": None}, True),
     ]
     merged = merge_seeds(documents)
-    assert merged["figures"] == {"a": [2, 1, 5], "size": 7, "text": "x", "b": 2, "none": None}
+    assert merged["figures"] == {"a": [2, 1, 5], "size": 7, "text": "x or y or z", "b": 2, "none": None}
     assert merged["targets"] == {"a": {"target": 3, "met": False}}
     assert merge_seeds(documents[:1]) is documents[0]
     page = render(documents)
