@@ -33,9 +33,9 @@ def run_sample(sample: WorkloadSample, plan: PartitionPlan) -> RunCounts:
     """Send the pieces and objects of a sample to the workers as a batch does, and count the work of each worker.
 
     A worker stores the pieces that touch its part of the space and of the terms, and its objects read the postings of
-    these alone. The load model counts the postings of all workers instead, whose regions share index cells: the more
-    of them, the more compact the regions are. A term is live near an object if the worker stores a posting of it there;
-    the postings that the sample lacks make it live with a probability (Poisson).
+    these alone. The load model counts the postings of all workers in the index cells of an object instead, though the
+    more compact the regions are, the fewer of these a worker stores. An object is sent to a worker where it reads a
+    posting; the postings that the sample lacks send it there with a probability (Poisson).
 
     Not for plans that share by subscription: there the load model counts the postings of each worker.
     """
@@ -47,7 +47,8 @@ def run_sample(sample: WorkloadSample, plan: PartitionPlan) -> RunCounts:
     counts = np.zeros((len(RunCounts._fields), plan.workers))
     for worker in range(plan.workers):
         mine = served_by == worker
-        stored = np.isin(np.arange(sample.pieces), piece[stored_at == worker])
+        stored = np.zeros(sample.pieces, bool)
+        stored[piece[stored_at == worker]] = True
         part = keep_pieces(_keep_terms(sample, mine), stored)
         read = _sum_by_object(part.reads, part.term_offsets)
         shares = np.where(read > 0, 1.0, -np.expm1(-_sum_by_object(unsampled[mine], part.term_offsets)))
@@ -66,9 +67,17 @@ def _expect_unsampled(sample: WorkloadSample) -> np.ndarray:
 
 
 def _keep_terms(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
-    """Return a sample with all objects and only their terms that `kept` (bool[len(terms)]) marks."""
+    """Return a sample with only the terms that `kept` (bool[len(terms)]) marks, and the objects that have one."""
     offsets = np.append(0, np.cumsum(kept))[sample.term_offsets]
-    return replace(sample, term_offsets=offsets, terms=sample.terms[kept], reads=sample.reads[kept])
+    has = np.diff(offsets) > 0
+    return replace(
+        sample,
+        lon=sample.lon[has],
+        lat=sample.lat[has],
+        term_offsets=np.append(0, offsets[1:][has]),
+        terms=sample.terms[kept],
+        reads=sample.reads[kept],
+    )
 
 
 def _sum_by_object(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

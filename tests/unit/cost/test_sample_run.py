@@ -72,14 +72,14 @@ def test_each_match_is_counted_at_one_worker(name: str) -> None:
     """By whatever a plan shares: a match that counts as one more posting adds one to the reads of one worker."""
     plain = paper_sample("q3", 400, 300)
     counted = keep_pieces(replace(plain, match_reads=1), np.ones(plain.pieces, bool))
-    plan = make_plan(name, plain, 5, COST)
+    plan = make_plan(name, plain, 5, COST, {"columns": 40, "rows": 40})
     matches = run_sample(counted, plan).reads.sum() - run_sample(plain, plan).reads.sum()
     assert matches == counted.reads.sum() - plain.reads.sum() > 0
 
 
 def test_one_worker_has_the_load_of_the_model() -> None:
     sample = paper_sample("q1", 400, 300)
-    plan = make_plan("grid", sample, 1, COST)
+    plan = make_plan("grid", sample, 1, COST, {"columns": 40, "rows": 40})
     run, model = run_sample(sample, plan), compute_worker_loads(sample, plan, COST)
     assert run.reads.tolist() == model.reads.tolist() and run.subscriptions.tolist() == model.subscriptions.tolist()
     assert 0 < run.objects[0] <= model.objects[0]
