@@ -139,6 +139,25 @@ def middle_of(low: int, high: int) -> int:
     return low + (high - low + 1) // 2
 
 
+def leaf_boxes(cuts: np.ndarray) -> np.ndarray:
+    """Return the part of the world that each leaf of a kd-tree covers: float64[leaves, 4], west, south, east, north.
+
+    cuts  float64[leaves - 1], see TopkPlan; a leaf that a cut beyond its node leaves nothing has no width or height
+    """
+    boxes = np.empty((len(cuts) + 1, 4))
+    stack = [(0, len(boxes), 0, np.array([-180.0, -90.0, 180.0, 90.0]))]
+    while stack:
+        low, high, depth, box = stack.pop()
+        if high - low == 1:
+            boxes[low] = box
+            continue
+        middle, axis = middle_of(low, high), depth % 2
+        lower, upper = box.copy(), box.copy()
+        lower[axis + 2] = upper[axis] = np.clip(cuts[middle - 1], box[axis], box[axis + 2])
+        stack += [(low, middle, depth + 1, lower), (middle, high, depth + 1, upper)]
+    return boxes
+
+
 def find_leaves(cuts: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
     """Return the leaf of a kd-tree that each point lies in: int64[n].
 

@@ -1,6 +1,8 @@
 """Show the plan of `topk` that is in force under a plan version: its parts, its figures and the loads of units."""
 
 import json
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,14 +11,14 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.errors import UsageError
-from pststream.format_values import counted, duration
+from pststream.format_values import counted, duration, whole
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
 FIGURES = (
-    *("planner", "way", "first", "second", "is_prefix", "replication", "copies", "unit_loads", "options", "seconds"),
-    "created_at",
+    *("planner", "way", "first", "second", "is_prefix", "space_cuts", "replication", "copies", "unit_loads", "options"),
+    *("seconds", "created_at"),
 )
 
 SHOWN_UNITS = 20
@@ -29,16 +31,21 @@ def read_topk_planners(reader: TableReader) -> dict[int | None, str]:
 
 
 def show_topk_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
+    """Read the plan of `topk` under a plan version, see `read_topk_plan`."""
+    return read_topk_plan(TableReader(home), version)
+
+
+def read_topk_plan(reader: TableReader, version: int | None = None, since: int = 0) -> dict[str, Any]:
     """Return the plan of `topk` under a plan version (None: the current one).
 
     {"plan_version", "kinds": ["topk"], "topk_version": the version that was made for it, "planner"}; of other planners
-    than `hash` also the columns of `topk_plans` without cuts and words, "imbalance" of the loads of units, and what
-    batches have measured: "measured_batches", "unit_seconds" (CPU seconds of the search of each) and
+    than `hash` also the columns of `topk_plans` without words and their cuts, "imbalance" of the loads of units, and
+    what batches from `since` on have measured: "measured_batches", of each unit "unit_seconds" (CPU seconds of the
+    search), "unit_objects" (sent to it) and "unit_subscriptions" (stored by it in its last batch), and
     "measured_imbalance".
 
     Raises UsageError if there is no such plan.
     """
-    reader = TableReader(home)
     wanted = None if version is None else pds.field("plan_version") == version
     rows = reader.read(names.PLANS, ("plan_version", "topk_version"), wanted).sort_by("plan_version").to_pylist()
     if not rows:
@@ -48,22 +55,43 @@ def show_topk_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
     shown = {"plan_version": rows[-1]["plan_version"], "kinds": ["topk"], "topk_version": rows[-1]["topk_version"]}
     if shown["topk_version"] is None:
         return shown | {"planner": names.BY_BUCKET}
-    made = reader.read(names.TOPK_PLANS, FIGURES, pds.field("plan_version") == shown["topk_version"]).to_pylist()[0]
+    rows = reader.read(names.TOPK_PLANS, FIGURES, pds.field("plan_version") == shown["topk_version"]).to_pylist()
+    if not rows:
+        raise UsageError(f"the plan of topk of version {shown['topk_version']} is missing", "run: pststream check")
+    made = rows[0]
     made |= {"options": json.loads(made["options"]), "created_at": iso(made["created_at"])}
-    measured = _measured(reader, shown["topk_version"], len(made["unit_loads"]))
+    measured = _measured(reader, shown["topk_version"], since, len(made["unit_loads"]))
     return shown | made | {"imbalance": imbalance_of(made["unit_loads"]), **measured}
 
 
-def _measured(reader: TableReader, version: int, units: int) -> dict[str, Any]:
+def _measured(reader: TableReader, version: int, since: int, units: int) -> dict[str, Any]:
     """Return the sums over the batches that searched the units of a plan."""
     of_plan = (pds.field("worker") == names.UNIT_OF_TOPK) & (pds.field("plan_version") == version)
-    rows = reader.read(names.UNIT_LOADS, ("batch_id", "unit", "cpu_seconds"), of_plan)
-    seconds = np.bincount(rows.column("unit").to_numpy(), rows.column("cpu_seconds").to_numpy(), units)
+    of_plan &= pds.field("batch_id") >= since
+    rows = reader.read(names.UNIT_LOADS, ("batch_id", "unit", "objects", "subscriptions", "cpu_seconds"), of_plan)
+    batch, unit, objects, stored, seconds = (column.to_numpy() for column in rows.sort_by("batch_id").columns)
+    subscriptions = np.zeros(units, np.int64)
+    subscriptions[unit] = stored  # of equal units the last batch
+    seconds = np.bincount(unit, seconds, units)
     return {
-        "measured_batches": len(rows.column("batch_id").unique()),
+        "measured_batches": len(np.unique(batch)),
         "unit_seconds": seconds.tolist(),
+        "unit_objects": np.bincount(unit, objects, units).astype(np.int64).tolist(),
+        "unit_subscriptions": subscriptions.tolist(),
         "measured_imbalance": imbalance_of(seconds),
     }
+
+
+def name_plan(version: int | None) -> str:
+    """Return the name of a plan version; None: a plan that the home does not have."""
+    return "a new plan" if version is None else f"plan {version}"
+
+
+def describe_units(plan: Mapping[str, Any]) -> str:
+    """Describe how the units of a plan divide space and words."""
+    of, by = {"space_first": ("of the space", "by words"), "words_first": ("of words", "by the space")}[plan["way"]]
+    units, parts = counted(len(plan["unit_loads"]), "unit"), counted(plan["first"], "part")
+    return f"{units}: {parts} {of}, each divided {by} into {plan['second']}"
 
 
 def _render_measured(plan: dict[str, Any]) -> list[str]:
@@ -77,19 +105,18 @@ def _render_measured(plan: dict[str, Any]) -> list[str]:
 
 def render_topk_plan(plan: dict[str, Any]) -> str:
     """Render the plan as text."""
-    head = f"plan {plan['plan_version']}, topk: {plan['planner']}"
-    if plan["topk_version"] is None:
+    head = f"{name_plan(plan['plan_version'])}, topk: {plan['planner']}"
+    if plan["planner"] == names.BY_BUCKET:
         return f"{head}; candidates are found by answer bucket"
     loads = plan["unit_loads"]
-    rows: list[tuple[str, ...]] = [("unit", "load", "CPU s")]
-    units = list(zip(loads, plan["unit_seconds"]))
-    rows += [(str(unit), f"{load:.4g}", f"{seconds:.4g}") for unit, (load, seconds) in enumerate(units[:SHOWN_UNITS])]
+    rows: list[tuple[str, ...]] = [("unit", "load", "CPU s", "objects", "subscriptions")]
+    units = zip(loads, plan["unit_seconds"], plan["unit_objects"], plan["unit_subscriptions"])
+    for unit, (load, seconds, objects, stored) in enumerate(islice(units, SHOWN_UNITS)):
+        rows.append((str(unit), f"{load:.4g}", f"{seconds:.4g}", whole(objects), whole(stored)))
     more = len(loads) - SHOWN_UNITS
-    levels = {"space_first": ("of the space", "by words"), "words_first": ("of words", "by the space")}[plan["way"]]
     return "\n".join(
         [
-            f"{head}, {counted(len(loads), 'unit')}: {counted(plan['first'], 'part')} {levels[0]}, each divided"
-            f" {levels[1]} into {plan['second']}; made at {plan['created_at'][:19]} in {duration(plan['seconds'])}",
+            f"{head}, {describe_units(plan)}; made at {plan['created_at'][:19]} in {duration(plan['seconds'])}",
             f"{plan['replication']:.3g} units a subscription, {plan['copies']:.3g} units an object, imbalance"
             f" {imbalance_text(plan['imbalance'])} (subscriptions x share of the objects, on the sample)",
             *_render_measured(plan),

@@ -37,10 +37,10 @@ class LoadRow(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """The title of each column, the cells of each worker, and a summary in sentences."""
+    """The title of each column, the cells of each worker or unit, and a summary in sentences."""
 
     titles: list[str]
-    workers: list[list[BarCell]]
+    rows: list[list[BarCell]]
     summary: str
 
 
@@ -48,13 +48,13 @@ def prepare_balance(view: PlanView, loads: MeasuredLoads | None) -> Balance:
     """Prepare a row for each worker: its predicted load (Definition 1), then what was measured in its batches."""
     predicted = np.array(view.worker_loads)
     total = predicted.sum() or 1.0
-    columns = {"Predicted load": _cells(predicted, [percent(load / total) for load in predicted])}
+    columns = {"Predicted load": bar_cells(predicted, [percent(load / total) for load in predicted])}
     if loads is not None and not loads.empty:
         for name, title in _MEASURED.items():
-            columns[title] = _cells(loads.workers[name], [_number(name, value) for value in loads.workers[name]])
+            columns[title] = bar_cells(loads.workers[name], [_number(name, value) for value in loads.workers[name]])
     if loads is not None and loads.subscriptions.any():
         stored = loads.subscriptions.astype(np.float64)
-        columns["Subscriptions"] = _cells(stored, [whole_or_short(value) for value in stored])
+        columns["Subscriptions"] = bar_cells(stored, [whole_or_short(value) for value in stored])
     return Balance(list(columns), [list(row) for row in zip(*columns.values())], _summary(view, loads))
 
 
@@ -77,7 +77,8 @@ def _change(old: float, new: float) -> str:
     return f"{'+' if new > old else MINUS}{percent(abs(new / old - 1))}" if old > 0 else "new"
 
 
-def _cells(values: np.ndarray, texts: list[str]) -> list[BarCell]:
+def bar_cells(values: np.ndarray, texts: list[str]) -> list[BarCell]:
+    """Return a cell for each value of a column."""
     greatest = float(values.max(initial=0.0)) or 1.0
     return [BarCell(text, float(value) / greatest) for value, text in zip(values, texts)]
 

@@ -17,6 +17,7 @@ from pststream import names
 from pststream.domain.imbalance import imbalance_of
 from pststream.errors import UsageError
 from pststream.reports.commands.rejects import COLUMNS
+from pststream.reports.pages.topk_section import read_topk
 from pststream.reports.reading.backlog import measure_object_lag, measure_request_lag, read_quarantined_files
 from pststream.reports.reading.batch_history import BatchHistory, read_batch_history, read_ledgers
 from pststream.reports.reading.delivery_progress import read_deliveries
@@ -45,6 +46,7 @@ class Overview:
     """What the page shows.
 
     lag         objects, requests: as in `pststream status --json`
+    topk        the plan of `topk`, see `reports/commands/topk_plan.py`; None if candidates are found by bucket
     balance     {batch: imbalance, the greatest CPU time of a worker over the least}, of the latest batches
     migrations  for each of the latest migrations, newest first, its rows of the table `migrations`
     matches     some objects of the latest batch that has matches: object_id, ts, pairs
@@ -57,6 +59,7 @@ class Overview:
     lag: dict[str, dict[str, Any]]
     plan: PlanView | None
     loads: MeasuredLoads | None
+    topk: dict[str, Any] | None
     points: np.ndarray
     balance: dict[int, float]
     migrations: list[list[dict[str, Any]]]
@@ -100,6 +103,7 @@ def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
         lag=lag,
         plan=plan,
         loads=read_loads(tables, plan, since) if plan is not None else None,
+        topk=read_topk(tables, plan, since),
         points=sample_points(tables),
         balance=_balance(tables, since),
         migrations=_migrations(tables),

@@ -12,6 +12,7 @@ from pststream.reports.pages.batches_section import prepare_batches
 from pststream.reports.pages.map_section import CITIES, describe_plan, plan_items, sampled
 from pststream.reports.pages.overview_data import LATEST_REJECTS, Overview
 from pststream.reports.pages.render_page import render_page
+from pststream.reports.pages.topk_section import prepare_topk, topk_items
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.plots.plan_map import draw_plan_map
 from pststream.reports.reading.batch_history import BatchView
@@ -47,6 +48,8 @@ def render_overview(overview: Overview) -> str:
     """Render the page as HTML."""
     history, plan = overview.history, overview.plan
     dots = [("dot objects-dot", sampled(len(overview.points), "object")), CITIES]
+    plan_map = draw_plan_map(plan, overview.loads, overview.points, [])
+    topk = prepare_topk(overview.topk, plan_map.projection)
     return render_page(
         "overview.html",
         forms=True,
@@ -55,10 +58,11 @@ def render_overview(overview: Overview) -> str:
         last_batch=history.batches[-1].finished_at if history.batches else None,
         batches_behind=sum(sink["batches_left"] for sink in overview.sinks),
         plan_note=describe_plan(plan),
-        map=draw_plan_map(plan, overview.loads, overview.points, []),
-        legend=[*dots, *plan_items(plan)],
+        map=plan_map,
+        legend=[*dots, *plan_items(plan), *topk_items(topk)],
         balance_figure=_draw_balance(overview),
         balance=prepare_balance(plan, overview.loads) if plan is not None else None,
+        topk=topk,
         throughput_figure=_draw_throughput(history.batches),
         batches=prepare_batches(history),
         migrations=[_view_migration(rows) for rows in overview.migrations],

@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from pststream.reports.pages.map_section import CITIES, describe_plan, plan_item
 from pststream.reports.pages.matches_section import prepare_matches
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.standing_section import StandingSection, prepare_standing
+from pststream.reports.pages.topk_section import prepare_topk, read_topk, topk_items
 from pststream.reports.plots.plan_map import draw_plan_map
 from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.batch_history import BatchHistory, read_batch_history
@@ -41,6 +43,7 @@ class Report:
     history: BatchHistory
     plan: PlanView | None
     loads: MeasuredLoads | None
+    topk: dict[str, Any] | None
     points: np.ndarray
     matches: list[MatchView]
     rejects: list[RejectView]
@@ -88,10 +91,11 @@ def read_report(home: str) -> Report:
     history = read_batch_history(tables)
     plan = read_plan(tables)
     loads = read_loads(tables, plan) if plan is not None else None
+    topk = read_topk(tables, plan)
     points, matches, rejects = sample_points(tables), sample_matches(tables), summarize_rejects(tables)
     standing = tables.tolerate(names.ANSWER_LOG, lambda: _read_standing(tables), list[StandingSection]())
     now = dt.datetime.now(dt.UTC)
-    return Report(home, now, history, plan, loads, points, matches, rejects, tables.problems, standing=standing)
+    return Report(home, now, history, plan, loads, topk, points, matches, rejects, tables.problems, standing=standing)
 
 
 def _read_standing(tables: TolerantReader) -> list[StandingSection]:
@@ -109,6 +113,7 @@ def _read_standing(tables: TolerantReader) -> list[StandingSection]:
 def render_report(report: Report) -> str:
     """Render the page as HTML."""
     plan_map = draw_plan_map(report.plan, report.loads, report.points, report.matches)
+    topk = prepare_topk(report.topk, plan_map.projection)
     dots = [
         ("dot objects-dot", sampled(len(report.points), "object")),
         ("dot match-dot", sampled(len(report.matches), "match", "matches")),
@@ -119,8 +124,9 @@ def render_report(report: Report) -> str:
         report=report,
         plan_note=describe_plan(report.plan),
         map=plan_map,
-        legend=[*dots, *plan_items(report.plan)],
+        legend=[*dots, *plan_items(report.plan), *topk_items(topk)],
         balance=prepare_balance(report.plan, report.loads) if report.plan is not None else None,
+        topk=topk,
         batches=prepare_batches(report.history),
         answers=[prepare_answer(answer, ROWS_OF_ANSWER) for answer in report.answers],
         standing=report.standing,

@@ -8,7 +8,7 @@ import pytest
 
 from pststream import names
 from pststream.cost.load_model import CostModel
-from pststream.domain.topk_plan import TopkPlan
+from pststream.domain.topk_plan import TopkPlan, find_leaves, leaf_boxes
 from pststream.errors import UsageError
 from pststream.partitioning.dskype.planners import make_topk_plan, order_words
 from pststream.partitioning.dskype.topk_loads import count_loads, stored_by
@@ -103,6 +103,22 @@ def test_location_is_algorithm_3(units: int, seed: int) -> None:
         assert plan.holds(unit, np.arange(20), *other.T).tolist() == expected
     loads = count_loads(sample, plan)
     assert (loads.replication, loads.copies) == (1.0, float(units))
+
+
+@every_size
+def test_the_boxes_of_leaves_are_where_their_points_are(units: int) -> None:
+    rng = np.random.default_rng(units)
+    points = rng.uniform((-180, -90), (180, 90), (300, 2))
+    for cuts in (
+        rng.uniform(-180, 180, units - 1),
+        np.array([-20.0, 95.0, 0.0, 30.0, 30.0, -20.0, 181.0])[: units - 1],
+    ):
+        west, south, east, north = leaf_boxes(cuts).T
+        leaves = find_leaves(cuts, *points.T)
+        lon, lat = points.T
+        inside = (lon > west[leaves]) & (lon <= east[leaves]) & (lat > south[leaves]) & (lat <= north[leaves])
+        assert inside.all()
+        assert ((east - west) * (north - south)).sum() == pytest.approx(360 * 180)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5, 8])

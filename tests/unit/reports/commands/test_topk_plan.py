@@ -8,6 +8,7 @@ def test_a_plan_as_text() -> None:
     plan = {
         "plan_version": 3, "topk_version": 2, "planner": "keyword_first", "way": "words_first", "first": 3, "second": 7,
         "unit_loads": [2.0] * 20 + [1.0], "unit_seconds": [0.5, 0.25, *[0.0] * 19], "measured_batches": 7,
+        "unit_objects": [1200, *[0] * 20], "unit_subscriptions": [34, *[0] * 20],
         "measured_imbalance": 2.0, "replication": 1.25, "copies": 2.5, "imbalance": 2.0, "seconds": 0.5,
         "created_at": "2026-01-02T03:04:05+00:00",
     }  # fmt: skip
@@ -17,7 +18,10 @@ def test_a_plan_as_text() -> None:
     assert lines[1].startswith("1.25 units a subscription, 2.5 units an object, imbalance 2 ")
     assert lines[-1] == "... and 1 unit more"
     assert lines[2] == "measured in 7 batches: imbalance 2 (CPU seconds of the search)"
-    assert [line.split() for line in lines[4:6]] == [["unit", "load", "CPU", "s"], ["0", "2", "0.5"]]
+    assert [line.split() for line in lines[4:6]] == [
+        ["unit", "load", "CPU", "s", "objects", "subscriptions"],
+        ["0", "2", "0.5", "1,200", "34"],
+    ]
 
 
 def test_a_home_without_a_plan_of_topk() -> None:
