@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import boto3
 
@@ -137,18 +138,14 @@ class Uploader:
 
     def __init__(self, server: str) -> None:
         keys = {"aws_access_key_id": CREDENTIALS["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": "x"}
+        self._server = server
         self.s3 = boto3.session.Session(**keys, region_name="eu-north-1").client("s3", endpoint_url=server)
 
     def new_bucket(self) -> None:
-        """Create the bucket, or empty it."""
-        if BUCKET in [one["Name"] for one in self.s3.list_buckets()["Buckets"]]:
-            for upload in self.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []):
-                self.s3.abort_multipart_upload(Bucket=BUCKET, Key=upload["Key"], UploadId=upload["UploadId"])
-            for one in self.s3.list_objects_v2(Bucket=BUCKET).get("Contents", []):
-                self.s3.delete_object(Bucket=BUCKET, Key=one["Key"])
-        else:
-            where = {"LocationConstraint": "eu-north-1"}
-            self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=where)
+        """Create the bucket; the server forgets all that it has, through which it looks for each listing."""
+        urlopen(Request(f"{self._server}/moto-api/reset", method="POST"), timeout=30).close()
+        where = {"LocationConstraint": "eu-north-1"}
+        self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=where)
 
     def put(self, key: str, content: bytes) -> str:
         """Upload an object; return its ETag."""

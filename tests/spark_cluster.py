@@ -62,7 +62,8 @@ class Process:
     """A process of the cluster with its child processes, in a separate folder."""
 
     def __init__(self, program: str, disk: Path, **variables: str) -> None:
-        shutil.copytree(cache_folder(), disk / "cache" / "numba" / cache_folder().name)
+        compiled = disk / "cache" / "numba" / cache_folder().name
+        shutil.copytree(cache_folder(), compiled, copy_function=os.symlink)  # numba replaces files, and changes none
         small = {
             "JAVA_TOOL_OPTIONS": LEAN,
             "SPARK_DAEMON_MEMORY": "256m",

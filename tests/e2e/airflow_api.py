@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 START, RUN, STOP = 400.0, 600.0, 150.0
 ASKING = 60.0
 """Seconds of retries after a status of 500: Airflow's SQLite is sometimes locked."""
+READ_AGAIN = "150"
+"""Seconds after which Airflow reads the file of a DAG again; its default is 30."""
 OVER = {"success", "failed"}
 READING = 5.0
 """Seconds that a person takes to read a question."""
@@ -179,11 +181,13 @@ def processes_of(root: psutil.Process) -> list[psutil.Process]:
 def standalone(folder: Path, settings: dict[str, str]) -> Iterator[Airflow]:
     """Run Airflow in a separate folder; end it by SIGTERM, or by its process ids if that is not enough.
 
-    settings: environment of ours. No DAG runs by the clock, unless they say so.
+    settings: environment of ours. No DAG runs by the clock, unless they say so. The files of DAGs do not change, so
+    they are read again only after READ_AGAIN, in case the first reading took too long.
     """
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     environment |= {f"PSTSTREAM_{dag}_SCHEDULE": "none" for dag in ("MICRO_BATCH", "REPARTITION", "ADJUST_LOAD")}
+    environment |= {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": READ_AGAIN}
     environment |= {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1", **settings}
     command = [sys.executable, str(ROOT / "infra" / "run_airflow.py"), f"--port={port}"]
     command += [f"--airflow-home={folder}/airflow", f"--home={folder}/home", f"--landing={folder}/landing"]

@@ -39,11 +39,15 @@ def server() -> Iterator[str]:
     """Yield the store's address, with a new Spark, because Python workers get their environment when Spark starts."""
     stop_spark()
     with moto_server() as url:
-        Uploader(url).new_bucket()
         if ON_SPARK:
             get_context(Settings(spark_master="local[2]"))
         yield url
         stop_spark()
+
+
+@pytest.fixture(autouse=True)
+def _empty_bucket(server: str) -> None:
+    Uploader(server).new_bucket()
 
 
 def reached(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
