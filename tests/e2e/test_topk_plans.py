@@ -55,7 +55,7 @@ def plain(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Home
     home = standing_home(tmp_path_factory.mktemp("plain") / "home", world)
     for requests, objects in zip(world.requests, world.objects):
         ingest(home, requests, objects)
-        home.match("--max-objects", "9")
+        home.match("--max-objects", "15")
     return home
 
 
@@ -66,7 +66,7 @@ def test_units_find_the_candidates_that_buckets_find(
     planned = standing_home(tmp_path / "planned", world)
     for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):
         ingest(planned, requests, objects)
-        planned.match("--max-objects", "9")
+        planned.match("--max-objects", "15")
         if number == 1:
             made = planned.run("plan", "--planner", planner, "--workers", "5")
             assert (made["planner"], made["units"], made["kinds"]) == (planner, 5, ["topk"])
@@ -170,9 +170,9 @@ def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
         if step.startswith("plan"):
             killed_then_run(home, step, "plan", "--planner", planner, "--workers", "4")
         if step.startswith("match"):
-            killed_then_run(home, step, "match", "--max-objects", "9", "--until-empty")
+            killed_then_run(home, step, "match", "--max-objects", "15", "--until-empty")
         else:
-            home.match("--max-objects", "9")
+            home.match("--max-objects", "15")
     versions = [(row["plan_version"], row["topk_version"]) for row in read_plan_rows(State(home.path))]
     assert versions == [(1, None), (2, 2), (3, 3), (4, 4)]
     StandingTwin(home).assert_answers_after_each_batch()
