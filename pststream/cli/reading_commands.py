@@ -6,7 +6,7 @@ from typing import Any
 
 from pststream import names
 from pststream.cli.command import BAD_USAGE, DONE, CommandContext, CommandResult, check_output_path, refuse_options
-from pststream.cli.result_texts import describe_imbalance
+from pststream.domain.imbalance import imbalance_text
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted
@@ -161,7 +161,7 @@ def check_balance_command(context: CommandContext, arguments: Any) -> CommandRes
     relation = "violates" if document["violated"] else "does not violate"
     text = (
         f"plan {document['plan_version']}: the load of {batches} {relation}"
-        f" sigma {document['sigma']:g}, measured {describe_imbalance(document['measured_imbalance'])}"
+        f" sigma {document['sigma']:g}, measured imbalance {imbalance_text(document['measured_imbalance'])}"
     )
     if document["batches"] < (needed := needed_batches(context.settings)):
         text = f"plan {document['plan_version']}: {batches} measured, {needed} are needed to judge the balance"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
+from pststream.domain.imbalance import imbalance_text
 from pststream.domain.planner_choice import describe_choice
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, counted_matches, duration
@@ -56,7 +56,7 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     head = f"plan {document['plan_version']} (not saved)" if dry_run else f"plan {document['plan_version']}"
     size = f"{counted(document['workers'], 'worker')}, {counted(document['units'], 'unit')}"
     loads = f"predicted load {document['load_total']:.4g} s, greatest of a worker {document['load_max']:.4g} s"
-    text = f"{head}: {document['planner']}, {size}; {loads}, {describe_imbalance(document['imbalance'])}"
+    text = f"{head}: {document['planner']}, {size}; {loads}, imbalance {imbalance_text(document['imbalance'])}"
     if "choice" in document:
         text += f"\n  {describe_choice(document['choice'])}"
     if document["imbalance"] <= document["sigma"]:
@@ -71,12 +71,7 @@ def describe_topk_plan(document: dict[str, Any]) -> str:
     if "copies" not in document:
         return f"{head}, the answer buckets"
     copies = f"{document['replication']:.3g} units a subscription, {document['copies']:.3g} units an object"
-    return f"{head}; {copies}, {describe_imbalance(document['imbalance'])}"
-
-
-def describe_imbalance(imbalance: float) -> str:
-    """Describe the greatest load over the least; a worker without load has no such ratio."""
-    return f"imbalance {imbalance_text(imbalance)}" + (": a worker has no load" if imbalance >= MAX_IMBALANCE else "")
+    return f"{head}; {copies}, imbalance {imbalance_text(document['imbalance'])}"
 
 
 def describe_adjustment(document: dict[str, Any]) -> str:

@@ -1,9 +1,9 @@
-"""Compute the imbalance of workers, the greatest load over the least, and format it."""
+"""Compute the imbalance of workers, the greatest load over the least, and give it out: as JSON and as text."""
 
 from collections.abc import Iterable
 
 MAX_IMBALANCE = 1e9
-"""Upper limit of the imbalance, and the imbalance if a worker has no load."""
+"""Upper limit of the imbalance, and the imbalance while a worker is idle, which means that it has no load."""
 
 
 def imbalance_of(loads: Iterable[float]) -> float:
@@ -15,6 +15,13 @@ def imbalance_of(loads: Iterable[float]) -> float:
     return min(greatest / least, MAX_IMBALANCE) if least > 0.0 else MAX_IMBALANCE
 
 
-def imbalance_text(imbalance: float) -> str:
-    """Format an imbalance in three digits; ∞ if a worker has no load."""
-    return "∞" if imbalance >= MAX_IMBALANCE else f"{imbalance:.3g}"
+def finite_imbalance(imbalance: float) -> float | None:
+    """Return a measured imbalance as JSON has it: with four digits after the point, None while a worker is idle."""
+    return None if imbalance >= MAX_IMBALANCE else round(imbalance, 4)
+
+
+def imbalance_text(imbalance: float | None) -> str:
+    """Format an imbalance, also one from JSON, in three digits; in words while a worker is idle."""
+    if imbalance is None or imbalance >= MAX_IMBALANCE:
+        return "infinite (idle worker)"
+    return f"{imbalance:.3g}"

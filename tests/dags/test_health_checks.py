@@ -103,7 +103,7 @@ def test_a_home_without_problems(dagbag: Any, home: Home) -> None:
 
 PROBLEMS = {
     "rejects": (broken_rejects, "TooManyRejects", "30 of 110 rows"),
-    "balance": (broken_balance, "OutOfBalance", "imbalance 9.0 (greatest load over least), batches: 8"),
+    "balance": (broken_balance, "OutOfBalance", "imbalance 9 (greatest load over least), batches: 8"),
     "lag": (broken_lag, "Lagging", "is not matched"),
     "watcher": (broken_watcher, "WatcherDown", "Spark has died"),
     "clock": (broken_clock, "WatermarkAhead", "further ahead of the clock"),
@@ -144,6 +144,19 @@ def _the_next_run_reports_changes_only(dagbag: Any, home: Home, caplog: Any) -> 
     assert sorted(message.partition(",")[0] for message in messages) == [
         f"RECOVERED: pststream_health.{check}" for check in sorted(solved)
     ]
+
+
+def test_an_idle_worker_is_out_of_balance() -> None:
+    from pststream.airflow.dags.adjust_load import why_balanced
+    from pststream.airflow.tasks.health_checks import OutOfBalance, check_imbalance
+
+    measured = {"plan_version": 1, "batches": 8, "measured_imbalance": None, "violated": True}
+    with pytest.raises(OutOfBalance, match=r"imbalance infinite \(idle worker\) .*; limit 3"):
+        check_imbalance(measured, 3)
+    assert why_balanced(measured) is None
+    few = measured | {"violated": False, "batches": 1}
+    assert "infinite (idle worker), batches: 1" in str(why_balanced(few))
+    assert check_imbalance(few, 3).startswith("measured imbalance infinite (idle worker)")
 
 
 def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:

@@ -8,6 +8,7 @@ from pststream import names
 from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
+from pststream.domain.imbalance import imbalance_text
 
 DOC = """
 Moves raster cells from the most loaded worker to the least loaded one if the last batches were out of balance. Runs
@@ -46,7 +47,7 @@ def why_balanced(measured: dict) -> str | None:
     """Return the reason why no load needs to move; None if `sigma` is violated."""
     if measured["violated"]:
         return None
-    figures = f"measured imbalance {measured['measured_imbalance']}, batches: {measured['batches']}"
+    figures = f"measured imbalance {imbalance_text(measured['measured_imbalance'])}, batches: {measured['batches']}"
     return f"{figures}; balanced, or too few batches to be sure"
 
 

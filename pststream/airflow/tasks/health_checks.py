@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
 from pststream.format_values import duration
 
 
@@ -84,9 +85,9 @@ def check_lag(waiting_seconds: float, watcher: dict[str, Any] | None, max_second
 
 def check_imbalance(measured: dict[str, Any], max_imbalance: float) -> str:
     """Raise if the imbalance is over `max_imbalance`; `adjust_load` corrects an imbalance from `sigma` up to it."""
-    imbalance = measured["measured_imbalance"]
-    text = f"measured imbalance {imbalance} (greatest load over least), batches: {measured['batches']}"
-    if measured["violated"] and imbalance > max_imbalance:
+    imbalance, batches = measured["measured_imbalance"], measured["batches"]
+    text = f"measured imbalance {imbalance_text(imbalance)} (greatest load over least), batches: {batches}"
+    if measured["violated"] and (MAX_IMBALANCE if imbalance is None else imbalance) > max_imbalance:
         raise OutOfBalance(f"plan {measured['plan_version']}: {text}; limit {max_imbalance:g}")
     return text
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pststream import names
 from pststream.balancing.local_adjustment import Adjustment
+from pststream.domain.imbalance import finite_imbalance
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.adjusting.active_plans import plan_after_undo, retiring_after
@@ -71,9 +72,9 @@ def balance(
     Returns {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
     "measured_imbalance", "moved_subscriptions", "moved_bytes", "load_before", "load_after" (seconds, of each worker),
     "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason", "saved" (seconds off the sum of all
-    loads; None where not known)}], "seconds"}. A dry run returns the same and changes nothing. If the balance is not
-    violated, or no move helps, nothing is changed either: `plan_version_after` then equals `plan_version_before`, and
-    `reason` says why.
+    loads; None where not known)}], "seconds"}. `measured_imbalance` is None while a worker is idle. A dry run returns
+    the same and changes nothing. If the balance is not violated, or no move helps, nothing is changed either:
+    `plan_version_after` then equals `plan_version_before`, and `reason` says why.
     """
     home.check()
     began = time.perf_counter()
@@ -171,7 +172,7 @@ def _document(decision: Decision, version: int, rows: int, size: int, retiring: 
         "plan_version_after": version,
         "retiring_version": retiring.plan_version if retiring else None,
         "reason": decision.reason,
-        "measured_imbalance": round(decision.imbalance, 4),
+        "measured_imbalance": finite_imbalance(decision.imbalance),
         "moved_subscriptions": rows,
         "moved_bytes": size,
         "load_before": [],

@@ -5,6 +5,7 @@ Reads the ledgers of the last batches and changes nothing.
 
 from typing import Any
 
+from pststream.domain.imbalance import finite_imbalance
 from pststream.pipeline.adjusting.measured_loads import is_out_of_balance, measure_loads
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -14,7 +15,7 @@ from pststream.state.plans import current_version
 def check_balance(home: Home, settings: Settings) -> dict[str, Any]:
     """Return the measured imbalance of the plan in force, and whether it violates `sigma` as for `balance local`.
 
-    Without a plan, plan_version is 0 and nothing is measured.
+    The imbalance is None while a worker is idle. Without a plan, plan_version is 0 and nothing is measured.
     """
     home.check()
     version = current_version(home)
@@ -24,7 +25,7 @@ def check_balance(home: Home, settings: Settings) -> dict[str, Any]:
     return {
         "plan_version": version,
         "batches": measured.batches,
-        "measured_imbalance": round(measured.imbalance, 4),
+        "measured_imbalance": finite_imbalance(measured.imbalance),
         "sigma": settings.sigma,
         "violated": is_out_of_balance(measured, settings),
     }

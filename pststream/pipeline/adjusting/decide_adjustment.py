@@ -16,6 +16,7 @@ from pststream.balancing.local_adjustment import Adjustment
 from pststream.balancing.registry import adjust
 from pststream.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
 from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.domain.imbalance import imbalance_text
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, changed_cells
 from pststream.domain.planner_sample import WorkloadSample
@@ -73,7 +74,8 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     Cells move until the imbalance is at most 1 + (sigma - 1) / 2, so that the next batches do not violate it at once.
     """
     measured = measure_loads(home, version, settings.balance_batches)
-    text = f"measured imbalance {measured.imbalance:.3g} over {counted(measured.batches, 'batch', 'batches')}"
+    batches = counted(measured.batches, "batch", "batches")
+    text = f"measured imbalance {imbalance_text(measured.imbalance)} over {batches}"
     if measured.batches < needed_batches(settings):
         return Decision(f"{text}: {needed_batches(settings)} are needed", measured.imbalance)
     if not is_out_of_balance(measured, settings):

@@ -54,7 +54,9 @@ METRICS = {
     "last_batch_duration_seconds": Metric(GAUGE, "seconds", "Duration of each step of the last batch", ("step",)),
     "plan_version": Metric(GAUGE, "version", "The plan in force"),
     "imbalance_ratio": Metric(
-        GAUGE, "ratio", "CPU time of the most loaded worker over that of the least loaded, in the last 10 batches"
+        GAUGE,
+        "ratio",
+        "CPU time of the most loaded worker over that of the least loaded, in the last 10 batches; +Inf: one is idle",
     ),
     "index_bytes": Metric(GAUGE, "bytes", "Size of the worker index"),
     "index_files": Metric(GAUGE, "files", "Data files of the worker index"),

@@ -5,6 +5,7 @@ ledgers of the home and not from a process, so they continue over restarts.
 """
 
 import datetime as dt
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from pststream import __version__, names
 from pststream.atomic_files import write_atomically
-from pststream.domain.imbalance import imbalance_of
+from pststream.domain.imbalance import finite_imbalance, imbalance_of
 from pststream.reports.commands.metric_names import METRICS, PREFIX
 from pststream.reports.commands.status import read_status
 from pststream.reports.reading.delivery_progress import REMOVED
@@ -120,10 +121,18 @@ def _of_plan(document: dict[str, Any]) -> Samples:
     seconds = balance["cpu_seconds"] if balance else []
     return {
         "plan_version": _one(plan["version"] if plan else None),
-        "imbalance_ratio": _one(imbalance_of(seconds) if any(seconds) else None),
+        "imbalance_ratio": _one(_imbalance(seconds)),
         "index_bytes": _one(index["bytes"]),
         "index_files": _one(index["files"]),
     }
+
+
+def _imbalance(seconds: list[float]) -> float | None:
+    """Return the imbalance: infinite while a worker is idle, None while all are."""
+    if not any(seconds):
+        return None
+    finite = finite_imbalance(imbalance_of(seconds))
+    return math.inf if finite is None else finite
 
 
 def _of_sinks(deliveries: list[dict[str, Any]]) -> Samples:
@@ -172,7 +181,8 @@ def _lines(name: str, samples: list[Sample]) -> Iterator[str]:
     yield f"# TYPE {PREFIX}{name} {METRICS[name].type}"
     for labels, value in known:
         pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        yield f"{PREFIX}{name}{'{' + pairs + '}' if pairs else ''} {float(value)!r}"
+        number = "+Inf" if value == math.inf else repr(float(value))
+        yield f"{PREFIX}{name}{'{' + pairs + '}' if pairs else ''} {number}"
 
 
 def _escaped(text: str) -> str:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.ledgers.history import LedgerHistory
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.table_reader import AnyHome, TableReader
@@ -78,11 +79,10 @@ def _measured_balance(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) 
     seconds = np.bincount(
         measured.column("worker").to_numpy(), measured.column("cpu_seconds").to_numpy(), minlength=plan["workers"]
     )
-    greatest, least = float(seconds.max()), float(seconds.min())
     return {
         "batches": mine.column("batch_id").to_pylist(),
         **{name: int(pc.sum(mine.column(name)).as_py() or 0) for name in ("objects", "matches")},
-        "measured": round(greatest / least, 4) if least > 0 else None,
+        "measured": finite_imbalance(imbalance_of(seconds)) if seconds.any() else None,
     }
 
 
@@ -97,7 +97,7 @@ def render_plan_history(rows: list[dict[str, Any]]) -> str:
         reason = ", ".join(dict.fromkeys(move["reason"] for move in row["moves"])) or row["planner"]
         moved = [_text(row["subscriptions"]), _text(row["bytes"])]
         gain = "-" if row["expected_gain"] is None else f"{row['expected_gain']:.1%}"
-        measured = "-" if row["measured"] is None else f"{row['measured']:.3g}"
+        measured = imbalance_text(row["measured"]) if row["batches"] else "-"
         figures = (str(len(row["moves"])), *moved, gain, str(len(row["batches"])), measured)
         table.append((str(row["plan_version"]), row["at"][:19], row["kind"], reason, *figures))
     return "\n".join([*table_lines(table), "measured: greatest CPU time of a worker over the least, under that plan"])

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.domain.imbalance import imbalance_of, imbalance_text
+from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
 from pststream.ledgers.answer_counts import COLUMNS, sum_counts
@@ -187,7 +187,7 @@ def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | No
         "cpu_seconds": [round(float(value), 6) for value in seconds],
         "max": float(seconds.max(initial=0.0)),
         "min": float(seconds.min()) if len(seconds) else 0.0,
-        "imbalance": imbalance_of(seconds) if seconds.all() and len(seconds) else None,
+        "imbalance": finite_imbalance(imbalance_of(seconds)) if seconds.any() else None,
         "objects_sent": _sum(loads, "objects"),
         "candidates": _sum(loads, "candidates"),
     }
@@ -376,10 +376,11 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
 
 
 def _measured_text(balance: dict[str, Any]) -> str:
+    text = imbalance_text(balance["imbalance"])
     if balance["imbalance"] is None:
         seconds = balance["cpu_seconds"]
-        return f"-: {seconds.count(0.0)} of {counted(len(seconds), 'worker')} without matching work"
-    return f"{imbalance_text(balance['imbalance'])} (greatest / least CPU time)"
+        return f"{text}: {seconds.count(0.0)} of {counted(len(seconds), 'worker')} without matching work"
+    return f"{text} (greatest / least CPU time)"
 
 
 def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.domain.imbalance import imbalance_of, imbalance_text
+from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.errors import UsageError
 from pststream.format_values import counted, duration, whole
 from pststream.reports.commands.text_tables import table_lines
@@ -42,7 +42,7 @@ def read_topk_plan(reader: TableReader, version: int | None = None, since: int =
     than `hash` also the columns of `topk_plans` without words and their cuts, "imbalance" of the loads of units, and
     what batches from `since` on have measured: "measured_batches", of each unit "unit_seconds" (CPU seconds of the
     search), "unit_objects" (sent to it) and "unit_subscriptions" (stored by it in its last batch), and
-    "measured_imbalance".
+    "measured_imbalance" (None while a unit is idle).
 
     Raises UsageError if there is no such plan.
     """
@@ -78,7 +78,7 @@ def _measured(reader: TableReader, version: int, since: int, units: int) -> dict
         "unit_seconds": seconds.tolist(),
         "unit_objects": np.bincount(unit, objects, units).astype(np.int64).tolist(),
         "unit_subscriptions": subscriptions.tolist(),
-        "measured_imbalance": imbalance_of(seconds),
+        "measured_imbalance": finite_imbalance(imbalance_of(seconds)),
     }
 
 

@@ -5,7 +5,6 @@ from typing import Any
 from pststream.cli.result_texts import (
     describe_adjustment,
     describe_delivery,
-    describe_imbalance,
     describe_ingest,
     describe_match,
     describe_plan,
@@ -71,11 +70,6 @@ def test_deliveries() -> None:
     assert describe_delivery({"sinks": {}}) == describe_replay({"sinks": {}})
 
 
-def test_an_imbalance() -> None:
-    assert describe_imbalance(1.234) == "imbalance 1.23"
-    assert describe_imbalance(1e9) == "imbalance ∞: a worker has no load"
-
-
 def test_a_plan_that_breaks_sigma() -> None:
     document = {
         "plan_version": 2, "planner": "hybrid", "workers": 8, "units": 9, "load_total": 8.0, "load_max": 2.0,
@@ -83,6 +77,8 @@ def test_a_plan_that_breaks_sigma() -> None:
     }  # fmt: skip
     within = "plan 2 (not saved): hybrid, 8 workers, 9 units; predicted load 8 s, greatest of a worker 2 s, imbalance 2"
     assert describe_plan(document, True) == within
+    idle = describe_plan(document | {"imbalance": 1e9}, True).splitlines()[0]
+    assert idle == within.replace("imbalance 2", "imbalance infinite (idle worker)")
     broken = describe_plan(document | {"sigma": 1.1}, False).splitlines()
     assert broken[1] == "  warning: the imbalance is over sigma, 1.1, the constraint of the plan"
 

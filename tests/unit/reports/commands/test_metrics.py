@@ -1,5 +1,6 @@
 """Prometheus' own parser reads from the metrics what the ledgers contain."""
 
+import math
 import re
 import shutil
 import subprocess
@@ -61,6 +62,15 @@ def test_a_new_home(hand_home: Home) -> None:
     found = parsed(render_metrics(hand_home))
     assert value(found, "batches_total") == value(found, "lag_seconds") == 0
     assert value(found, "imbalance_ratio") is value(found, "watcher_up") is None
+
+
+def test_an_idle_worker(hand_home: Home) -> None:
+    add_plan(hand_home, halves())
+    add_file(hand_home, "objects", [thing(1, "a")])
+    add_batch(hand_home, cpu_seconds=(3.0, 0.0))
+    text = render_metrics(hand_home)
+    assert "\npststream_imbalance_ratio +Inf\n" in text
+    assert value(parsed(text), "imbalance_ratio") == math.inf
 
 
 def test_every_figure(hand_home: Home) -> None:

@@ -207,7 +207,7 @@ def test_balance_of_the_last_batches(hand_home: Home) -> None:
     assert (balance["max"], balance["min"], balance["imbalance"]) == (4.0, 0.0, None)
     assert document["plan"]["version"] == 2
     assert [batch["batch_id"] for batch in document["batches"]] == [1, 2, 3, 4]
-    text = "measured imbalance -: 2 of 4 workers without matching work over 2 batches under plan 2"
+    text = "measured imbalance infinite (idle worker): 2 of 4 workers without matching work over 2 batches under plan 2"
     assert text in render_status(document)
     add_batch(hand_home, plan_version=2, cpu_seconds=(0.0, 0.0, 1.0, 2.0))
     document = shown(hand_home)

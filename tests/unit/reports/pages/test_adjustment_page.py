@@ -95,4 +95,4 @@ def test_a_worker_without_load_and_a_plan_that_stays_can_be_shown(page: Path) ->
     plan = quarters()
     idle = document("retire", moves=[], load_before=[1.0, 0.0], load_after=[0.0, 0.0], expected_gain=0.0)
     write_adjustment(page, "h", idle, plan, plan)
-    assert "∞ → 1<" in page.read_text("utf-8")
+    assert "infinite (idle worker) → 1<" in page.read_text("utf-8")
