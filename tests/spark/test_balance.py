@@ -99,10 +99,10 @@ def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     assert quiet["plan_version_after"] == quiet["plan_version_before"] and "within" in quiet["reason"]
 
 
-@pytest.mark.parametrize(("planner", "method"), [("a_grid", "shift"), ("quadtree", "fm")])
+@pytest.mark.parametrize(("planner", "method"), [("a_grid", "shift"), ("quadtree", "fm"), ("frequency", "gr")])
 @pytest.mark.slow
 def test_killed_at_each_step_and_run_again(tmp_path: Path, planner: str, method: str) -> None:
-    """A kill is the same for each method: `gr` is killed in test_by_object.py."""
+    """Plans that are served whole, and by term; those by object and by subscription have tests of their own."""
     world = written(tmp_path / "files", 45)
     home = home_for(tmp_path / "home", world, planner)
     adjust_with_kills(home, world, method)
