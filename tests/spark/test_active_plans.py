@@ -153,15 +153,20 @@ def test_undo_with_two_active_plans_and_repartition_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
-    """After each kill a batch runs under what is then in force, with all that the killed one has left lying about."""
-    world = written(tmp_path / "files", 54)
-    home = home_for(tmp_path / "home", world, "grid")
+@pytest.mark.parametrize(("planner", "seed"), [("grid", 54), ("dkm_sks", 52)])
+def test_killed_at_each_step_and_run_again(tmp_path: Path, planner: str, seed: int) -> None:
+    """After each kill a batch runs under what is then in force, with all that the killed one has left lying about.
+
+    The plan that is retired serves its cells whole, or shares by subscription.
+    """
+    world = written(tmp_path / "files", seed)
+    home = home_for(tmp_path / "home", world, planner)
     ingest_and_match(home, world, 0)
+    repartition = repartitioned(home)
     steps: list[tuple[str, tuple[str, ...], Plans, Plans]] = [
-        ("units_written", ("balance", "global", "--planner", "hybrid", "--apply"), (1, None), (2, 1)),
+        ("units_written", repartition, (1, None), (2, 1)),
         ("indexed", ("balance", "undo", "--apply"), (2, 1), (3, None)),
-        ("indexed", ("balance", "global", "--planner", "hybrid", "--apply"), (3, None), (4, 3)),
+        ("indexed", repartition, (3, None), (4, 3)),
         ("indexed", ("balance", "retire", "--apply"), (4, 3), (5, None)),
         ("units_written", ("balance", "undo", "--apply"), (5, None), (6, None)),
     ]
