@@ -363,10 +363,14 @@ def _add_replay(commands: Any) -> None:
     replay.add_argument("--last", type=positive, metavar="N", help="instead of versions: the last N batches")
     plan = replay.add_mutually_exclusive_group()
     plan.add_argument(
-        "--planner", choices=names.PLANNERS, help="a plan by this planner, of what was stored before the batches"
+        "--planner",
+        dest="chosen_planner",
+        choices=tuple(dict.fromkeys([*names.PLANNERS, *names.TOPK_PLANNERS])),
+        help="a plan by this planner, of what was stored before the batches; of topk, of what the first batch leaves",
     )
     plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
     plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
+    add_kinds_option(replay, "the kinds whose plan --planner makes; default: those that it serves, topk if both")
     replay.add_argument(
         "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
     )

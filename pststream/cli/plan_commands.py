@@ -18,7 +18,7 @@ def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
     planner = arguments.chosen_planner
     kinds = arguments.kinds or names.kinds_served(planner)
     if planner is not None:
-        _check_planners((planner,), kinds)
+        check_planners((planner,), kinds)
     if kinds == names.TOPK_KINDS:
         return _plan_topk(context, arguments)
     from pststream.pipeline.planning.plan import plan
@@ -76,11 +76,11 @@ def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
 def _chosen_planners(arguments: Any, kinds: str) -> tuple[str, ...]:
     """Return the planners to compare; default: all that serve the kinds."""
     planners = tuple(arguments.planners.split(",")) if arguments.planners else tuple(names.PLANNERS_OF[kinds])
-    _check_planners(planners, kinds)
+    check_planners(planners, kinds)
     return planners
 
 
-def _check_planners(planners: Sequence[str], kinds: str) -> None:
+def check_planners(planners: Sequence[str], kinds: str) -> None:
     """Raise UsageError if one of some planners does not serve the kinds."""
     known = names.PLANNERS_OF[kinds]
     unknown = [name for name in planners if name not in known]

@@ -15,6 +15,7 @@ from pststream.cli.command import (
     check_output_path,
     refuse_options,
 )
+from pststream.cli.plan_commands import check_planners
 from pststream.cli.result_texts import (
     describe_adjustment,
     describe_answers,
@@ -141,23 +142,31 @@ def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Run recorded batches again under another plan, and compare; exit code 1 if the matches or the answers differ."""
     from pststream.pipeline.replay.chosen_batches import batches_between, last_batches
     from pststream.pipeline.replay.replay import replay
-    from pststream.pipeline.replay.tried_plan import proposed_plan, stored_plan
+    from pststream.pipeline.replay.tried_plan import plan_of_first, proposed_plan, stored_plan
     from pststream.reports.commands.replay_comparison import is_as_recorded, render_replay
     from pststream.reports.pages.replay_page import write_replay
 
     versions = (arguments.from_version, arguments.to_version)
     if (arguments.last is None) == (None in versions) or (arguments.last is not None and versions != (None, None)):
         raise UsageError("give --from-version and --to-version, or --last", "see: pststream replay --help")
+    planner, settings = arguments.chosen_planner, context.settings
+    kinds = arguments.kinds or names.kinds_served(planner)
+    if planner is not None:
+        check_planners((planner,), kinds)
+    elif arguments.kinds is not None:
+        raise UsageError("--kinds says which plan --planner makes", "give --planner, too")
     check_output_path(arguments.page, "--page", creates_folder=True)
     home = context.home.check()
     chosen = batches_between(home, *versions) if arguments.last is None else last_batches(home, arguments.last)
-    if arguments.planner is not None:
-        plan = None
+    if planner is not None and kinds == names.TOPK_KINDS:
+        plan = plan_of_first(home, chosen)
+    elif planner is not None:
+        plan, settings, planner = None, replace(settings, planner=planner), None
     elif arguments.proposal is not None:
         plan = proposed_plan(home, arguments.proposal)
     else:
         plan = stored_plan(home, arguments.plan)
-    document = replay(home, context.settings, chosen, plan, out=arguments.out, progress=context.progress)
+    document = replay(home, settings, chosen, plan, topk_planner=planner, out=arguments.out, progress=context.progress)
     if arguments.page is not None:
         write_replay(arguments.page, home.path, document)
     return CommandResult(document, render_replay(document), DONE if is_as_recorded(document) else FAILED)

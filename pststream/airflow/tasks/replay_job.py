@@ -48,6 +48,6 @@ class ReplayJob(PagedJob):
             raise AirflowSkipException(f"nothing to replay: {self.summary['reason']}")
         if self.summary["kind"] == "plan":
             raise AirflowSkipException(
-                "a plan with an index of its own has no proposal: see `pststream replay --planner`"
+                "a plan with an index of its own, or of topk, has no proposal: see `pststream replay --planner`"
             )
         return super().execute(context)

@@ -20,6 +20,8 @@ from pststream.pipeline.replay.scratch_home import make_scratch_home, run_batche
 from pststream.pipeline.replay.tried_plan import TriedPlan
 from pststream.pipeline.replay.write_results import write_results
 from pststream.progress import Progress, no_progress
+from pststream.reports.commands.topk_plan import read_topk_plan
+from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import current_version, load_plan, read_plan_row
@@ -37,6 +39,7 @@ def replay(
     chosen: ChosenBatches,
     plan: TriedPlan | None,
     *,
+    topk_planner: str | None = None,
     out: Path | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
@@ -44,10 +47,13 @@ def replay(
 
     The new plan is for as many workers as the plan of the first batch, as the loads of workers are compared.
 
+    topk_planner: makes a plan of `topk` after the first batch, under which the others run; None: candidates of `topk`
+    are found by bucket, whatever plan the home has
+
     Returns {"batches", "first_batch", "last_batch", "plan": {"plan_version" (null: not stored), "planner", "workers",
-    "units"}, "was", "would_be" (both as `add_up` returns them), "matches_equal", "answers_equal" (if the
-    home has answers; null: not known), "differences": [{"batch_id", "object_id", "subscription_id", "retracted",
-    "only_in"}], "out", "seconds"}.
+    "units"}, "was", "would_be" (both as `add_up` returns them), "topk" (with a planner of `topk`: its plan, as
+    `read_topk_plan` returns it), "matches_equal", "answers_equal" (if the home has answers; null: not known),
+    "differences": [{"batch_id", "object_id", "subscription_id", "retracted", "only_in"}], "out", "seconds"}.
 
     out: folder for matches.parquet, loads.csv and replay.json, and during the replay for the scratch home; on a
     cluster it must be one that all nodes mount. Raises UsageError if it is in the home, and if the matches differ
@@ -55,6 +61,11 @@ def replay(
     """
     began = time.perf_counter()
     _check_out(home, out)
+    if topk_planner is not None and len(chosen.batches) == 1:
+        raise UsageError(
+            "a plan of topk is made after the first of the batches, and there is no other",
+            "replay at least two batches: --last 2",
+        )
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".replay-", dir=out, ignore_cleanup_errors=True) as folder:
@@ -63,7 +74,7 @@ def replay(
         own = replace(settings, workers=workers, cache_dir=f"{folder}/cache", cache_bytes=NO_BOUND)
         try:
             make_scratch_home(home, scratch, own, chosen, plan, progress)
-            run_batches(home, scratch, own, chosen, progress)
+            run_batches(home, scratch, own, chosen, topk_planner, progress)
         except FileNotFoundError as error:
             raise RetryableError(f"a data file was removed during the replay: {error}", "run this again") from None
         first, last = chosen.first["batch_id"], chosen.last["batch_id"]
@@ -78,6 +89,7 @@ def replay(
             "last_batch": last,
             "plan": _describe_plan(scratch, plan),
             **_figures(home, scratch, was, would_be, plan),
+            **({} if topk_planner is None else {"topk": _describe_topk(scratch)}),
             "matches_equal": not differences,
             **compare_answers(home, scratch, own, last),
             "differences": describe_differences(home, differences[:SHOWN_DIFFERENCES]) if differences else [],
@@ -104,6 +116,11 @@ def _describe_plan(scratch: Home, plan: TriedPlan | None) -> dict[str, Any]:
     row = read_plan_row(scratch, version)
     stored = version if plan is not None and plan.stored else None
     return {"plan_version": stored, **{name: row[name] for name in ("planner", "workers", "units")}}
+
+
+def _describe_topk(scratch: Home) -> dict[str, Any]:
+    """Return the plan of `topk` with its loads; its versions are those of no plan of the home."""
+    return read_topk_plan(TableReader(scratch)) | {"plan_version": None, "topk_version": None}
 
 
 def _figures(

@@ -11,6 +11,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.ledgers.log_end import Ledger, read_latest
+from pststream.pipeline.adjusting.plan_topk import plan_topk
 from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.comparing.discarded_match import match_and_discard
 from pststream.pipeline.engine.running_engine import get_engine
@@ -67,24 +68,41 @@ def make_scratch_home(
         new_plan(scratch, settings, progress=progress)
 
 
-def run_batches(home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches, progress: Progress) -> None:
-    """Run the batches in the scratch home, with their numbers and key ranges, under its plan."""
+def run_batches(
+    home: Home,
+    scratch: Home,
+    settings: Settings,
+    chosen: ChosenBatches,
+    topk_planner: str | None,
+    progress: Progress,
+) -> None:
+    """Run the batches in the scratch home, with their numbers and key ranges, under its plan.
+
+    topk_planner: makes the plan of `topk` under which all but the first batch run; None: by bucket. The first batch
+    evaluates all answers, so then their thresholds are known; later objects are not stored yet.
+    """
     first, last = chosen.first, chosen.last
-    objects = KeyRange("object_key", first["objects_to"], last["objects_to"])
-    requests = KeyRange("request_key", first["requests_to"], last["requests_to"])
-    _add_rows(home, scratch, settings, names.OBJECTS, objects)
-    _add_rows(home, scratch, settings, names.REQUESTS, requests)
-    version = current_version(scratch)
-    match_and_discard(scratch, settings, version, slice(1))  # this builds the segments of the index
+    match_and_discard(scratch, settings, current_version(scratch), slice(1))  # this builds the segments of the index
     counter = StepCounter(progress, "replaying", "batch", len(chosen.batches))
     for batch in chosen.batches:
         progress(f"batch {batch['batch_id']} of {first['batch_id']} to {last['batch_id']}")
         counter.add(0)
         ledger = Ledger(scratch)
-        started = _started(batch, version)
+        started = _started(batch, current_version(scratch))
         ledger_tables.append(scratch, names.BATCHES, [started])
         run_batch(scratch, settings, started, ledger, progress)
         counter.add(1)
+        if batch is first:
+            if topk_planner is not None:
+                plan_topk(scratch, settings, topk_planner, progress=progress)
+            _add_later_rows(home, scratch, settings, chosen)
+
+
+def _add_later_rows(home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches) -> None:
+    """Add the objects and requests of the batches after the first."""
+    first, last = chosen.first, chosen.last
+    for name, key in ((names.OBJECTS, "object_key"), (names.REQUESTS, "request_key")):
+        _add_rows(home, scratch, settings, name, KeyRange(key, first[f"{name}_to"], last[f"{name}_to"]))
 
 
 def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:

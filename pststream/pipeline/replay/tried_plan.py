@@ -1,6 +1,6 @@
 """Find the plan that a replay tries: the one in force, an older version, or that of a proposal; save it in a home."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from pststream.pipeline.index.placement_state import (
     save_counts,
     save_start,
 )
+from pststream.pipeline.replay.chosen_batches import ChosenBatches
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import (
@@ -61,6 +62,11 @@ def stored_plan(home: Home, version: int | None = None) -> TriedPlan:
         raise UsageError(f"plan {version} does not exist", "see: pststream plans list")
     placement = row["placement_version"] or 0
     return TriedPlan(load_plan(home, version), version, True, index_version(home, version), placement)
+
+
+def plan_of_first(home: Home, chosen: ChosenBatches) -> TriedPlan:
+    """Return the plan of the first batch, as the regions' part of a plan that the home does not have."""
+    return replace(stored_plan(home, chosen.first["plan_version"]), stored=False)
 
 
 def proposed_plan(home: Home, path: Path) -> TriedPlan:

@@ -8,6 +8,7 @@ from typing import Any
 from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
 from pststream.format_values import counted, whole_or_short
 from pststream.reports.commands.text_tables import table_lines
+from pststream.reports.commands.topk_plan import name_plan, render_topk_plan
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("matches", "matches"),
@@ -43,6 +44,8 @@ def render_replay(document: dict[str, Any]) -> str:
     lines += table_lines([["worker", *titles], *workers[:MAX_WORKERS]])
     if len(workers) > MAX_WORKERS:
         lines.append(f"the first {MAX_WORKERS} of {len(workers)} workers; --out writes all of them")
+    if "topk" in document:
+        lines += ["", render_topk_plan(document["topk"])]
     lines += ["", describe_matches(document), *describe_differences(document)]
     if document["out"]:
         lines.append(f"written to {document['out']}: matches.parquet, loads.csv, replay.json")
@@ -63,9 +66,8 @@ def describe_head(document: dict[str, Any]) -> list[str]:
 
 def describe_plan(plan: dict[str, Any]) -> str:
     """Return the name of the plan that was tried, with its size."""
-    name = f"plan {plan['plan_version']}" if plan["plan_version"] is not None else "a new plan"
     size = f"{counted(plan['workers'], 'worker')}, {counted(plan['units'], 'unit')}"
-    return f"{name} ({plan['planner']}, {size})"
+    return f"{name_plan(plan['plan_version'])} ({plan['planner']}, {size})"
 
 
 def figure_rows(document: dict[str, Any]) -> list[list[str]]:

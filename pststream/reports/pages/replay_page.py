@@ -4,6 +4,7 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+from pststream import names
 from pststream.reports.commands.replay_comparison import (
     describe_differences,
     describe_head,
@@ -11,11 +12,13 @@ from pststream.reports.commands.replay_comparison import (
     figure_rows,
 )
 from pststream.reports.pages.render_page import render_page
+from pststream.reports.pages.topk_section import balance_units
 
 
 def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
     """Write the page; `document`: the result of pipeline/replay/replay.py."""
     was, would_be = (document[side]["worker_seconds"] for side in ("was", "would_be"))
+    topk = document.get("topk")
     workers = max(len(was), len(would_be))
     page = render_page(
         "replay.html",
@@ -25,6 +28,7 @@ def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
         differences=describe_differences(document),
         figures=figure_rows(document),
         loads=list(zip(_padded(was, workers), _padded(would_be, workers))),
+        topk=balance_units(topk) if topk is not None and topk["planner"] != names.BY_BUCKET else None,
         max_seconds=max([*was, *would_be, 0.0]) or 1.0,
         made_at=dt.datetime.now(dt.UTC),
     )

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream import names
+from pststream.reports.commands.replay_comparison import render_replay
 from pststream.state.home import Home as State
 from tests.commands import Home
 from tests.damage import delete_rows
@@ -19,6 +20,34 @@ from tests.replayed import replayed
 def test_a_replay_has_the_recorded_answers(home_with_answers: Home, last: str) -> None:
     document = replayed(home_with_answers, "--last", last, "--planner", "hybrid")
     assert document["matches_equal"] and document["answers_equal"] is True
+
+
+@pytest.mark.parametrize("planner", ["prefix", "keyword_first"])
+def test_a_replay_under_a_plan_of_topk_has_the_recorded_answers(
+    home_with_answers: Home, tmp_path: Path, planner: str
+) -> None:
+    page = tmp_path / "page.html"
+    document = replayed(home_with_answers, "--last", "5", "--planner", planner, "--page", page)
+    assert document["matches_equal"] and document["answers_equal"] is True
+    regions, topk = document["plan"], document["topk"]
+    assert regions["plan_version"] is None and document["would_be"]["plan_versions"] == []
+    assert (topk["planner"], len(topk["unit_loads"])) == (planner, regions["workers"])
+    assert 0 < topk["measured_batches"] < 5 and sum(topk["unit_objects"]) > 0 and sum(topk["unit_subscriptions"]) > 0
+    assert f"a new plan, topk: {planner}" in render_replay(document)
+    assert f"A new plan by {planner}" in page.read_text() and "Unit 0" in page.read_text()
+
+
+def test_the_kinds_say_which_plan_a_planner_makes(home_with_answers: Home) -> None:
+    last = ("--last", "2", "--planner", "hash")
+    regions, topk = replayed(home_with_answers, *last, "--kinds", "range,knn"), replayed(home_with_answers, *last)
+    assert regions["plan"]["planner"] == "hash" and "topk" not in regions
+    assert topk["plan"]["planner"] != "hash" and topk["topk"]["planner"] == "hash"
+    for words, why in (
+        (("--last", "1", "--planner", "prefix"), "made after the first of the batches"),
+        (("--last", "2", "--planner", "prefix", "--kinds", "range,knn"), "'prefix' of range,knn is unknown"),
+        (("--last", "2", "--kinds", "topk"), "--kinds says which plan --planner makes"),
+    ):
+        assert why in replayed(home_with_answers, *words, code=2)["error"]
 
 
 def test_recorded_answers_that_differ_are_reported(home_with_answers: Home, tmp_path: Path) -> None:
