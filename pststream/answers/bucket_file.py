@@ -68,6 +68,7 @@ class BucketState:
         self._whole = _mappings.get(path, status, lambda: np.frombuffer(mmap.mmap(descriptor, 0), np.uint8))
         self._header = self._whole[: HEADER.itemsize].view(HEADER)[0]
         self.columns = self._view_columns()
+        self._bounds: tuple[int, ObjectBounds] | None = None
 
     def __enter__(self) -> Self:
         """Return the state, which is closed at the end of the block."""
@@ -136,11 +137,14 @@ class BucketState:
         """Return the bounds of all objects, or none if few of the rows (int64[n]) would use them.
 
         Only a row with a window loses entries; without bounds it looks up each of its objects, at a place in memory of
-        its own.
+        its own. A batch that follows another in an open state has the same objects, and takes the same bounds.
         """
         columns, objects = self.columns, int(self._header["objects"])
         losing = np.count_nonzero((columns.window_micros[rows] > 0) | (columns.window_objects[rows] > 0))
-        return bound_objects(columns.object_rows[: objects if objects < 64 * losing else 0])
+        bounded = objects if objects < 64 * losing else 0
+        if self._bounds is None or self._bounds[0] != bounded:
+            self._bounds = bounded, bound_objects(columns.object_rows[:bounded])
+        return self._bounds[1]
 
     def used_numbers(self) -> np.ndarray:
         """Return which numbers of objects are those of entries or limits: bool[n]."""

@@ -18,7 +18,6 @@ import numpy as np
 from pststream.answers.bucket_file import BucketState, kept_of
 from pststream.answers.contract import Asked, BatchEnd, Changes, Folded, Subscriptions, Thresholds, Values
 from pststream.answers.sorted_rows import end_rows, kernel_end, key_order, value_rows
-from pststream.kernels.answers.changes import ChangeRows
 from pststream.kernels.answers.columns import ENDED, Rows
 from pststream.kernels.answers.fold_rows import LimitRows, answer_rows, fold_rows
 from pststream.kernels.answers.touched_rows import rows_of_keys, rows_to_wake, unite_rows
@@ -81,25 +80,24 @@ def fold(
     order = np.argsort(ask.subscription, kind="stable")
     thresholds = _to_thresholds(limits, columns.key, False)
     return Folded(
-        _to_values(entries, columns.key), thresholds, _to_changes(changes), Asked(*(array[order] for array in ask))
+        _to_values(entries, columns.key), thresholds, Changes(*changes), Asked(*(array[order] for array in ask))
     )
 
 
 def split_asked(folded: Folded, most: int, most_values: int) -> Iterator[Folded]:
-    """Yield the result of `fold` in parts, the first with all that is known; there is at least one.
+    """Yield the result of `fold` in parts: first all that is known, then the subscriptions that it asks for.
 
     A part asks for `most` subscriptions at most, which keep `most_values` values at most; or for a single subscription.
     """
-    asked, first = folded.asked, 0
+    asked, none, first = folded.asked, slice(0), 0
+    yield folded._replace(asked=_cut(asked, none))
+    unknown = Folded(_cut(folded.entries, none), _cut(folded.thresholds, none), _cut(folded.changes, none), asked)
     before = np.append(0, np.cumsum(asked.kept, dtype=np.int64))
-    while True:
+    while first < len(asked.kept):
         after = int(np.searchsorted(before, before[first] + most_values, "right")) - 1
-        after = min(max(first + 1, min(after, first + most)), len(asked.kept))
-        yield folded._replace(asked=_cut(asked, slice(first, after)))
-        if after == len(asked.kept):
-            return
-        none, first = slice(0), after
-        folded = Folded(_cut(folded.entries, none), _cut(folded.thresholds, none), _cut(folded.changes, none), asked)
+        after = max(first + 1, min(after, first + most))
+        yield unknown._replace(asked=_cut(asked, slice(first, after)))
+        first = after
 
 
 def fold_answers(state: BucketState, folded: Folded, answers: Values) -> Folded:
@@ -108,6 +106,8 @@ def fold_answers(state: BucketState, folded: Folded, answers: Values) -> Folded:
     answers: the `kept` best objects of each as of the end of the batch, in any order; fewer if fewer count
     """
     asked = folded.asked
+    if not len(asked.subscription):
+        return folded
     order = key_order(answers.subscription)
     answers = Values(*(array[order] for array in answers))
     starts, stops = (np.searchsorted(answers.subscription, asked.subscription, side) for side in ("left", "right"))
@@ -126,7 +126,7 @@ def fold_answers(state: BucketState, folded: Folded, answers: Values) -> Folded:
     return Folded(
         _join(folded.entries, _to_values(entries, asked.subscription)),
         Thresholds(*(array[order] for array in thresholds)),
-        _join(folded.changes, _to_changes(changes)),
+        _join(folded.changes, Changes(*changes)),
         Asked(*(array[:0] for array in asked)),
     )
 
@@ -153,11 +153,6 @@ def _to_values(rows: Rows, keys: np.ndarray) -> Values:
 
 def _to_thresholds(limits: LimitRows, keys: np.ndarray, reset: bool) -> Thresholds:
     return Thresholds(keys[limits.row], limits.value, limits.ts, limits.object, np.full(len(limits.row), reset))
-
-
-def _to_changes(changes: ChangeRows) -> Changes:
-    key, entered, rank, number, ts = changes.numbers.T
-    return Changes(key.copy(), entered == 1, rank.astype(np.int32), number.copy(), ts.copy(), changes.values)
 
 
 def _join(one: Arrays, other: Arrays) -> Arrays:

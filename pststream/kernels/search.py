@@ -18,6 +18,22 @@ def gallop(values, low, high, wanted):
 
 
 @leaf
+def find_near(values, low, guess, wanted):
+    """Return the first position from `low` on whose value is at least `wanted`, else the length; fast if near `guess`.
+
+    guess: a position, or `low` - 1
+    """
+    if guess < low or values[guess] < wanted:
+        return gallop(values, max(low, guess + 1), len(values), wanted)
+    step, high, probe = 1, guess, guess - 1
+    while probe >= low and values[probe] >= wanted:
+        high = probe
+        probe -= step
+        step *= 2
+    return find(values, max(low, probe + 1), high, wanted)
+
+
+@leaf
 def find(values, low, high, wanted):
     """Return the first position in [low, high) whose value is at least `wanted`, else `high`; without branches."""
     size = high - low

@@ -1,4 +1,4 @@
-"""Choose how the columns of data files are encoded in Parquet: by differences, plain, or by dictionaries.
+"""Choose how the columns of data files are encoded in Parquet: by differences, plain, or by dictionaries; and bounds.
 
 A dictionary of a column whose values hardly repeat costs more than half of the time of writing the column, fills up,
 and makes the file larger: zstd compresses the plain values better. All readers of Delta tables know these encodings.
@@ -20,17 +20,21 @@ PLAIN = frozenset(
 )
 """Other columns whose values hardly repeat."""
 
+WITHOUT_BOUNDS = frozenset(("event", "value"))
+"""Columns by whose bounds no reader skips row groups: to find them takes a tenth of the time of writing answers."""
+
 DICTIONARY_BYTES = 4 * 1024 * 1024
 """Largest dictionary of a column in a row group: a row group of objects has more than the default of 131,072 words."""
 
 
 def encoding_options(schema: pa.Schema) -> dict[str, Any]:
-    """Return the options of `pyarrow.parquet.ParquetWriter` by which columns of these names are encoded."""
+    """Return the options of `pyarrow.parquet.ParquetWriter` for columns of these names."""
     leaves = [(column.name, path) for column in schema for path in _leaf_paths(column.type, column.name)]
     return {
         "use_dictionary": [path for name, path in leaves if name not in BY_DIFFERENCES | PLAIN],
         "column_encoding": {path: "DELTA_BINARY_PACKED" for name, path in leaves if name in BY_DIFFERENCES},
         "dictionary_pagesize_limit": DICTIONARY_BYTES,
+        "write_statistics": [path for name, path in leaves if name not in WITHOUT_BOUNDS],
     }
 
 

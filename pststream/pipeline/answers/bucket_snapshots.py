@@ -101,7 +101,7 @@ def read_snapshot_parts(home: Home, batch_id: int, bucket: int, keys: np.ndarray
     keys: int64[n], of about the subscriptions of the bucket
     """
     files = _files_of_bucket(home, batch_id, bucket)
-    for part in split_keys(keys, files):
+    for part in split_keys([keys], files):
         yield _read_keys(home, files, batch_id, bucket, part)
 
 

@@ -228,11 +228,11 @@ def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> B
         state = build_state(home, path, queries, bucket, context.last_snapshot)
     if state.batch_id < last.batch_id:
         inserted, deleted = _requests(queries, bucket, context, state, last)
-        keys = np.concatenate([state.columns.key, inserted.key])
+        keys = [state.columns.key, inserted.key]
         logged = read_state(home, bucket, state.batch_id, last.batch_id, keys)
         end = with_logged_boundaries(home, bucket, context.batch_end(last, _windows(state, inserted)))
         if state.batch_id < last.batch_id - 1:
-            lived = np.unique(keys)
+            lived = np.unique(np.concatenate(keys))
             logged = (part._replace(entries=_that_count(queries, part.entries, end, lived)) for part in logged)
         advance(state, inserted, deleted, logged, end)
     return state
@@ -272,10 +272,16 @@ def _that_count(queries: StandingQueries, entries: Values, end: BatchEnd, lived:
 
 def _windows(state: BucketState, inserted: Subscriptions) -> np.ndarray:
     """Return the lengths of all count windows: int64[w], ascending."""
-    # Few lengths differ: a table of those seen is faster than a sort.
-    seen = pc.unique(pa.chunked_array([state.columns.window_objects, inserted.window_objects]))
-    lengths = np.sort(seen.to_numpy())
+    seen = np.concatenate([_distinct(state.columns.window_objects), _distinct(inserted.window_objects)])
+    lengths = np.unique(seen)
     return lengths[lengths > 0]
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Return the values that occur, each once, in any order."""
+    # Most are as the one before; few differ, so a table of those seen is faster than a sort.
+    starts = values[np.append(True, values[1:] != values[:-1])[: len(values)]]
+    return np.asarray(pc.unique(pa.array(starts)))
 
 
 def _indexed_values(

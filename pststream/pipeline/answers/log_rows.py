@@ -1,6 +1,6 @@
 """Convert what a batch changes in a bucket to rows of `answer_log`, and read the rows of committed batches back."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -114,12 +114,12 @@ def slices_of(home: Home, files: Iterable[DataFile]) -> list[Slice]:
     return [Slice(path, 0, 2**62, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, list(files))]
 
 
-def read_state(home: Home, bucket: int, after: int, up_to: int, keys: np.ndarray) -> Iterator[Logged]:
+def read_state(home: Home, bucket: int, after: int, up_to: int, keys: Sequence[np.ndarray]) -> Iterator[Logged]:
     """Read the entries and the last limits of a bucket that the batches after < batch_id <= up_to have logged.
 
     Entries that a later reset makes void are left out.
 
-    keys: int64[n], of about the subscriptions that the rows are of; they divide many rows into parts
+    keys: int64[n] each, of about the subscriptions that the rows are of; they divide many rows into parts
     """
     files = [file for file in list_state_files(home, after, up_to) if file.may_contain("bucket", bucket, bucket)]
     for part in split_keys(keys, files):
@@ -127,15 +127,17 @@ def read_state(home: Home, bucket: int, after: int, up_to: int, keys: np.ndarray
         yield Logged(*_last_state(rows), part.up_to)
 
 
-def split_keys(keys: np.ndarray, files: Iterable[DataFile]) -> Iterator[KeyRange]:
+def split_keys(keys: Sequence[np.ndarray], files: Iterable[DataFile]) -> Iterator[KeyRange]:
     """Yield ranges of all subscription keys, in order, so that each has about READ_ROWS of the rows of a bucket.
 
-    keys: int64[n], of the subscriptions that have the rows, in any order
+    keys: int64[n] each, of the subscriptions that have the rows, in any order
     """
-    parts = max(min(-(-sum(map(_rows_of_bucket, files)) // READ_ROWS), len(keys)), 1)
-    borders = np.sort(keys)[np.arange(1, parts) * len(keys) // parts] - 1
-    ends = [-1, *np.unique(borders).tolist(), LAST_KEY]
-    return (KeyRange("subscription_key", after, up_to) for after, up_to in pairwise(ends))
+    count = sum(map(len, keys))
+    parts = min(-(-sum(map(_rows_of_bucket, files)) // READ_ROWS), count)
+    borders: list[int] = []
+    if parts > 1:  # most batches have one part, and a bucket may have a million keys
+        borders = np.unique(np.sort(np.concatenate(keys))[np.arange(1, parts) * count // parts] - 1).tolist()
+    return (KeyRange("subscription_key", after, up_to) for after, up_to in pairwise([-1, *borders, LAST_KEY]))
 
 
 def _rows_of_bucket(file: DataFile) -> int:

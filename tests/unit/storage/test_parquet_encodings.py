@@ -11,8 +11,9 @@ import pytest
 
 from pststream.names import MATCHES, OBJECTS
 from pststream.state.data_files import FileWriter
+from pststream.state.table_types import has_bounds
 from pststream.state.tables import TABLES
-from pststream.storage.parquet_encodings import PLAIN, encoding_options
+from pststream.storage.parquet_encodings import PLAIN, WITHOUT_BOUNDS, encoding_options
 
 ROWS = 70_000
 
@@ -60,6 +61,10 @@ def test_each_column_of_each_table_has_the_declared_encoding(name: str, tmp_path
         for chunk in map(metadata.row_group(0).column, range(metadata.num_columns))
     }
     options = encoding_options(schema)
+    footer = metadata.row_group(0)
+    bounded = {chunk.path_in_schema for chunk in map(footer.column, range(footer.num_columns)) if chunk.statistics}
+    assert {field.name for field in schema if has_bounds(field)} <= {path.split(".")[0] for path in bounded}
+    assert encodings.keys() - bounded == {path for path in encodings if path in WITHOUT_BOUNDS}
     plain = {path for path in encodings if path.split(".")[0] in PLAIN}
     assert plain | set(options["column_encoding"]) | set(options["use_dictionary"]) == set(encodings)
     for path in encodings.keys() - set(options["use_dictionary"]):

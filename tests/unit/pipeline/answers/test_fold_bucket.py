@@ -20,13 +20,14 @@ def test_parts_of_an_evaluation_have_bounded_sizes(seed: int) -> None:
     parts = [part.asked.kept for part in folded]
     assert np.array_equal(np.concatenate(parts), kept)
     assert np.array_equal(np.concatenate([part.asked.subscription for part in folded]), np.arange(300))
-    assert all(len(part) <= 20 and (part.sum() <= 100 or len(part) == 1) for part in parts)
+    assert not len(parts[0])
+    assert all(0 < len(part) <= 20 and (part.sum() <= 100 or len(part) == 1) for part in parts[1:])
     assert 15 <= len(parts) < 80
 
 
 @pytest.mark.parametrize("asked", [0, 1, 50])
 def test_what_is_known_is_in_the_first_part_alone(asked: int) -> None:
     parts = list(split_asked(made_folded(np.ones(asked, np.int32)), 20, 100))
-    assert [len(part.asked.kept) for part in parts] == {0: [0], 1: [1], 50: [20, 20, 10]}[asked]
+    assert [len(part.asked.kept) for part in parts] == {0: [0], 1: [0, 1], 50: [0, 20, 20, 10]}[asked]
     rows = [[len(known.subscription) for known in part[:3]] for part in parts]
     assert rows == [[1, 1, 1], *[[0, 0, 0]] * (len(parts) - 1)]

@@ -39,7 +39,7 @@ def commit(home: Home, batch_id: int, bucket: int, rows: Folded) -> None:
 
 
 def read(home: Home, bucket: int, after: int, up_to: int) -> tuple[list[tuple], list[tuple]]:
-    parts = list(read_state(home, bucket, after, up_to, np.arange(5, 9)))
+    parts = list(read_state(home, bucket, after, up_to, [np.arange(5, 9)]))
     for before, part in pairwise(parts):
         assert (part.entries.subscription > before.up_to).all() and (part.thresholds.subscription > before.up_to).all()
     return (
