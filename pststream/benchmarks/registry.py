@@ -21,6 +21,7 @@ from pststream.benchmarks.scenarios.plans import (
     balance,
     balance_methods,
     calibrate,
+    dkm_imbalance,
     drift,
     mapping,
     migration,
@@ -90,6 +91,9 @@ BENCHMARKS = {
     "hostile": Benchmark("a day of files with hostile ones between them: lag, memory, lost rows", hostile.run),
     "ingest": Benchmark("rows/s of `ingest` by format, and growth with the rows of a file", ingest.run),
     "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),
+    "dkm-imbalance": Benchmark(
+        "how evenly the planners of DkM-SKS load 20 workers, by the number of subscriptions", dkm_imbalance.run
+    ),
     "drift": Benchmark(
         "throughput while the workload drifts, with load adjustment and without", drift.run, any_objects=True
     ),

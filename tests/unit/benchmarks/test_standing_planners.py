@@ -26,7 +26,8 @@ def test_each_planner_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = run_counted("planners-standing")["figures"]
     for planner in planners:
         assert figures[f"mixed_{planner}_throughput"] > 0
-        assert 0 <= figures[f"mixed_{planner}_imbalance_share"] <= 1
+        for share in ("imbalance_share", "sent_share", "postings_share"):
+            assert 0 <= figures[f"mixed_{planner}_{share}"] <= 1
         assert figures[f"mixed_{planner}_slowest_ms"] <= figures[f"mixed_{planner}_total_ms"]
         assert figures[f"mixed_{planner}_changes_per_object"] > 0
         assert figures[f"mixed_{planner}_pieces"] >= 1

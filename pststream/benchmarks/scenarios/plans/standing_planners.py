@@ -173,7 +173,8 @@ def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, versi
     throughput            objects over the CPU seconds of the slowest worker's search
     slowest_ms, total_ms  CPU time of the search, of the slowest worker and of all, for PAPER objects
     imbalance_ms          by how much the slowest worker is slower than the fastest, for PAPER objects
-    imbalance_share       the same over the slowest; sent_share: of the objects that workers receive
+    imbalance_share       the same over the slowest; sent_share: of the objects that workers receive; postings_share: of
+                          the postings that they read
     copies                workers that an object goes to, on average
     pieces                stored boxes for each subscription, with the earlier circles of `knn` and all workers
     changes_per_object    messages about answers
@@ -185,7 +186,7 @@ def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, versi
     made = plan(bench.home, replace(home.settings, planner=planner), versions=(version, None))
     _, *runs = [_run_batch(home, draw, of_batch) for _ in range(BATCHES[scale] + 1)]
     batches, last = [batch for batch, _ in runs], Ledger(bench.home).next_batch_id - 1
-    objects, stored = _of_workers(home, last - len(batches), last)
+    objects, stored, postings = _of_workers(home, last - len(batches), last)
     seconds = _search_seconds(home, made["plan_version"], runs[0][1], ROUNDS[scale])
     streamed, predicted = len(batches) * of_batch, np.array(made["worker_loads"])
     return {
@@ -195,6 +196,7 @@ def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, versi
         "imbalance_ms": round(float(np.ptp(seconds)) / streamed * PAPER * 1e3, 3),
         "imbalance_share": _share(seconds),
         "sent_share": _share(objects),
+        "postings_share": _share(postings),
         "copies": round(float(objects.sum()) / streamed, 3),
         "pieces": round(float(stored.sum()) / len(batches) / len(bench.live), 3),
         "changes_per_object": middle(batches, lambda batch: batch.counts["changes"] / of_batch, 2),
@@ -221,17 +223,15 @@ def _search_seconds(home: StandingHome, version: int, after_key: int, rounds: in
     return np.asarray(searched.min(axis=0))
 
 
-def _of_workers(home: StandingHome, after: int, up_to: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return sums over the batches with after < id <= up_to: objects and stored subscriptions of each worker, 0 for one
-    without objects.
+def _of_workers(home: StandingHome, after: int, up_to: int) -> list[np.ndarray]:
+    """Return sums over the batches with after < id <= up_to: objects, stored subscriptions and postings read of each
+    worker, 0 for one without objects.
     """
     of_batches = [("batch_id", ">", after), ("batch_id", "<=", up_to), ("unit", "=", names.WHOLE_WORKER)]
     rows = ledger_tables.read(home.bench.home, names.UNIT_LOADS, filters=of_batches)
     worker = rows.column("worker").to_numpy()
-    objects, subscriptions = (
-        np.bincount(worker, rows.column(name).to_numpy(), WORKERS) for name in ("objects", "subscriptions")
-    )
-    return objects, subscriptions
+    sums = ("objects", "subscriptions", "candidates")
+    return [np.bincount(worker, rows.column(name).to_numpy(), WORKERS) for name in sums]
 
 
 def _share(loads: np.ndarray) -> float:
