@@ -1,4 +1,4 @@
-"""Subscriptions of all kinds in one home have the same matches, answers and reports under every planner."""
+"""Subscriptions of all kinds in one home have the same matches, answers and reports under planners and balancers."""
 
 from pathlib import Path
 
@@ -15,13 +15,15 @@ from tests.standing_worlds import (
     wordless,
     write_standing_world,
 )
+from tests.unbalanced_homes import RESTLESS, write_uneven_loads
 from tests.worlds import WrittenWorld
 
 pytestmark = pytest.mark.spark
 
 FILES = 4
 CHEAP = ("plain_kd_tree", "a_grid", "uniform", "keyword_hash", "quadtree", "dkm_sks")
-
+BALANCED = {"a_grid": "shift", "keyword_hash": "dp"}
+"""Planners, and the method by which cells of their plans move between the files."""
 
 Rows = tuple[list[tuple[str, int, str]], list[str]]
 """Matches, and rows of answers."""
@@ -33,15 +35,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
     return write_standing_world(folder, 43, FILES, 120, 60, (nearest, scored, reported, wordless))
 
 
-def run(path: Path, world: WrittenWorld, planner: str) -> Home:
-    """Match the files by turns; from the third on under a new plan with another number of workers."""
-    home = standing_home(path, world, planner=planner, merge_files=3)
+def run(path: Path, world: WrittenWorld, planner: str, method: str = "") -> Home:
+    """Match the files by turns; from the third on under a new plan with another number of workers.
+
+    method  of an adjustment after the second file and after the third; empty: none
+    """
+    home, moved = standing_home(path, world, planner=planner, merge_files=3, **RESTLESS), 0
     for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):
         home.ingest("requests", [requests])
         home.ingest("objects", [objects])
         if number == FILES // 2:
             home.run("plan", "--workers", "5")
         home.match("--max-objects", "20")
+        if method and number in (1, 2):
+            write_uneven_loads(home)
+            moved += len(home.run("balance", "local", "--method", method, "--apply")["moves"])
+    assert moved or not method
     return home
 
 
@@ -60,7 +69,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory, world: WrittenWorld) -> R
 def test_all_kinds_are_as_under_another_planner(
     tmp_path: Path, world: WrittenWorld, expected: Rows, planner: str
 ) -> None:
-    home = run(tmp_path / "home", world, planner)
+    home = run(tmp_path / "home", world, planner, BALANCED.get(planner, ""))
     StandingTwin(home).assert_answers_after_each_batch()
     assert rows_of(home) == expected
     matches, answers = expected
