@@ -18,6 +18,7 @@ import numpy as np
 from pststream.answers.bucket_file import BucketState, kept_of
 from pststream.answers.contract import Asked, BatchEnd, Changes, Folded, Subscriptions, Thresholds, Values
 from pststream.answers.sorted_rows import end_rows, kernel_end, key_order, value_rows
+from pststream.kernels.answers.changes import ChangeRows
 from pststream.kernels.answers.columns import ENDED, Rows
 from pststream.kernels.answers.fold_rows import LimitRows, answer_rows, fold_rows
 from pststream.kernels.answers.touched_rows import rows_of_keys, rows_to_wake, unite_rows
@@ -80,7 +81,7 @@ def fold(
     order = np.argsort(ask.subscription, kind="stable")
     thresholds = _to_thresholds(limits, columns.key, False)
     return Folded(
-        _to_values(entries, columns.key), thresholds, Changes(*changes), Asked(*(array[order] for array in ask))
+        _to_values(entries, columns.key), thresholds, _to_changes(changes), Asked(*(array[order] for array in ask))
     )
 
 
@@ -126,7 +127,7 @@ def fold_answers(state: BucketState, folded: Folded, answers: Values) -> Folded:
     return Folded(
         _join(folded.entries, _to_values(entries, asked.subscription)),
         Thresholds(*(array[order] for array in thresholds)),
-        _join(folded.changes, Changes(*changes)),
+        _join(folded.changes, _to_changes(changes)),
         Asked(*(array[:0] for array in asked)),
     )
 
@@ -153,6 +154,11 @@ def _to_values(rows: Rows, keys: np.ndarray) -> Values:
 
 def _to_thresholds(limits: LimitRows, keys: np.ndarray, reset: bool) -> Thresholds:
     return Thresholds(keys[limits.row], limits.value, limits.ts, limits.object, np.full(len(limits.row), reset))
+
+
+def _to_changes(changes: ChangeRows) -> Changes:
+    key, entered, rank, number, ts = changes.numbers.T
+    return Changes(key.copy(), entered == 1, rank.astype(np.int32), number.copy(), ts.copy(), changes.values)
 
 
 def _join(one: Arrays, other: Arrays) -> Arrays:

@@ -5,63 +5,35 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.answers.buffers import identify, is_after
-from pststream.kernels.borrowed import borrow
 from pststream.kernels.compile import inlined, kernel
 
 
 class ChangeRows(NamedTuple):
-    """Rows of changes as `pststream.answers.contract.Changes` has them."""
+    """Rows of changes: int64[n,5]: subscription, 1 (enters) or 0 (leaves), rank, object, ts; and float32[n]."""
 
-    subscription: np.ndarray
-    entered: np.ndarray
-    rank: np.ndarray
-    object: np.ndarray
-    ts: np.ndarray
-    value: np.ndarray
+    numbers: np.ndarray
+    values: np.ndarray
 
 
 @kernel
 def make_changes(room):
     """Make the arrays for at most `room` changes."""
-    return ChangeRows(
-        np.empty(room, np.int64),
-        np.empty(room, np.bool_),
-        np.empty(room, np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.float32),
-    )
+    return ChangeRows(np.empty((room, 5), np.int64), np.empty(room, np.float32))
 
 
 @kernel
 def make_room(changes, used, wanted):
     """Return the changes with room for `wanted` rows after the `used` ones."""
-    if used + wanted <= len(changes.value):
+    if used + wanted <= len(changes.values):
         return changes
     longer = make_changes(2 * (used + wanted))
-    longer.subscription[:used], longer.entered[:used] = changes.subscription[:used], changes.entered[:used]
-    longer.rank[:used], longer.object[:used] = changes.rank[:used], changes.object[:used]
-    longer.ts[:used], longer.value[:used] = changes.ts[:used], changes.value[:used]
+    longer.numbers[:used], longer.values[:used] = changes.numbers[:used], changes.values[:used]
     return longer
-
-
-@kernel
-def first_changes(changes, used):
-    """Return the changes in use."""
-    return ChangeRows(
-        changes.subscription[:used],
-        changes.entered[:used],
-        changes.rank[:used],
-        changes.object[:used],
-        changes.ts[:used],
-        changes.value[:used],
-    )
 
 
 @inlined
 def write_changes(columns, candidates, row, k, buffer, size, changes, used):
     """Compare the `k` first entries of a row and of its buffer, of which the values agree; return the rows in use."""
-    changes = borrow(changes)
     before, after = min(columns.size[row], k), min(size, k)
     first, old, new = columns.first_slot[row], 0, 0
     while old < before or new < after:
@@ -96,7 +68,6 @@ def write_replaced(columns, answers, row, key, k, buffer, size, changes, used):
 
     answers: the candidates of the buffer, which has no other entries
     """
-    changes = borrow(changes)
     before, after = min(columns.size[row], k) if row >= 0 else 0, min(size, k)
     if before == 0:  # most evaluations are first answers
         for rank in range(after):
@@ -124,9 +95,10 @@ def write_replaced(columns, answers, row, key, k, buffer, size, changes, used):
 @inlined
 def write_entered(columns, candidates, key, buffer, place, changes, used):
     """Write that an object of the buffer enters the answer; return the rows in use."""
-    changes.subscription[used], changes.entered[used], changes.rank[used] = key, True, place + 1
-    changes.ts[used], changes.object[used] = identify(columns, candidates, buffer.number[place])
-    changes.value[used] = buffer.value[place]
+    numbers = changes.numbers
+    numbers[used, 0], numbers[used, 1], numbers[used, 2] = key, 1, place + 1
+    numbers[used, 4], numbers[used, 3] = identify(columns, candidates, buffer.number[place])
+    changes.values[used] = buffer.value[place]
     return used + 1
 
 
@@ -134,8 +106,9 @@ def write_entered(columns, candidates, key, buffer, place, changes, used):
 def write_left(columns, row, place, changes, used):
     """Write that an entry in the state leaves the answer; return the rows in use."""
     slot = columns.first_slot[row] + place
-    changes.subscription[used], changes.entered[used], changes.rank[used] = columns.key[row], False, place + 1
+    numbers = changes.numbers
+    numbers[used, 0], numbers[used, 1], numbers[used, 2] = columns.key[row], 0, place + 1
     number = columns.entry_number[slot]
-    changes.ts[used], changes.object[used] = columns.object_rows[number, 0], columns.object_rows[number, 1]
-    changes.value[used] = columns.entry_value[slot]
+    numbers[used, 3], numbers[used, 4] = columns.object_rows[number, 1], columns.object_rows[number, 0]
+    changes.values[used] = columns.entry_value[slot]
     return used + 1

@@ -15,13 +15,7 @@ from pststream.kernels.answers.buffers import (
     make_buffer,
     read_buffer,
 )
-from pststream.kernels.answers.changes import (
-    first_changes,
-    make_changes,
-    make_room,
-    write_changes,
-    write_replaced,
-)
+from pststream.kernels.answers.changes import ChangeRows, make_changes, make_room, write_changes, write_replaced
 from pststream.kernels.answers.columns import ENDED, LIVE, NO_TIME, Rows
 from pststream.kernels.borrowed import borrow
 from pststream.kernels.compile import inlined, kernel
@@ -132,7 +126,7 @@ def fold_rows(columns, bounds, rows, candidates, ends, end, all_asked, asked_row
     return (
         Rows(entries.row[:used], entries.object[:used], entries.ts[:used], entries.value[:used]),
         LimitRows(limits.row[:limited], limits.value[:limited], limits.ts[:limited], limits.object[:limited]),
-        first_changes(changes, changed),
+        ChangeRows(changes.numbers[:changed], changes.values[:changed]),
         asked[:sought].copy(),
     )
 
@@ -143,9 +137,7 @@ def fold_each_row(columns, bounds, rows, candidates, ends, end, all_asked, asked
     columns, candidates, ends, end = borrow(columns), borrow(candidates), borrow(ends), borrow(end)
     bounds, rows, asked_rows, buffer = borrow(bounds), borrow(rows), borrow(asked_rows), borrow(buffer)
     entries, limits, asked = borrow(entries), borrow(limits), borrow(asked)
-    count = len(candidates.row)
-    # Most candidates enter an answer, from which another object leaves; some objects leave for others.
-    changes = make_changes(3 * count + 1024)
+    changes, count = make_changes(1024), len(candidates.row)
     used, limited, changed, sought, stop, place, wanted = 0, 0, 0, 0, 0, 0, 0
     for position in range(len(rows)):
         fetch_ahead(columns, rows, position)
@@ -166,7 +158,7 @@ def fold_each_row(columns, bounds, rows, candidates, ends, end, all_asked, asked
             sought += 1
         elif was_live:
             k = columns.k[row]
-            if changed + 2 * k > len(changes.value):
+            if changed + 2 * k > len(changes.values):
                 changes = make_room(changes, changed, 2 * k)
             if is_limit:
                 limited = write_limit(columns, candidates, limits, limited, row, buffer, size)
@@ -199,7 +191,7 @@ def answer_rows(columns, rows, keys, ks, kept, answers, starts, stops):
     columns, answers = borrow(columns), borrow(answers)
     buffer = make_buffer(kept.max() if len(kept) else 0)
     entries, limits = make_rows(len(answers.value)), make_limits(len(rows))
-    changes = make_changes(len(answers.value) + 1024)
+    changes = make_changes(1024)
     used, changed = 0, 0
     for at in range(len(rows)):
         size = 0
@@ -216,5 +208,5 @@ def answer_rows(columns, rows, keys, ks, kept, answers, starts, stops):
     return (
         Rows(entries.row[:used], entries.object[:used], entries.ts[:used], entries.value[:used]),
         limits,
-        first_changes(changes, changed),
+        ChangeRows(changes.numbers[:changed], changes.values[:changed]),
     )
