@@ -1,6 +1,5 @@
 """Count what each worker would do for the objects of a sample, in an index of the pieces that it stores."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.routing.dispatch import DispatchIndex
+from pststream.samples.live_terms import expect_unsampled_reads, keep_terms
 from pststream.samples.posting_reads import keep_pieces
 
 
@@ -43,41 +43,17 @@ def run_sample(sample: WorkloadSample, plan: PartitionPlan) -> RunCounts:
     offsets, stored_at = dispatch.workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
     piece = np.repeat(np.arange(sample.pieces), np.diff(offsets))
     unit, _ = dispatch.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
-    served_by, unsampled = plan.unit_worker[unit], _expect_unsampled(sample)
+    served_by, unsampled = plan.unit_worker[unit], expect_unsampled_reads(sample)
     counts = np.zeros((len(RunCounts._fields), plan.workers))
     for worker in range(plan.workers):
         mine = served_by == worker
         stored = np.zeros(sample.pieces, bool)
         stored[piece[stored_at == worker]] = True
-        part = keep_pieces(_keep_terms(sample, mine), stored)
+        part = keep_pieces(keep_terms(sample, mine), stored)
         read = _sum_by_object(part.reads, part.term_offsets)
         shares = np.where(read > 0, 1.0, -np.expm1(-_sum_by_object(unsampled[mine], part.term_offsets)))
         counts[:, worker] = np.sort(shares).sum(), part.subscriptions, read.sum()
     return RunCounts(*counts)
-
-
-def _expect_unsampled(sample: WorkloadSample) -> np.ndarray:
-    """Return how many postings that the sample lacks each (object, term) reads, expected: float64[len(terms)].
-
-    They are as many, for each sampled posting, as the objects with the term read on average.
-    """
-    _, term = np.unique(sample.terms, return_inverse=True)
-    mean = np.bincount(term, sample.reads) / np.maximum(np.bincount(term), 1)
-    return np.asarray((sample.subscription_scale - 1.0) * mean[term])
-
-
-def _keep_terms(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
-    """Return a sample with only the terms that `kept` (bool[len(terms)]) marks, and the objects that have one."""
-    offsets = np.append(0, np.cumsum(kept))[sample.term_offsets]
-    has = np.diff(offsets) > 0
-    return replace(
-        sample,
-        lon=sample.lon[has],
-        lat=sample.lat[has],
-        term_offsets=np.append(0, offsets[1:][has]),
-        terms=sample.terms[kept],
-        reads=sample.reads[kept],
-    )
 
 
 def _sum_by_object(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

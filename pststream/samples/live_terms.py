@@ -1,10 +1,15 @@
 """Find the live terms of sampled objects (a sampled subscription is posted under them), and the objects with one."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from pststream.domain.integer_hash import hash_to_unit
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.planning.count_loads import find_term_positions, mark_objects_with_live_terms
+
+SEED = 29
 
 
 def find_posted_terms(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
@@ -38,3 +43,38 @@ def group_pieces_by_subscription(sample: WorkloadSample) -> tuple[np.ndarray, np
     order = np.argsort(sample.piece_key, kind="stable")
     keys = sample.piece_key[order]
     return order, np.cumsum(np.diff(keys, prepend=keys[:1]) != 0)
+
+
+def expect_unsampled_reads(sample: WorkloadSample) -> np.ndarray:
+    """Return how many postings that the sample lacks each (object, term) reads, expected: float64[len(terms)].
+
+    They are as many, for each sampled posting, as the objects with the term read on average.
+    """
+    _, term = np.unique(sample.terms, return_inverse=True)
+    mean = np.bincount(term, sample.reads) / np.maximum(np.bincount(term), 1)
+    return np.asarray((sample.subscription_scale - 1.0) * mean[term])
+
+
+def keep_terms(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
+    """Return a sample with only the terms that `kept` (bool[len(terms)]) marks, and the objects that have one."""
+    offsets = np.append(0, np.cumsum(kept))[sample.term_offsets]
+    has = np.diff(offsets) > 0
+    return replace(
+        sample,
+        lon=sample.lon[has],
+        lat=sample.lat[has],
+        term_offsets=np.append(0, offsets[1:][has]),
+        terms=sample.terms[kept],
+        reads=sample.reads[kept],
+    )
+
+
+def drop_terms_without_postings(sample: WorkloadSample) -> WorkloadSample:
+    """Return a sample without the terms under which no subscription is posted near their object.
+
+    The filter of live terms is by place, so such an object goes to no worker for the term, while the load model counts
+    a term that is posted anywhere. A term without a sampled posting nearby may have one that the sample lacks: it stays
+    with a probability (Poisson), by a hash of its place in the sample, so the same sample has the same result.
+    """
+    by_chance = -np.expm1(-expect_unsampled_reads(sample))
+    return keep_terms(sample, (sample.reads > 0) | (hash_to_unit(np.arange(len(sample.terms)), SEED) < by_chance))

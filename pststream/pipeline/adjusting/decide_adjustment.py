@@ -29,6 +29,7 @@ from pststream.pipeline.adjusting.proposal_file import Decision
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.planner_options import read_planner_options
 from pststream.progress import Progress
+from pststream.samples.live_terms import drop_terms_without_postings
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import load_plan, load_term_frequencies, read_plan_row, retiring_plan
@@ -42,11 +43,12 @@ def _recent_sample(
 ) -> tuple[WorkloadSample, CostModel]:
     """Return a sample of the objects of the last batches and of the live subscriptions, and the cost model for it.
 
-    The subscriptions are posted under the same clauses as in the index.
+    The subscriptions are posted under the same clauses as in the index. Objects have the terms that are live where they
+    are: objects that have come to a place with the words of another would make it seem loaded, and all else cheap.
     """
     frequencies = load_term_frequencies(home, version)
     sample, _ = draw_sample(home, settings, after_key=measured.first_key, frequencies=frequencies, progress=progress)
-    return sample, CostModel.of(settings)
+    return drop_terms_without_postings(sample), CostModel.of(settings)
 
 
 def scale_to_measured(
