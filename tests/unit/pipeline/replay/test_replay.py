@@ -28,6 +28,10 @@ SIDE = {
     "copies", "candidates", "subscriptions_stored", "throughput", "load_total", "max_seconds", "imbalance",
     "dispatch_seconds", "worker_seconds", "worker_objects", "worker_candidates", "worker_subscriptions",
 }  # fmt: skip
+
+OF_REGIONS = ("--kinds", names.REGION_KINDS)
+"""Which plan `hash` and `location` make."""
+
 of_changing_home = pytest.mark.slow
 """Marks the tests of a home that takes 4 seconds of CPU time to make."""
 
@@ -113,7 +117,7 @@ def test_any_range_of_batches_under_the_plan_in_force(home: UnbalancedHome, firs
 @of_changing_home
 @pytest.mark.parametrize("planner", names.PLANNERS)
 def test_each_planner(home: UnbalancedHome, planner: str) -> None:
-    document = replayed(home, "--last", "1", "--planner", planner)
+    document = replayed(home, "--last", "1", "--planner", planner, *OF_REGIONS)
     assert document["matches_equal"]
     assert document["plan"]["planner"] == planner and document["plan"]["plan_version"] is None
     assert document["would_be"]["objects_sent"] > 0
@@ -172,7 +176,9 @@ def test_random_worlds(seed: int, tmp_path: Path) -> None:
     last = max(last, first + 1) if first < batches else first
     first = min(first, last - 1)
     planner = rnd.choice(list(names.PLANNERS))
-    document = replayed(home, "--from-version", str(first), "--to-version", str(last), "--planner", planner)
+    document = replayed(
+        home, "--from-version", str(first), "--to-version", str(last), "--planner", planner, *OF_REGIONS
+    )
     assert document["matches_equal"] and document["batches"] == last - first
 
 
