@@ -1,4 +1,4 @@
-"""Compute the imbalance of workers, the greatest load over the least, and give it out: as JSON and as text."""
+"""Compute the imbalance of workers, the greatest load over the least, and format it for JSON and for text."""
 
 from collections.abc import Iterable
 

@@ -129,45 +129,49 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
     `knn` stay for a while. If these leave less than half of the subscriptions that a sample may have, it is drawn again
     with the share by which the first one fell short.
     """
-    version, wanted = current_version(home), settings.sample_subscriptions
-    waiting = KeyRange("request_key", Ledger(home).requests_applied, names.NEVER_US)
+    version, ledger, wanted = current_version(home), Ledger(home), settings.sample_subscriptions
+    waiting = KeyRange("request_key", ledger.requests_applied, names.NEVER_US)
     indexed = tuple(index_files(home, version)) if version else ()
     requests = waiting.files(list_data_files(home, names.REQUESTS))
     rows = sum(file.rows for file in indexed) + _rows_within(home, names.REQUESTS, requests, waiting)
+    horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
+    ended_by = to_micros(horizon) if horizon else -1
+    draw = partial(_draw_pieces, home, settings, version, waiting, requests, indexed, ended_by, progress)
     share = share_of(wanted, rows)
-    pieces, scale = _draw_pieces(home, settings, waiting, requests, indexed, share, progress)
+    pieces, scale = draw(share)
     sampled = pc.count_distinct(pieces.column("subscription_key")).as_py()
     if share < 1.0 and 0 < sampled < wanted / 2:
-        share = min(1.0, share * wanted / sampled)
-        pieces, scale = _draw_pieces(home, settings, waiting, requests, indexed, share, progress)
+        pieces, scale = draw(min(1.0, share * wanted / sampled))
     return pieces, scale
 
 
 def _draw_pieces(
     home: Home,
     settings: Settings,
+    version: int,
     waiting: KeyRange,
     requests: list[DataFile],
     indexed: tuple[IndexFile, ...],
-    share: float,
+    ended_by: int,
     progress: Progress,
+    share: float,
 ) -> tuple[pa.Table, float]:
     """Return the pieces of a share of the subscriptions, and the number of pieces that each of them represents.
 
+    version             of the plan in force
     waiting, requests   the requests that no batch has applied yet, and the files that have some
-    indexed             files of the index of the plan in force
+    indexed             files of the index of the plan
+    ended_by            pieces that ended by then are left out; microseconds
     """
     choose, engine = partial(choose_rows, "subscription_key", SAMPLED_PIECES, share), get_engine(settings)
     tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests))
     counter = TaskCounter(progress, Counted("sampling requests", "request", rows_of_tasks(tasks)))
     drawn = engine.run_tasks(tasks, partial(choose, partial(_waiting_pieces, waiting)), counter)
     if indexed:
-        context = make_task_context(home, settings, current_version(home))
+        context = make_task_context(home, settings, version)
         tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
-        horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
-        bound = to_micros(horizon) if horizon else -1
         counter = TaskCounter(progress, Counted("sampling subscriptions", "piece", rows_of_tasks(tasks)))
-        drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, bound)), counter)
+        drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, ended_by)), counter)
     return merge_rows(drawn, SAMPLED_PIECES)
 
 

@@ -11,8 +11,8 @@ _VALUE = "knn: distance, metres; topk: negative score"
 ANSWER_TABLES = (
     Table(
         names.ANSWER_LOG,
-        "changes of the answers and reports of subscriptions with memory, by batch. "
-        "A batch commits its changes of answers before its changes of reports",
+        "what each batch changes in answers (knn, topk) and in reports (frequent_terms). "
+        "A batch has two commits: first answers, then reports",
         (
             Column("batch_id", pa.int64(), "the batch"),
             Column("bucket", pa.int64(), _BUCKET),
