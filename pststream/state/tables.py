@@ -266,8 +266,8 @@ _TABLES = (
             Column(
                 "cpu_seconds",
                 pa.float64(),
-                f"of the worker, with the building of new segments, where unit is {names.WHOLE_WORKER}; of a unit of"
-                " topk: of its search; else 0",
+                f"of the worker, with the building of new segments and the writing of matches, where unit is"
+                f" {names.WHOLE_WORKER}; of a unit of topk: of its search; else 0",
             ),
         ),
         ("batch_id", "plan_version", "worker", "unit"),

@@ -1,19 +1,20 @@
-"""Objects with many matches are matched in portions, with the same matches and counts as at once."""
+"""A worker matches objects with many matches in portions, and counts the CPU time of all that it does."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pststream import names
 from pststream.matching import matcher
-from pststream.pipeline.batch.match_task import match_worker
+from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
 from pststream.pipeline.engine import task_context
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.settings import load_settings
-from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.slices import KeyRange, split_into_tasks
@@ -23,29 +24,37 @@ from tests.commands import ingest_world, new_home
 pytestmark = pytest.mark.spark
 
 
-def match_all_objects(home: Home) -> list[tuple[Any, ...]]:
-    """Match all objects in this process; return the counts of each worker."""
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Return a home whose requests are indexed by three workers."""
+    folder = tmp_path_factory.mktemp("match_task")
+    world = worlds.write_world(folder, worlds.random_world(7, objects=300, requests=200), 7)
+    driven = new_home(folder / "home", planner="hybrid", workers=3, lateness_seconds=world.lateness_seconds)
+    ingest_world(driven, world)
+    driven.match()
+    return Home(str(driven.path))
+
+
+def match_all_objects(home: Home) -> Iterator[WorkerReport]:
+    """Match all objects in this process; yield the report of each worker."""
     context = make_task_context(home, load_settings(home.path), 1)
     context = replace(context, files=tuple(index_files(home, 1)))
     every = KeyRange("object_key", -1, names.NEVER_US)
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, list_data_files(home, names.OBJECTS)))
     received = [sent for slices in tasks for sent in route_objects(context, -1, ObjectScan(slices, every, NEW_OBJECTS))]
-    counts = []
     for worker in range(context.workers):
         of_worker = iter([(tag, rows) for number, tag, rows in received if number == worker])
-        report = match_worker(context, -1, worker, of_worker)
-        units = [(u.objects.tolist(), u.candidates.tolist(), u.matches.tolist()) for u in report.counts.units]
-        counts.append((report.counts.matches, report.counts.objects, sum(file.rows for file in report.files), units))
-    return counts
+        yield match_worker(context, -1, worker, of_worker)
 
 
-def test_portions_change_no_match_and_no_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = worlds.write_world(tmp_path, worlds.random_world(7, objects=300, requests=200), 7)
-    driven = new_home(tmp_path / "home", planner="hybrid", workers=3, lateness_seconds=world.lateness_seconds)
-    ingest_world(driven, world)
-    driven.match()
-    home = Home(str(driven.path))
-    at_once = match_all_objects(home)
+def counts_of(report: WorkerReport) -> tuple[Any, ...]:
+    """Return the counts of a worker that do not depend on the speed of the machine."""
+    units = [(u.objects.tolist(), u.candidates.tolist(), u.matches.tolist()) for u in report.counts.units]
+    return report.counts.matches, report.counts.objects, sum(file.rows for file in report.files), units
+
+
+def test_portions_change_no_match_and_no_count(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = [counts_of(report) for report in match_all_objects(home)]
     assert sum(matches for matches, *_ in at_once) > 100
     searches = []
 
@@ -56,6 +65,21 @@ def test_portions_change_no_match_and_no_count(tmp_path: Path, monkeypatch: pyte
     task_context.chunk_size.cache_clear()
     monkeypatch.setattr("pststream.pipeline.batch.worker_search.match_objects", counted)
     monkeypatch.setattr(matcher, "MAX_PAIRS", 10)
-    assert match_all_objects(home) == at_once
+    assert [counts_of(report) for report in match_all_objects(home)] == at_once
     assert min(searches) < max(searches) // 4
     task_context.chunk_size.cache_clear()
+
+
+def test_the_time_of_a_worker_includes_the_rows_that_are_written_at_the_end(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = FileWriter.close
+
+    def slow_close(writer: FileWriter) -> DataFile | None:
+        ends = time.thread_time() + 0.1
+        while time.thread_time() < ends:
+            pass
+        return close(writer)
+
+    monkeypatch.setattr(FileWriter, "close", slow_close)
+    assert all(report.counts.cpu_seconds >= 0.1 for report in match_all_objects(home))

@@ -49,7 +49,10 @@ CHUNK_PAIRS = 2_000_000
 
 @dataclass
 class MatchCounts:
-    """Counts of a worker: in all, and (`units`) under each plan that serves the index."""
+    """Counts of a worker: in all, and (`units`) under each plan that serves the index.
+
+    cpu_seconds  CPU seconds to find the pairs and to write the matches
+    """
 
     units: list[UnitCounts]
     objects: int = 0
@@ -172,8 +175,10 @@ class _Matcher:
         self.report.counts.objects += chunk.num_rows
 
     def finish(self) -> WorkerReport:
-        """Close the data file; return the report."""
+        """Close the data file, which writes the rows that it still buffers; return the report."""
+        began = time.thread_time()
         file = self.writer.close()
+        self.report.counts.cpu_seconds += time.thread_time() - began
         self.report.files = [file] if file else []
         return self.report
 
