@@ -121,15 +121,15 @@ class Settings:
     sample_objects: int = declare(200_000, "objects in a planner's sample at most", least=1)
     sample_subscriptions: int = declare(200_000, "subscriptions in a planner's sample at most", least=1)
     cost_check: float = declare(
-        4.4e-13,
+        0.0,
         "c1 of Definition 1: seconds to check one object against one subscription",
         **_SECONDS,
     )
-    cost_object: float = declare(4.2e-7, "c2: seconds to handle one object", **_SECONDS)
-    cost_insert: float = declare(7.2e-7, "c3: seconds to handle one insertion", **_SECONDS)
+    cost_object: float = declare(5.2e-7, "c2: seconds to handle one object", **_SECONDS)
+    cost_insert: float = declare(7.5e-7, "c3: seconds to handle one insertion", **_SECONDS)
     cost_delete: float = declare(2e-7, "c4: seconds to handle one deletion", **_SECONDS)
-    cost_posting: float = declare(5.9e-9, "seconds to read one posting of an object's cell and term", **_SECONDS)
-    cost_match: float = declare(2.7e-9, "seconds to find and write one match", **_SECONDS)
+    cost_posting: float = declare(6.9e-9, "seconds to read one posting of an object's cell and term", **_SECONDS)
+    cost_match: float = declare(1.7e-8, "seconds to find and write one match", **_SECONDS)
     sigma: float = declare(
         1.3, "greatest load of a worker over the least that counts as balanced; above 1", above=1, below=1_000_000
     )
