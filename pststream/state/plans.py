@@ -19,6 +19,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows
 from pststream.domain.topk_plan import TopkPlan
 from pststream.domain.topk_plan_rows import topk_plan_from_row, topk_plan_row
+from pststream.errors import HomeError
 from pststream.open_tables import MAX_TABLES, latest_table
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -196,7 +197,10 @@ def topk_version_of(home: Home, version: int) -> int | None:
 
 
 def topk_planner_of(home: Home, version: int) -> tuple[str, str]:
-    """Return the planner of the plan of `topk` under a plan version, and the options that it was given."""
+    """Return the planner of the plan of `topk` under a plan version, and the options that it was given.
+
+    Raises HomeError if `topk_plans` has lost the row of that plan.
+    """
     topk = topk_version_of(home, version)
     if topk is None:
         return names.BY_BUCKET, ""
@@ -205,15 +209,22 @@ def topk_planner_of(home: Home, version: int) -> tuple[str, str]:
 
 
 def read_topk_row(home: Home, version: int) -> dict[str, Any]:
-    """Read the row of a version of `topk_plans`."""
+    """Read the row of a version of `topk_plans`; raises HomeError if the table has lost it."""
     rows: list[dict[str, Any]] = ledger_tables.read(
         home, names.TOPK_PLANS, filters=[("plan_version", "=", version)]
     ).to_pylist()
+    if not rows:
+        raise HomeError(
+            home.path,
+            f"the table topk_plans has lost the row of plan version {version}, under which topk is searched",
+            "restore a backup (docs/upkeep.md); or, if no batch is unfinished, search topk by answer bucket:"
+            " pststream plan --kinds topk --planner hash",
+        )
     return rows[0]
 
 
 def load_topk_plan(home: Home, version: int) -> TopkPlan:
-    """Read a plan of `topk` subscriptions; raises ValueError if its row does not make one."""
+    """Read a plan of `topk` subscriptions; raises HomeError if its row is lost, ValueError if the row makes none."""
     return topk_plan_from_row(read_topk_row(home, version))
 
 

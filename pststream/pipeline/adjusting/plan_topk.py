@@ -47,7 +47,8 @@ def plan_topk(
 
     Returns {"plan_version", "plan_version_before", "planner", "kinds": ["topk"], "units", "replication", "copies",
     "imbalance", "unit_loads", "dry_run", "seconds"}, what `pststream plan --json` prints; of `hash` there are as many
-    units as answer buckets, and no figures.
+    units as answer buckets, and no figures. Raises HomeError if `topk_plans` has lost the plan in force, unless the
+    planner is `hash`.
     """
     home.check()
     began = time.perf_counter()
@@ -60,8 +61,7 @@ def plan_topk(
                 raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
             before = new_plan(home, settings, progress=progress)["plan_version"]
         version = before + 1
-        in_force, known_options = topk_planner_of(home, before)
-        planner = planner or in_force
+        planner, options = _choose_planner(home, before, planner, options)
         if planner == names.BY_BUCKET:
             figures: dict[str, Any] = {"units": home.answer_buckets}
             if not dry_run:
@@ -69,13 +69,25 @@ def plan_topk(
                 put_in_force(home, version, None)
         else:
             sample = draw_topk_sample(home, settings, progress).sample
-            if options is None:
-                options = known_options if planner == in_force else ""
             figures = _plan_by_sample(home, settings.workers, planner, options, sample, version, dry_run)
     return {
         "plan_version": version, "plan_version_before": before, "planner": planner, "kinds": ["topk"], **figures,
         "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
     }  # fmt: skip
+
+
+def _choose_planner(home: Home, before: int, planner: str | None, options: str | None) -> tuple[str, str]:
+    """Return a planner and its options; those that are None are taken from the plan of `topk` in force.
+
+    `hash` needs nothing of that plan, so it also repairs a home that has lost the plan.
+    """
+    if planner == names.BY_BUCKET:
+        return planner, ""
+    in_force, known_options = topk_planner_of(home, before)
+    planner = planner or in_force
+    if options is None:
+        options = known_options if planner == in_force else ""
+    return planner, options
 
 
 def _describe_loads(loads: TopkLoads) -> dict[str, Any]:

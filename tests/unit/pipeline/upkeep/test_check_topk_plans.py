@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from pststream import names
-from pststream.pipeline.adjusting.plan_topk import put_in_force
+from pststream.errors import HomeError
+from pststream.pipeline.adjusting.plan_topk import plan_topk, put_in_force
 from pststream.pipeline.upkeep.answers.check_topk_plans import is_whole
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
+from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.state.plans import load_topk_plan, topk_planner_of
 from tests.damage import delete_rows
 from tests.topk_plans import add_topk_plan, topk_row
 from tests.unit.reports.commands.homes import add_plan, halves
@@ -37,6 +40,20 @@ def test_plans_that_are_there_and_those_that_are_not(hand_home: Home) -> None:
     assert off(hand_home) == {"topk_plans_off": 2}
     ledger_tables.append(hand_home, names.TOPK_PLANS, [row | {"first": 5}])
     assert off(hand_home) == {"topk_plans_broken": 1}
+
+
+def test_a_lost_plan_is_an_error_until_another_is_made(hand_home: Home) -> None:
+    add_plan(hand_home, halves())
+    add_topk_plan(hand_home, topk_row("location", 4))
+    delete_rows(hand_home, names.TOPK_PLANS, "plan_version = 2")
+    for read in (topk_planner_of, load_topk_plan):
+        with pytest.raises(HomeError, match="topk_plans has lost the row of plan version 2") as lost:
+            read(hand_home, 2)
+        assert "plan --kinds topk --planner hash" in str(lost.value)
+    with pytest.raises(HomeError, match="topk_plans"):
+        plan_topk(hand_home, Settings(), "keyword")
+    assert plan_topk(hand_home, Settings(), "hash")["plan_version"] == 3
+    assert topk_planner_of(hand_home, 3) == ("hash", "")
 
 
 @pytest.mark.parametrize("planner", UNITS)
