@@ -11,7 +11,7 @@ from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import KILLED, Home, new_home
 from tests.oracles import twin
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 from tests.worlds import WrittenWorld
 
 

@@ -20,7 +20,8 @@ from tests.oracles.questions import float32
 from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer, stream_time_of
 from tests.oracles.standing_log import AnswerRow, ExpectedRows
-from tests.oracles.twin import distance_m, time_us
+from tests.oracles.twin_regions import distance_m
+from tests.oracles.twin_rows import time_us
 from tests.worlds import WrittenWorld
 
 Insertion = Callable[[random.Random, str, int], worlds.Row]

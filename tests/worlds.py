@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 import zstandard
 from hypothesis import strategies as st
 
-from tests.oracles.twin import LogFile, distance_m, words_of
+from tests.oracles.twin_expressions import words_of
+from tests.oracles.twin_regions import distance_m
+from tests.oracles.twin_rows import LogFile
 
 Row = dict[str, Any]
 Rows = list[Row]

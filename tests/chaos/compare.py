@@ -14,7 +14,8 @@ from tests.oracles import twin_fast
 from tests.oracles.delivery import expected_messages
 from tests.oracles.questions import LoggedObject, answer
 from tests.oracles.standing_log import expected_rows
-from tests.oracles.twin import LogFile, Outcome, TermStatistics, Withdrawal, time_us
+from tests.oracles.twin import Outcome, TermStatistics, Withdrawal
+from tests.oracles.twin_rows import LogFile, time_us
 from tests.standing_worlds import STANDING_ERRORS, count_standing
 from tests.unit.stored_objects.worlds import some_question
 

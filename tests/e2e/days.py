@@ -5,7 +5,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 OBJECTS, REQUESTS = 20_000, 1_200

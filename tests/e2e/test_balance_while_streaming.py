@@ -8,7 +8,7 @@ from pststream.ledgers.log_end import read_files
 from pststream.state.home import Home as State
 from tests.commands import new_home
 from tests.kill_and_rerun import assert_as_the_twin, written
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 from tests.unbalanced_homes import RESTLESS
 from tests.watcher_process import Watching, landing_folder
 

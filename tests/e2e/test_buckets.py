@@ -25,7 +25,7 @@ from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_l
 from tests.commands import KILLED, Home, run_here
 from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, table_of, written
 from tests.moto_process import CREDENTIALS, free_port, moto_server
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1500)]

@@ -12,7 +12,7 @@ from tests import worlds
 from tests.commands import KILLED, new_home, run_here
 from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, killed_then_run, written
 from tests.oracles import twin
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2500)]
 

@@ -15,7 +15,10 @@ from tests import worlds
 from tests.commands import Home
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, lives, ranked, stream_time_of
 from tests.oracles.standing_reports import micros
-from tests.oracles.twin import Incarnation, PublishedObject, in_region, read_box, time_us, words_of
+from tests.oracles.twin import Incarnation, PublishedObject, in_region
+from tests.oracles.twin_expressions import words_of
+from tests.oracles.twin_regions import read_box
+from tests.oracles.twin_rows import time_us
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
 from tests.worlds import moment, write_rows
 

@@ -10,7 +10,7 @@ from tests import worlds
 from tests.commands import Home, new_home, run_here
 from tests.kill_and_rerun import accepted_in_order, killed_then_run, rejected, table_of
 from tests.oracles import twin
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 

@@ -17,7 +17,9 @@ from tests import worlds
 from tests.commands import Home, new_home
 from tests.oracles import twin_fast
 from tests.oracles.standing_log import ExpectedRows, expected_rows
-from tests.oracles.twin import LogFile, Outcome, words_of
+from tests.oracles.twin import Outcome
+from tests.oracles.twin_expressions import words_of
+from tests.oracles.twin_rows import LogFile
 from tests.standing_worlds import STANDING_ERRORS, count_standing
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.spark, pytest.mark.real_data, pytest.mark.timeout(3000)]

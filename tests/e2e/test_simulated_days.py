@@ -17,7 +17,7 @@ from tests.commands import Home
 from tests.e2e import days
 from tests.e2e.airflow_api import RUN, Airflow, standalone, wait_for
 from tests.oracles import twin_fast
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 
 pytestmark = [pytest.mark.days, pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
 

@@ -33,7 +33,7 @@ from tests import worlds
 from tests.commands import Home, run_here
 from tests.kill_and_rerun import killed_then_run
 from tests.old_homes import unpacked
-from tests.oracles.twin import time_us
+from tests.oracles.twin_rows import time_us
 from tests.standing_worlds import StandingTwin, nearest, standing_home, write_standing_world
 from tests.unbalanced_homes import RESTLESS
 

@@ -17,7 +17,7 @@ from pststream.pipeline.main_job.graceful_shutdown import STOP_SECONDS
 from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
 from tests.kill_and_rerun import assert_as_the_twin, home_for, written
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
 

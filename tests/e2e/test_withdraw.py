@@ -20,8 +20,9 @@ from tests.commands import KILLED, Home, new_home, run_here
 from tests.fuzz.cases import FIRST, TIMES
 from tests.kill_and_rerun import table_of
 from tests.old_homes import unpacked
-from tests.oracles import twin
-from tests.oracles.twin import Incarnation, LogFile, PublishedObject
+from tests.oracles import twin, twin_expressions, twin_rows
+from tests.oracles.twin import Incarnation, PublishedObject
+from tests.oracles.twin_rows import LogFile
 
 pytestmark = pytest.mark.e2e
 
@@ -32,7 +33,7 @@ ANYWHERE = {"bbox": [-180.0, -90.0, 180.0, 90.0]}
 def expected(steps: list[tuple[str, Any]], lateness: int) -> tuple[set[tuple[str, int, str]], dict[str, int]]:
     """Return the matches and the number of rejected objects by reason after all steps, computed slowly."""
     outcome = twin.Outcome()
-    objects, requests = twin.ObjectLog(outcome, lateness, twin.words_of), twin.RequestLog(outcome, 0)
+    objects, requests = twin.ObjectLog(outcome, lateness, twin_expressions.words_of), twin.RequestLog(outcome, 0)
     for what, value in steps:
         if what == "objects":
             objects.take(LogFile("objects", value))
@@ -47,7 +48,7 @@ def expected(steps: list[tuple[str, Any]], lateness: int) -> tuple[set[tuple[str
 
 def matches(thing: PublishedObject, life: Incarnation) -> bool:
     in_time = life.created_at <= thing.ts and (life.end is None or thing.ts < life.end)
-    return in_time and twin.in_region(thing, life) and twin.holds(life.tree, thing.words)
+    return in_time and twin.in_region(thing, life) and twin_expressions.holds(life.tree, thing.words)
 
 
 def home_at(path: Path, **settings: Any) -> Home:
@@ -104,7 +105,7 @@ def test_rows_that_a_wrong_clock_made_late_are_taken_in_again(tmp_path: Path) ->
     assert {row["retried_by"] for row in home.run("rejects")["rejects"]} == {5}
     assert home.match()["batches"][0]["retractions"] == 1
     assert home.exported() == sorted(
-        (row["object_id"], twin.time_us(row["ts"]), "s")
+        (row["object_id"], twin_rows.time_us(row["ts"]), "s")
         for row in [thing("a", 0), thing("wrong", 1), *(thing(f"b{n}", 1) for n in range(5))]
     )
     assert home.run("status")["withdrawals"]["pending"] == 0

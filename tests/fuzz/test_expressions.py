@@ -7,7 +7,7 @@ from pststream.text.expression import ExpressionError, evaluate, parse_keywords
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import TOKENS
 from tests.fuzz.values import TEXTS
-from tests.oracles import twin
+from tests.oracles import twin_expressions, twin_rows
 from tests.worlds import WORDS, some_expression
 
 PARTS = ("(", ")", " AND ", " OR ", " ", '"', '""', "and", "Or", "NOT", "-", "*", "\n", "\u2028", "(" * 200, ")" * 200)
@@ -55,11 +55,11 @@ def _clauses(expression: str) -> list[list[str]]:
 def _same_as_the_tree(rnd: random.Random, expression: str, clauses: list[list[str]]) -> None:
     """Assert that accepted expressions mean the same to the slow twin; it cannot read refused ones."""
     try:
-        tree = twin.parse(expression)
-    except twin.BadRow:
+        tree = twin_expressions.parse(expression)
+    except twin_rows.BadRow:
         assert not clauses
         return
     known = sorted({word for clause in clauses for word in clause})
     for _ in range(4 if clauses else 0):
         words = {word for word in known if rnd.randrange(2)}
-        assert evaluate(clauses, words) == twin.holds(tree, frozenset(words))
+        assert evaluate(clauses, words) == twin_expressions.holds(tree, frozenset(words))

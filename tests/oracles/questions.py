@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.oracles.polygon import covers_geometry
-from tests.oracles.twin import EARTH_RADIUS_M, distance_m, holds, in_box, parse, time_us, words_of
+from tests.oracles.twin_expressions import holds, parse, words_of
+from tests.oracles.twin_regions import EARTH_RADIUS_M, distance_m, in_box
+from tests.oracles.twin_rows import time_us
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from tests.oracles.questions import float32
-from tests.oracles.twin import EARTH_RADIUS_M, distance_m
+from tests.oracles.twin_regions import EARTH_RADIUS_M, distance_m
 
 GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
 

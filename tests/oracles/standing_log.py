@@ -14,7 +14,9 @@ from tests.oracles.questions import float32
 from tests.oracles.scored_subscriptions import GREATEST_DISTANCE_M, Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer
 from tests.oracles.standing_reports import Standing, micros, rows_of
-from tests.oracles.twin import Incarnation, Outcome, PublishedObject, Tree, distance_m, holds
+from tests.oracles.twin import Incarnation, Outcome, PublishedObject
+from tests.oracles.twin_expressions import Tree, holds
+from tests.oracles.twin_regions import distance_m
 
 
 class AnswerRow(NamedTuple):

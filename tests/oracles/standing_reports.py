@@ -8,15 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracles.twin import (
-    Incarnation,
-    PublishedObject,
-    in_region,
-    read_box,
-    read_circle,
-    read_geometry,
-    time_us,
-)
+from tests.oracles.twin import Incarnation, PublishedObject, in_region
+from tests.oracles.twin_regions import read_box, read_circle, read_geometry
+from tests.oracles.twin_rows import time_us
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import worlds
-from tests.oracles import twin, twin_fast
-from tests.oracles.twin import LogFile, distance_m, holds, in_box, parse, time_us, words_of
+from tests.oracles import twin, twin_fast, twin_regions, twin_rows
+from tests.oracles.twin_expressions import holds, parse, words_of
+from tests.oracles.twin_regions import distance_m, in_box
+from tests.oracles.twin_rows import LogFile, time_us
 
 HOUR = 3600
 
@@ -102,7 +104,7 @@ def test_expressions(expression: str, text: str, expected: bool) -> None:
     "expression", ["", "()", "(a", "a)", "AND", "a AND", "OR a", "a OR OR b", '"a', "!!!", "a AND AND b"]
 )
 def test_bad_expressions(expression: str) -> None:
-    with pytest.raises(twin.BadRow):
+    with pytest.raises(twin_rows.BadRow):
         parse(expression)
 
 
@@ -127,7 +129,7 @@ def test_boxes(point: tuple[float, float], box: tuple[float, float, float, float
 
 
 def test_distances_known_by_geometry() -> None:
-    quarter = twin.EARTH_RADIUS_M * 3.141592653589793 / 2
+    quarter = twin_regions.EARTH_RADIUS_M * 3.141592653589793 / 2
     assert distance_m(0, 0, 0, 0) == 0
     assert distance_m(0, 0, 90, 0) == pytest.approx(quarter)
     assert distance_m(10, 90, -170, 0) == pytest.approx(quarter)
@@ -155,7 +157,7 @@ def test_times(value: Any, milliseconds: int) -> None:
 
 @pytest.mark.parametrize("value", [None, "", "yesterday", "0000-01-01T00:00:00Z", "2026-13-01", True, 10**18])
 def test_bad_times(value: Any) -> None:
-    with pytest.raises(twin.BadRow):
+    with pytest.raises(twin_rows.BadRow):
         time_us(value)
 
 

@@ -1,7 +1,8 @@
 """Compute the expected matches slowly, as an oracle that shares no code with the matcher.
 
-The twin reads the input files itself, splits words with `unicodedata`, evaluates a keyword expression as a tree,
-compares coordinates plainly, and tests every object against every subscription.
+The twin reads the input files itself (`twin_rows.py`), splits words with `unicodedata` and evaluates a keyword
+expression as a tree (`twin_expressions.py`), compares coordinates plainly (`twin_regions.py`), and tests every object
+against every subscription.
 
 Its rules (docs/architecture.md):
 
@@ -26,46 +27,20 @@ Choices that the specification leaves open: a box compares longitudes as numbers
 begins at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does.
 """
 
-import csv
-import gzip
 import hashlib
-import io
-import json
-import math
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-import zstandard
+from tests.oracles.polygon import covers_geometry
+from tests.oracles.twin_expressions import Tree, holds, parse, words_of
+from tests.oracles.twin_regions import bounds_of, distance_m, in_box, read_box, read_circle, read_geometry
+from tests.oracles.twin_rows import BadRow, LogFile, field_of, identifier, number, rows_of, time_us
 
-from tests.oracles.polygon import covers_geometry, crosses_itself
-
-EARTH_RADIUS_M = 6_371_008.8
 DAY_SECONDS = 86_400
 MAX_TEXT_BYTES = 1_048_576
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-Tree = tuple[str, Any]
-Row = tuple[int, dict[str, Any] | None]
-
-
-class BadRow(Exception):
-    """The row breaks a row rule."""
-
-
-@dataclass(frozen=True)
-class LogFile:
-    """A file of the log with its ingestion options."""
-
-    kind: str
-    path: Path
-    columns: dict[str, str] = field(default_factory=dict)
-    constants: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -141,262 +116,38 @@ Split = Callable[[str], list[str]]
 MatchAll = Callable[[list[PublishedObject], list[Incarnation]], set[tuple[str, int, str]]]
 
 
-# Words -------------------------------------------------------------------------------------------------------
+def outcome_of(
+    log: Iterable[LogFile | Withdrawal | TermStatistics],
+    lateness_seconds: int = DAY_SECONDS,
+    now_us: int = 0,
+    match_all: MatchAll | None = None,
+    split: Split = words_of,
+) -> Outcome:
+    """Compute the expected result of a log; `now_us` is the time of ingestion for requests without a time.
 
-
-def words_of(text: str) -> list[str]:
-    """Split a text into words: NFKC, case-folded, longest runs of letters, marks, digits and `_`."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    spaced = "".join(c if _in_word(c) else " " for c in folded)
-    return [word for word in spaced.split(" ") if word]
-
-
-def _in_word(character: str) -> bool:
-    category = unicodedata.category(character)
-    return category[0] in "LM" or category == "Nd" or character == "_"
-
-
-# Expressions -------------------------------------------------------------------------------------------------
-
-
-def parse(expression: str) -> Tree:
-    """Parse a keyword expression to a tree: ("word", w), ("and", [trees]) or ("or", [trees])."""
-    tokens = list(_tokens(expression))
-    tree, rest = _alternatives(tokens)
-    if rest:
-        raise BadRow(f"unexpected {rest[0]}")
-    return tree
-
-
-def _tokens(expression: str) -> Iterator[tuple[str, str]]:
-    at = 0
-    while at < len(expression):
-        c = expression[at]
-        if c.isspace():
-            at += 1
-        elif c in "()":
-            yield c, c
-            at += 1
-        elif c == '"':
-            end = expression.find('"', at + 1)
-            if end < 0:
-                raise BadRow("quote without its end")
-            yield "word", expression[at + 1 : end]
-            at = end + 1
-        else:
-            end = at
-            while end < len(expression) and not expression[end].isspace() and expression[end] not in '()"':
-                end += 1
-            word = expression[at:end]
-            yield (word, word) if word in ("AND", "OR") else ("word", word)
-            at = end
-
-
-def _alternatives(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]:
-    first, tokens = _conjunction(tokens)
-    branches = [first]
-    while tokens and tokens[0][0] == "OR":
-        branch, tokens = _conjunction(tokens[1:])
-        branches.append(branch)
-    return ("or", branches), tokens
-
-
-def _conjunction(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]:
-    first, tokens = _factor(tokens)
-    parts = [first]
-    while tokens and tokens[0][0] in ("AND", "(", "word"):
-        part, tokens = _factor(tokens[1:] if tokens[0][0] == "AND" else tokens)
-        parts.append(part)
-    return ("and", parts), tokens
-
-
-def _factor(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]:
-    if not tokens:
-        raise BadRow("a word is missing at the end")
-    kind, value = tokens[0]
-    if kind == "(":
-        tree, tokens = _alternatives(tokens[1:])
-        if not tokens or tokens[0][0] != ")":
-            raise BadRow("a parenthesis is not closed")
-        return tree, tokens[1:]
-    if kind == "word":
-        pieces = words_of(value)
-        if not pieces:
-            raise BadRow(f"{value!r} has no letter and no digit")
-        return ("and", [("word", piece) for piece in pieces]), tokens[1:]
-    raise BadRow(f"unexpected {value}")
-
-
-def holds(tree: Tree, words: frozenset[str]) -> bool:
-    """Whether a text with these words satisfies the expression."""
-    kind, inside = tree
-    if kind == "word":
-        return inside in words
-    if kind == "and":
-        return all(holds(part, words) for part in inside)
-    return any(holds(part, words) for part in inside)
-
-
-# Space -------------------------------------------------------------------------------------------------------
-
-
-def in_box(lon: float, lat: float, west: float, south: float, east: float, north: float) -> bool:
-    """Whether a point lies in a box, edges included; west > east crosses the antimeridian."""
-    if not south <= lat <= north:
-        return False
-    if west <= east:
-        return west <= lon <= east
-    return lon >= west or lon <= east
-
-
-def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
-    """Compute the great-circle distance in metres by the haversine formula."""
-    phi1, phi2 = math.radians(lat1), math.radians(lat2)
-    half_lat = (phi2 - phi1) / 2
-    half_lon = math.radians(lon2 - lon1) / 2
-    h = math.sin(half_lat) ** 2 + math.cos(phi1) * math.cos(phi2) * math.sin(half_lon) ** 2
-    return 2 * EARTH_RADIUS_M * math.asin(math.sqrt(min(1.0, h)))
-
-
-def in_region(thing: PublishedObject, subscription: Incarnation) -> bool:
-    """Whether the object's point lies in the subscription's region."""
-    if subscription.bbox is not None:
-        return in_box(thing.lon, thing.lat, *subscription.bbox)
-    if subscription.geometry is not None:
-        west, south, east, north = bounds_of(subscription.geometry)
-        near = in_box(thing.lon, thing.lat, west, south, east, north)
-        return near and covers_geometry(subscription.geometry, thing.lon, thing.lat)
-    assert subscription.circle is not None
-    lon, lat, radius = subscription.circle
-    return distance_m(lon, lat, thing.lon, thing.lat) <= radius
-
-
-# Fields ------------------------------------------------------------------------------------------------------
-
-
-def time_us(value: Any) -> int:
-    """Convert an ISO 8601 text or epoch milliseconds to microseconds since 1970; UTC without a zone."""
-    if isinstance(value, bool) or value is None:
-        raise BadRow("no time")
-    if isinstance(value, int):
-        return _checked_us(value * 1000)
-    if isinstance(value, float):
-        raise BadRow("a time with a fraction")
-    if isinstance(value, datetime):
-        return _datetime_us(value)
-    if isinstance(value, date):
-        return _datetime_us(datetime(value.year, value.month, value.day))
-    text = str(value).strip()
-    if text.lstrip("-").isdigit() and text.isascii():
-        return _checked_us(int(text) * 1000)
-    try:
-        return _datetime_us(datetime.fromisoformat(text))
-    except (ValueError, OverflowError):
-        raise BadRow(f"{text!r} is no time") from None
-
-
-def _datetime_us(value: datetime) -> int:
-    aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value
-    return (aware - EPOCH) // timedelta(microseconds=1)
-
-
-def _checked_us(us: int) -> int:
-    if not -62_135_596_800_000_000 <= us <= 253_402_300_799_999_999:
-        raise BadRow("outside the years 1 to 9999")
-    return us
-
-
-def number(value: Any, low: float, high: float) -> float:
-    """Read a finite number within bounds."""
-    if isinstance(value, bool) or value is None:
-        raise BadRow("no number")
-    try:
-        read = float(value)
-    except (TypeError, ValueError):
-        raise BadRow(f"{value!r} is no number") from None
-    if not low <= read <= high:
-        raise BadRow(f"{read} is out of range")
-    return read
-
-
-def identifier(value: Any) -> str:
-    """Read an id: a text that is not empty, or a whole number."""
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise BadRow(f"{value!r} is no id")
-    return str(value)
-
-
-# Files -------------------------------------------------------------------------------------------------------
-
-
-def content_of(path: Path) -> bytes:
-    """Read and decompress a file."""
-    raw = path.read_bytes()
-    if path.suffix == ".gz":
-        return gzip.decompress(raw)
-    if path.suffix == ".zst":
-        return zstandard.ZstdDecompressor().stream_reader(raw).read()
-    return raw
-
-
-def rows_of(path: Path) -> Iterator[Row]:
-    """Yield the rows of a file, numbered from 1; None for an unreadable row."""
-    name = path.name.removesuffix(".gz").removesuffix(".zst")
-    content = content_of(path)
-    if name.endswith(".parquet"):
-        yield from enumerate(pq.read_table(io.BytesIO(content)).to_pylist(), start=1)
-    elif name.endswith(".csv"):
-        yield from _csv_rows(content.decode("utf-8-sig"))
-    else:
-        yield from _json_rows(content)
-
-
-def _csv_rows(text: str) -> Iterator[Row]:
-    lines = csv.reader(io.StringIO(text, newline=""))
-    header = next(lines)
-    for n, line in enumerate(lines, start=1):
-        yield n, dict(zip(header, line, strict=True)) if len(line) == len(header) else None
-
-
-def _json_rows(content: bytes) -> Iterator[Row]:
-    for n, line in enumerate(content.splitlines(), start=1):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        yield n, record if isinstance(record, dict) else None
-
-
-def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
-    """Return the value of a field, by the renamed columns and constants of the file."""
-    if name in file.constants:
-        return file.constants[name]
-    source = file.columns.get(name, name)
-    if source == "@row":
-        return f"{file.path.name}:{n}"
-    if "+" in source:
-        return " ".join(str(row[part]) for part in source.split("+") if row.get(part) not in (None, ""))
-    value = row.get(source)
-    return None if value == "" else value
-
-
-# The log -----------------------------------------------------------------------------------------------------
-
-
-def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split = words_of) -> PublishedObject:
-    """Read an object by the row rules; raise BadRow."""
-    if row is None:
-        raise BadRow("not readable")
-    text = field_of(file, row, n, "text")
-    if not isinstance(text, str | None) or len((text or "").encode()) > MAX_TEXT_BYTES:
-        raise BadRow("text too long or no text")
-    return PublishedObject(
-        identifier(field_of(file, row, n, "object_id")),
-        time_us(field_of(file, row, n, "ts")),
-        number(field_of(file, row, n, "lon"), -180, 180),
-        number(field_of(file, row, n, "lat"), -90, 90),
-        frozenset(split(text or "")),
-    )
+    `match_all` and `split` let `twin_fast` do the two slow steps its own way.
+    """
+    outcome = Outcome()
+    objects, requests = ObjectLog(outcome, lateness_seconds, split), RequestLog(outcome, now_us)
+    seen: set[tuple[str, str]] = set()
+    for file in log:
+        if isinstance(file, Withdrawal):
+            objects.withdraw(file)
+            continue
+        if isinstance(file, TermStatistics):
+            outcome.counted = list(objects.accepted)
+            continue
+        mark = file.kind, hashlib.sha256(file.path.read_bytes()).hexdigest()
+        if mark in seen:
+            outcome.files_skipped += 1
+            continue
+        seen.add(mark)
+        (objects if file.kind == "objects" else requests).take(file)
+    outcome.lives = [life for of_id in requests.lives.values() for life in of_id]
+    outcome.objects = objects.accepted
+    ranges = [life for life in outcome.lives if life.kind == "range"]
+    outcome.matches = (match_all or all_matches)(objects.accepted, ranges)
+    return outcome
 
 
 class ObjectLog:
@@ -435,6 +186,22 @@ class ObjectLog:
         """Leave objects out; the watermark is that of the others."""
         self.accepted = [thing for thing in self.accepted if thing.object_id not in withdrawal.object_ids]
         self.greatest = max((thing.ts for thing in self.accepted), default=None)
+
+
+def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split = words_of) -> PublishedObject:
+    """Read an object by the row rules; raise BadRow."""
+    if row is None:
+        raise BadRow("not readable")
+    text = field_of(file, row, n, "text")
+    if not isinstance(text, str | None) or len((text or "").encode()) > MAX_TEXT_BYTES:
+        raise BadRow("text too long or no text")
+    return PublishedObject(
+        identifier(field_of(file, row, n, "object_id")),
+        time_us(field_of(file, row, n, "ts")),
+        number(field_of(file, row, n, "lon"), -180, 180),
+        number(field_of(file, row, n, "lat"), -90, 90),
+        frozenset(split(text or "")),
+    )
 
 
 class RequestLog:
@@ -519,94 +286,29 @@ def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
     )
 
 
-def read_box(value: Any) -> tuple[float, float, float, float]:
-    """Read west, south, east, north."""
-    if not isinstance(value, list) or len(value) != 4:
-        raise BadRow("a bbox has four numbers")
-    west, east = (number(value[i], -180, 180) for i in (0, 2))
-    south, north = (number(value[i], -90, 90) for i in (1, 3))
-    if south > north:
-        raise BadRow("south above north")
-    return west, south, east, north
-
-
-def read_circle(value: Any) -> tuple[float, float, float]:
-    """Read longitude, latitude, radius in metres."""
-    if not isinstance(value, dict):
-        raise BadRow("a circle has lon, lat and radius_m")
-    radius = number(value.get("radius_m"), 0, 1e300)
-    return number(value.get("lon"), -180, 180), number(value.get("lat"), -90, 90), radius
-
-
-def read_geometry(value: Any) -> dict[str, Any]:
-    """A Polygon or a MultiPolygon, of an object or its text; of the invalid ones, rings that cross themselves."""
-    value = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(value, dict) or value.get("type") not in ("Polygon", "MultiPolygon") or not value["coordinates"]:
-        raise BadRow("neither a Polygon nor a MultiPolygon")
-    for rings in polygons_of(value):
-        for ring in rings:
-            for lon, lat in ring:
-                number(lon, -180, 180), number(lat, -90, 90)
-            if len(ring) < 4 or ring[0] != ring[-1] or crosses_itself(ring):
-                raise BadRow("a ring is open, or crosses itself")
-    return value
-
-
-def polygons_of(geometry: dict[str, Any]) -> list[Any]:
-    """Return the polygons, each a list of rings."""
-    return [geometry["coordinates"]] if geometry["type"] == "Polygon" else geometry["coordinates"]
-
-
-def bounds_of(geometry: dict[str, Any]) -> tuple[float, float, float, float]:
-    """Return west, south, east, north of all rings."""
-    lons, lats = zip(*(position for rings in polygons_of(geometry) for ring in rings for position in ring))
-    return min(lons), min(lats), max(lons), max(lats)
-
-
-def outcome_of(
-    log: Iterable[LogFile | Withdrawal | TermStatistics],
-    lateness_seconds: int = DAY_SECONDS,
-    now_us: int = 0,
-    match_all: MatchAll | None = None,
-    split: Split = words_of,
-) -> Outcome:
-    """Compute the expected result of a log; `now_us` is the time of ingestion for requests without a time.
-
-    `match_all` and `split` let `twin_fast` do the two slow steps its own way.
-    """
-    outcome = Outcome()
-    objects, requests = ObjectLog(outcome, lateness_seconds, split), RequestLog(outcome, now_us)
-    seen: set[tuple[str, str]] = set()
-    for file in log:
-        if isinstance(file, Withdrawal):
-            objects.withdraw(file)
-            continue
-        if isinstance(file, TermStatistics):
-            outcome.counted = list(objects.accepted)
-            continue
-        mark = file.kind, hashlib.sha256(file.path.read_bytes()).hexdigest()
-        if mark in seen:
-            outcome.files_skipped += 1
-            continue
-        seen.add(mark)
-        (objects if file.kind == "objects" else requests).take(file)
-    outcome.lives = [life for of_id in requests.lives.values() for life in of_id]
-    outcome.objects = objects.accepted
-    ranges = [life for life in outcome.lives if life.kind == "range"]
-    outcome.matches = (match_all or all_matches)(objects.accepted, ranges)
-    return outcome
-
-
-def all_matches(objects: list[PublishedObject], lives: list[Incarnation]) -> set[tuple[str, int, str]]:
-    """Return every matching (object_id, ts, subscription_id), testing each object against each subscription."""
-    return {(o.object_id, o.ts, s.subscription_id) for o in objects for s in lives if matches(o, s)}
-
-
 def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
     """Whether an object matches a subscription (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
         return False
     return in_region(thing, subscription) and (subscription.tree is None or holds(subscription.tree, thing.words))
+
+
+def in_region(thing: PublishedObject, subscription: Incarnation) -> bool:
+    """Whether the object's point lies in the subscription's region."""
+    if subscription.bbox is not None:
+        return in_box(thing.lon, thing.lat, *subscription.bbox)
+    if subscription.geometry is not None:
+        west, south, east, north = bounds_of(subscription.geometry)
+        near = in_box(thing.lon, thing.lat, west, south, east, north)
+        return near and covers_geometry(subscription.geometry, thing.lon, thing.lat)
+    assert subscription.circle is not None
+    lon, lat, radius = subscription.circle
+    return distance_m(lon, lat, thing.lon, thing.lat) <= radius
+
+
+def all_matches(objects: list[PublishedObject], lives: list[Incarnation]) -> set[tuple[str, int, str]]:
+    """Return every matching (object_id, ts, subscription_id), testing each object against each subscription."""
+    return {(o.object_id, o.ts, s.subscription_id) for o in objects for s in lives if matches(o, s)}
 
 
 def matches_of(object_files: Iterable[Path], request_files: Iterable[Path], **options: int) -> set[tuple[str, str]]:

@@ -10,18 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import asin, cos, degrees, floor, pi, sin
 
-from tests.oracles import twin
-from tests.oracles.twin import (
-    DAY_SECONDS,
-    EARTH_RADIUS_M,
-    Incarnation,
-    LogFile,
-    Outcome,
-    PublishedObject,
-    TermStatistics,
-    Tree,
-    Withdrawal,
-)
+from tests.oracles import twin, twin_expressions, twin_regions
+from tests.oracles.twin import DAY_SECONDS, Incarnation, Outcome, PublishedObject, TermStatistics, Withdrawal
+from tests.oracles.twin_expressions import Tree
+from tests.oracles.twin_regions import EARTH_RADIUS_M
+from tests.oracles.twin_rows import LogFile
 
 SQUARE_DEGREES = 0.1
 MOST_SQUARES = 400
@@ -43,8 +36,8 @@ _ASCII_WORD = re.compile(r"[a-z0-9_]+")
 
 
 def words_of(text: str) -> list[str]:
-    """Do the same as `twin.words_of`, with a faster path for ASCII."""
-    return _ASCII_WORD.findall(text.lower()) if text.isascii() else twin.words_of(text)
+    """Do the same as `twin_expressions.words_of`, with a faster path for ASCII."""
+    return _ASCII_WORD.findall(text.lower()) if text.isascii() else twin_expressions.words_of(text)
 
 
 def all_matches(objects: list[PublishedObject], lives: list[Incarnation]) -> set[tuple[str, int, str]]:
@@ -117,7 +110,7 @@ def squares_of(subscription: Incarnation) -> list[Square]:
 def bounding_box(subscription: Incarnation) -> tuple[float, float, float, float]:
     """Return a box that contains the region."""
     if subscription.geometry is not None:
-        return twin.bounds_of(subscription.geometry)
+        return twin_regions.bounds_of(subscription.geometry)
     return subscription.bbox or box_around(*subscription.circle)
 
 

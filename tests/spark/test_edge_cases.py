@@ -7,7 +7,7 @@ import pytest
 
 from tests.commands import Home, new_home
 from tests.oracles import twin
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 from tests.worlds import moment, write_rows
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ from tests.commands import KILLED, Home, run_here
 from tests.kill_and_rerun import assert_as_the_twin
 from tests.old_homes import unpacked
 from tests.oracles.delivery import expected_messages
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 
 pytestmark = pytest.mark.spark
 

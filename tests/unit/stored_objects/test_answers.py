@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracles.twin import words_of
+from tests.oracles.twin_expressions import words_of
 from tests.unit.stored_objects.worlds import check_answers, snapshot_of, some_objects, some_question, weights_of
 from tests.worlds import WORDS
 

@@ -11,7 +11,7 @@ from pststream.matching.every_object import add_every_object
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.oracles import twin
-from tests.oracles.twin import LogFile
+from tests.oracles.twin_rows import LogFile
 from tests.worlds import WrittenWorld
 
 

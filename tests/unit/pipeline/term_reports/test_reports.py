@@ -22,7 +22,9 @@ from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.utc_times import to_micros
 from tests.commands import Home, new_home
 from tests.oracles.standing_reports import Report, reports_of
-from tests.oracles.twin import PublishedObject, time_us, words_of
+from tests.oracles.twin import PublishedObject
+from tests.oracles.twin_expressions import words_of
+from tests.oracles.twin_rows import time_us
 from tests.worlds import moment, write_rows
 
 Row = dict[str, Any]

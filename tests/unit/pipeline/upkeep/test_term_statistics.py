@@ -18,7 +18,7 @@ from pststream.state.home import Home as State
 from pststream.text.tokenizer import term_id
 from tests.commands import KILLED, Home, new_home
 from tests.oracles.questions import answer, logged
-from tests.oracles.twin import words_of
+from tests.oracles.twin_expressions import words_of
 
 TEXTS = ("free coffee", "Cheap TEA and coffee", "kaffe på Söder", "tea", "", "coffee coffee tea 北京")
 QUESTION: dict[str, Any] = {"kind": "topk", "point": {"lon": 0.0, "lat": 0.0}, "k": 5, "alpha": 0.3}

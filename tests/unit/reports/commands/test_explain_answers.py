@@ -16,7 +16,7 @@ from pststream.reports.reading import object_ranking
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 from tests.oracles.questions import float32
-from tests.oracles.twin import distance_m
+from tests.oracles.twin_regions import distance_m
 from tests.unit.reports.commands.homes import (
     add_answer_rows,
     add_batch,

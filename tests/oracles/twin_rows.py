@@ -1,0 +1,134 @@
+"""Read rows, and the fields of any row, from input files: the part of `twin.py` on files."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import zstandard
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Row = tuple[int, dict[str, Any] | None]
+
+
+class BadRow(Exception):
+    """The row breaks a row rule."""
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of the log with its ingestion options."""
+
+    kind: str
+    path: Path
+    columns: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+
+
+def content_of(path: Path) -> bytes:
+    """Read and decompress a file."""
+    raw = path.read_bytes()
+    if path.suffix == ".gz":
+        return gzip.decompress(raw)
+    if path.suffix == ".zst":
+        return zstandard.ZstdDecompressor().stream_reader(raw).read()
+    return raw
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """Yield the rows of a file, numbered from 1; None for an unreadable row."""
+    name = path.name.removesuffix(".gz").removesuffix(".zst")
+    content = content_of(path)
+    if name.endswith(".parquet"):
+        yield from enumerate(pq.read_table(io.BytesIO(content)).to_pylist(), start=1)
+    elif name.endswith(".csv"):
+        yield from _csv_rows(content.decode("utf-8-sig"))
+    else:
+        yield from _json_rows(content)
+
+
+def _csv_rows(text: str) -> Iterator[Row]:
+    lines = csv.reader(io.StringIO(text, newline=""))
+    header = next(lines)
+    for n, line in enumerate(lines, start=1):
+        yield n, dict(zip(header, line, strict=True)) if len(line) == len(header) else None
+
+
+def _json_rows(content: bytes) -> Iterator[Row]:
+    for n, line in enumerate(content.splitlines(), start=1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        yield n, record if isinstance(record, dict) else None
+
+
+def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
+    """Return the value of a field, by the renamed columns and constants of the file."""
+    if name in file.constants:
+        return file.constants[name]
+    source = file.columns.get(name, name)
+    if source == "@row":
+        return f"{file.path.name}:{n}"
+    if "+" in source:
+        return " ".join(str(row[part]) for part in source.split("+") if row.get(part) not in (None, ""))
+    value = row.get(source)
+    return None if value == "" else value
+
+
+def time_us(value: Any) -> int:
+    """Convert an ISO 8601 text or epoch milliseconds to microseconds since 1970; UTC without a zone."""
+    if isinstance(value, bool) or value is None:
+        raise BadRow("no time")
+    if isinstance(value, int):
+        return _checked_us(value * 1000)
+    if isinstance(value, float):
+        raise BadRow("a time with a fraction")
+    if isinstance(value, datetime):
+        return _datetime_us(value)
+    if isinstance(value, date):
+        return _datetime_us(datetime(value.year, value.month, value.day))
+    text = str(value).strip()
+    if text.lstrip("-").isdigit() and text.isascii():
+        return _checked_us(int(text) * 1000)
+    try:
+        return _datetime_us(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
+        raise BadRow(f"{text!r} is no time") from None
+
+
+def _datetime_us(value: datetime) -> int:
+    aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def _checked_us(us: int) -> int:
+    if not -62_135_596_800_000_000 <= us <= 253_402_300_799_999_999:
+        raise BadRow("outside the years 1 to 9999")
+    return us
+
+
+def number(value: Any, low: float, high: float) -> float:
+    """Read a finite number within bounds."""
+    if isinstance(value, bool) or value is None:
+        raise BadRow("no number")
+    try:
+        read = float(value)
+    except (TypeError, ValueError):
+        raise BadRow(f"{value!r} is no number") from None
+    if not low <= read <= high:
+        raise BadRow(f"{read} is out of range")
+    return read
+
+
+def identifier(value: Any) -> str:
+    """Read an id: a text that is not empty, or a whole number."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise BadRow(f"{value!r} is no id")
+    return str(value)
