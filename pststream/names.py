@@ -132,9 +132,6 @@ HEARTBEAT = "watch.json"
 OUTCOMES = "outcomes"
 """Folder of a home for the outcomes of jobs whose drivers run on a cluster."""
 
-ALL_TERMS = -1
-"""The term of a unit whose leaf is not partitioned by text."""
-
 EVERY_OBJECT = 0x45564552594F424A
 """The term id of the clause of subscriptions without keywords; in matching, every object has it."""
 
@@ -174,13 +171,8 @@ MAX_JSON_LEVELS = 32
 
 SPARK_POOL = "pststream_spark"
 SPARK_CONNECTION = "pststream_spark"
-SINKS_CONNECTION = "pststream_sinks"
 SINK_CONNECTIONS = "pststream_sink_"
 """How the id of the Airflow connection of one sink begins; the name of the sink follows."""
-
-MATCHES_ASSET = "pststream://matches"
-PLANS_ASSET = "pststream://plans"
-IMBALANCE_ASSET = "pststream://imbalance"
 
 SPARK_CONF_VARIABLE = "PSTSTREAM_SPARK_CONF"
 """Environment variable of a job that a DAG runs without spark-submit: Spark's configuration for it, as JSON."""

@@ -1,13 +1,13 @@
 """Hypothesis strategies for random samples and random plans, including leaves partitioned by text."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.plan_nodes import PlanNodes, same_nodes
+from pststream.domain.plan_nodes import PlanNodes
 from pststream.domain.planner_sample import SampledQuestions, WorkloadSample
 from pststream.samples.posting_reads import make_sample_with_reads
 
@@ -141,6 +141,13 @@ def quarters(workers: int = 4) -> PartitionPlan:
     x, y = np.arange(64) % 8, np.arange(64) // 8
     grid = DispatchGrid(0.0, 0.0, 8.0, 8.0, 8, 8)
     return space_plan("quarters", grid, (y // 4) * 2 + x // 4, np.arange(4) % workers, workers)
+
+
+def same_nodes(one: PlanNodes | None, other: PlanNodes | None) -> bool:
+    """Whether two trees are equal in every array."""
+    if one is None or other is None:
+        return one is other
+    return all(np.array_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
 
 
 def identical_plans(one: PartitionPlan, other: PartitionPlan) -> bool:

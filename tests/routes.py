@@ -20,6 +20,12 @@ def routed(index: DispatchIndex, sample: WorkloadSample, live: LiveTerms) -> lis
     return [worker[place == i].tolist() for i in range(sample.objects)]
 
 
+def units_of(index: DispatchIndex, lon: np.ndarray, lat: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Return the unit that serves each (point, term): int32; the three arrays have one entry for each."""
+    units, _ = index.units_of_objects(lon, lat, np.arange(len(terms) + 1), terms)
+    return units
+
+
 def stored(index: DispatchIndex, sample: WorkloadSample) -> list[list[int]]:
     """Return the workers that store each piece."""
     offsets, workers = index.workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)

@@ -1,6 +1,6 @@
 """Choose how many entries the buffer of a subscription with a window keeps at an evaluation.
 
-No choice changes an answer. A buffer that keeps more runs dry less often, and more objects enter it. Policies:
+No choice changes an answer. A buffer with more entries runs dry less often, but more objects enter it. Policies:
 
     threshold   `kept` as given, spread by the key, so that buffers that are made together do not run dry together
     cskyband    the number for which entries and evaluations together cost least, by the model of Skype (`cost`)
@@ -90,11 +90,6 @@ def updates_until_dry(k: int, kept: int, arrivals: float = 0.5) -> float:
         if size <= kept:
             total += changes
     return total
-
-
-def evaluations_per_turnover(k: int, kept: int) -> float:
-    """Return how often a buffer is evaluated while as many messages as the window has arrive and as many expire."""
-    return 2 * kept / updates_until_dry(k, kept)
 
 
 def cost(k: int, kept: np.ndarray, evaluation: float) -> np.ndarray:

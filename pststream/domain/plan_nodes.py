@@ -6,7 +6,7 @@ stored for all children that its boxes touch. What that takes is frozen with the
 function of the plan and the object.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -209,10 +209,3 @@ def _find_fault_of_terms(nodes: PlanNodes) -> str | None:
     if (nodes.queries < 0).any() or (nodes.objects < 0).any():
         return "counts of objects and queries are at least 0"
     return None
-
-
-def same_nodes(one: PlanNodes | None, other: PlanNodes | None) -> bool:
-    """Return whether two trees are equal in every array."""
-    if one is None or other is None:
-        return one is other
-    return all(np.array_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))

@@ -1,12 +1,12 @@
 """Dispatch index of one plan: look up the workers that store each piece, and the workers each object is sent to.
 
-It is grid-t of PS2Stream. Units of (object, term) pairs are looked up likewise.
+This is the index grid-t of PS2Stream. It also looks up the unit of each (object, term) pair.
 
 Under a plan that shares by subscription the owner of a piece is recorded with it (`domain/owners.py`), and an object
 goes to each worker with a live term of the object near its point, so each worker has a filter of live terms.
 
-Under a plan that shares by object, the tree of the plan gives each object its unit first (`space/tree_walk.py`); from
-there on a unit is to the object what a raster cell is under other plans.
+Under a plan that shares by object, the tree of the plan first gives each object its unit (`space/tree_walk.py`). The
+unit then has the part that the raster cell of an object has under other plans.
 """
 
 from collections.abc import Callable, Sequence
@@ -167,10 +167,6 @@ class DispatchIndex:
         counts = np.zeros(self.plan.units, np.int64)
         counts[unit] = np.count_nonzero(np.diff(term_offsets))
         return np.full(len(terms), unit, np.int32), counts
-
-    def unit_of(self, lon: np.ndarray, lat: np.ndarray, terms: np.ndarray) -> np.ndarray:
-        """Return the unit that serves each (point, term): int32; the three arrays have one entry for each."""
-        return self.units_of_objects(lon, lat, np.arange(len(terms) + 1), terms)[0]
 
 
 def _array(values: np.ndarray, dtype: type) -> np.ndarray:

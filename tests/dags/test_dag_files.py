@@ -87,7 +87,7 @@ def test_one_run_at_a_time_and_no_catchup(dagbag: Any) -> None:
     assert dagbag.dags["pststream_health"].schedule == "*/5 * * * *"
     hourly = dagbag.dags["pststream_adjust_load"].schedule
     assert hourly.timetable.expression == "0 * * * *"
-    assert [asset.uri.rstrip("/") for asset in hourly.asset_condition.objects] == [names.IMBALANCE_ASSET]
+    assert [asset.uri.rstrip("/") for asset in hourly.asset_condition.objects] == ["pststream://imbalance"]
     questions = dagbag.dags["pststream_questions"].schedule
     assert questions.timetable.expression == "*/5 * * * *"
     assert [asset.uri.rstrip("/") for asset in questions.asset_condition.objects] == ["pststream://question_files"]
@@ -169,15 +169,15 @@ def test_no_task_logs_its_xcom(dagbag: Any) -> None:
 
 def test_assets_have_the_stable_addresses(dagbag: Any) -> None:
     publishers = {
-        "micro_batch": names.MATCHES_ASSET,
-        "repartition": names.PLANS_ASSET,
-        "adjust_load": names.PLANS_ASSET,
+        "micro_batch": "pststream://matches",
+        "repartition": "pststream://plans",
+        "adjust_load": "pststream://plans",
     }
     for dag, address in publishers.items():
         [asset] = dagbag.dags[f"pststream_{dag}"].get_task("publish").outlets
         assert asset.uri.rstrip("/") == address
     [asset] = dagbag.dags["pststream_micro_batch"].get_task("check_balance").outlets
-    assert asset.uri.rstrip("/") == names.IMBALANCE_ASSET
+    assert asset.uri.rstrip("/") == "pststream://imbalance"
 
 
 def test_every_field_of_a_form_has_title_section_and_description(dagbag: Any) -> None:

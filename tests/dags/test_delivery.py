@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pststream import names
 from pststream.state.home import Home
 from tests.matched_homes import add_matched_batch, add_subscriptions
 from tests.oracles.delivery import expected_messages
@@ -15,6 +14,7 @@ from tests.receiver import SECRET, receiving
 
 pytestmark = pytest.mark.airflow
 
+SINKS_CONNECTION = "pststream_sinks"
 TOKEN = "a-token-that-no-log-may-show"
 
 
@@ -41,7 +41,7 @@ def task(dagbag: Any) -> Any:
 def connect(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     extra = {"hook": {"secret": SECRET, "target": f"{url}?t={TOKEN}"}}
     connection = json.dumps({"conn_type": "generic", "extra": extra})
-    monkeypatch.setenv(f"AIRFLOW_CONN_{names.SINKS_CONNECTION.upper()}", connection)
+    monkeypatch.setenv(f"AIRFLOW_CONN_{SINKS_CONNECTION.upper()}", connection)
 
 
 def test_the_connection_has_the_secrets(
@@ -52,12 +52,12 @@ def test_the_connection_has_the_secrets(
     caplog.set_level(logging.DEBUG)
     with receiving() as receiver:
         connect(monkeypatch, receiver.url)
-        sinks = task([f"--home={home.path}"], names.SINKS_CONNECTION, None)
+        sinks = task([f"--home={home.path}"], SINKS_CONNECTION, None)
         assert receiver.taken == expected_messages(home)
     assert (sinks["hook"]["state"], sinks["hook"]["delivered"]) == ("ok", len(receiver.taken))
     add_matched_batch(home, [1 << 32 | 1], 40, seed=2)
     with pytest.raises(JobFailed, match="hook: down") as caught:
-        task([f"--home={home.path}"], names.SINKS_CONNECTION, None)
+        task([f"--home={home.path}"], SINKS_CONNECTION, None)
     output = capfd.readouterr()
     shown = output.out + output.err + caplog.text + json.dumps(sinks) + str(caught.value)
     assert "sink hook" in shown
@@ -77,7 +77,7 @@ def test_a_sink_has_a_connection_of_its_own(
         own = {"conn_type": "pststream_sink", "password": SECRET}
         own["extra"] = {"secret_target": f"{receiver.url}?t={TOKEN}"}  # type: ignore[assignment]
         monkeypatch.setenv("AIRFLOW_CONN_MALMO_SINK_HOOK", json.dumps(own))
-        sinks = task([f"--home={home.path}"], names.SINKS_CONNECTION, None, sink_prefix="malmo_sink_")
+        sinks = task([f"--home={home.path}"], SINKS_CONNECTION, None, sink_prefix="malmo_sink_")
         assert receiver.taken == expected_messages(home)
     output = capfd.readouterr()
     shown = output.out + output.err + caplog.text + json.dumps(sinks)
@@ -99,6 +99,6 @@ def test_each_home_has_connections_of_its_own() -> None:
 def test_without_the_connection(task: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow.runners.job_outcome import JobFailed
 
-    monkeypatch.delenv(f"AIRFLOW_CONN_{names.SINKS_CONNECTION.upper()}", raising=False)
+    monkeypatch.delenv(f"AIRFLOW_CONN_{SINKS_CONNECTION.upper()}", raising=False)
     with pytest.raises(JobFailed, match="PSTSTREAM_SINK_HOOK_TARGET"):
-        task([f"--home={home.path}"], names.SINKS_CONNECTION, None)
+        task([f"--home={home.path}"], SINKS_CONNECTION, None)

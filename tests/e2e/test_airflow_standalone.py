@@ -14,7 +14,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
-from pststream import names
 from tests.commands import Home
 from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
 from tests.e2e.airflow_api import ROOT, RUN, Airflow, kill_task_process, processes_of, standalone, wait_for
@@ -113,7 +112,7 @@ def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) ->
     assert (summary["batches"], summary["matches"]) == (2, len(PAIRS))
     [event] = [event for event in airflow.events("pststream_micro_batch") if "matches" in event["uri"]]
     assert event["extra"]["table_version"] == summary["table_version"]
-    assert event["uri"].rstrip("/") == names.MATCHES_ASSET
+    assert event["uri"].rstrip("/") == "pststream://matches"
     assert "batch 2" in airflow.log("pststream_micro_batch", run, "match")
     pairs = [(object_id, subscription_id) for object_id, _, subscription_id in Home(airflow.folder / "home").exported()]
     assert pairs == PAIRS

@@ -9,6 +9,7 @@ from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, text_
 from pststream.domain.plan_moves import Move, apply_move, changed_cells
 from pststream.domain.plan_rows import validate
 from pststream.routing.dispatch import DispatchIndex
+from tests.routes import units_of
 
 GRID = DispatchGrid(0.0, 0.0, 4.0, 4.0, 4, 4)
 TERMS = np.arange(-6, 7)
@@ -17,8 +18,8 @@ TERMS = np.arange(-6, 7)
 def owners(plan: PartitionPlan) -> np.ndarray:
     """The worker of each (cell, term): int[cells, terms]."""
     lon, lat = np.tile(np.arange(4) + 0.5, 4), np.repeat(np.arange(4) + 0.5, 4)
-    units = DispatchIndex(plan).unit_of(
-        np.repeat(lon, len(TERMS)), np.repeat(lat, len(TERMS)), np.tile(TERMS, GRID.cells)
+    units = units_of(
+        DispatchIndex(plan), np.repeat(lon, len(TERMS)), np.repeat(lat, len(TERMS)), np.tile(TERMS, GRID.cells)
     )
     return plan.unit_worker[units].reshape(GRID.cells, len(TERMS))
 

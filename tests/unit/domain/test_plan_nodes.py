@@ -10,10 +10,10 @@ from pststream import names
 from pststream.domain.node_rows import NODE_COLUMNS, node_rows, nodes_from_rows
 from pststream.domain.plan import BY_OBJECT, DispatchGrid, PartitionPlan, tree_plan
 from pststream.domain.plan_moves import Move, apply_move, changed_cells
-from pststream.domain.plan_nodes import PlanNodes, same_nodes
+from pststream.domain.plan_nodes import PlanNodes
 from pststream.domain.plan_rows import validate
 from pststream.state.tables import TABLES
-from tests.plans import identical_plans, quarters
+from tests.plans import identical_plans, quarters, same_nodes
 
 
 def tree() -> PlanNodes:

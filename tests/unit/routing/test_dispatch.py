@@ -13,7 +13,7 @@ from pststream.routing.dispatch import DispatchIndex
 from tests.oracles import dispatch as slow
 from tests.oracles.bloom_filter import SlowFilter, filter_of_terms
 from tests.plans import TERMS, make_sample, plans, quarters, samples, unpack
-from tests.routes import check_meetings, routed, stored
+from tests.routes import check_meetings, routed, stored, units_of
 
 LEVELS_AND_WORDS = (((9, 7, 0), 1024), ((9,), 2), ((8, 5), 16), ((0,), 1), ((), 4))
 """Of the filters of live terms; many terms pass the small ones that were not added."""
@@ -39,7 +39,7 @@ def test_equals_the_slow_twin(plan: PartitionPlan, sample: WorkloadSample, seed:
     ]
     owner = np.repeat(np.arange(sample.objects), np.diff(sample.term_offsets))
     expected = [slow.owner(plan, slow.cell_of(plan.grid, *points[i]), t) for i, t in zip(owner, sample.terms.tolist())]
-    assert index.unit_of(sample.lon[owner], sample.lat[owner], sample.terms).tolist() == expected
+    assert units_of(index, sample.lon[owner], sample.lat[owner], sample.terms).tolist() == expected
     worker_of = plan.unit_worker.tolist()
     for worker in range(-1, plan.workers):
         units, counts = index.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms, worker)
@@ -103,7 +103,7 @@ def test_terms_of_all_64_bits_are_spread() -> None:
         np.array([0, 3]), np.arange(3, dtype=np.int32), np.arange(3, dtype=np.int32),
     )  # fmt: skip
     terms = np.array(TERMS)
-    assert DispatchIndex(plan).unit_of(np.zeros(len(terms)), np.zeros(len(terms)), terms).tolist() == [
+    assert units_of(DispatchIndex(plan), np.zeros(len(terms)), np.zeros(len(terms)), terms).tolist() == [
         term % 2**64 % 3 for term in TERMS
     ]
 
