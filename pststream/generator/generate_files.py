@@ -124,15 +124,10 @@ def write_requests(
     if deletions:
         mean_lifetime = mean_lifetime if mean_lifetime is not None else max(count // 2, 1)
         _at_least("mean_lifetime", mean_lifetime, 1)
-    if seconds_per_insertion is None:
-        seconds_per_insertion = SECONDS_PER_INSERTION if deletions else 0.0
-    _at_least("seconds_per_insertion", seconds_per_insertion, 0.002 if deletions else 0)
+    ms_per_insertion = _ms_per_insertion(seconds_per_insertion, deletions)
     style = style or STYLES.get(kind) or SubscriptionStyle(kind)
     if drift_every is not None:
-        _at_least("drift_every", drift_every, 1)
-        if style.kind != "q3":
-            asked = kind if kind in SCHEMAS else style.kind
-            raise UsageError(f"drift_every is for q3, not {asked}", "only q3 has regions that differ")
+        _check_drift(drift_every, kind, style)
     chunks = request_chunks(
         count,
         seed,
@@ -141,7 +136,7 @@ def write_requests(
         mean_lifetime=mean_lifetime if deletions else None,
         drift_every=drift_every,
         start_ms=_milliseconds(start),
-        ms_per_insertion=1000.0 * seconds_per_insertion,
+        ms_per_insertion=ms_per_insertion,
         id_prefix=id_prefix if id_prefix is not None else f"{kind}-" if kind in SCHEMAS else "s",
     )
     with RowWriter(path, SCHEMAS.get(kind, REQUEST_SCHEMA)) as writer:
@@ -149,6 +144,25 @@ def write_requests(
             rng = np.random.default_rng([seed, 9, number])
             writer.write(as_kind(chunk, kind, rng) if kind in SCHEMAS else chunk)
     return GeneratedFile(str(path), writer.rows, os.path.getsize(path))
+
+
+def _check_drift(drift_every: int, kind: str, style: SubscriptionStyle) -> None:
+    """Raise UsageError for a number below 1, or a style of subscriptions that does not drift."""
+    _at_least("drift_every", drift_every, 1)
+    if style.kind != "q3":
+        asked = kind if kind in SCHEMAS else style.kind
+        raise UsageError(f"drift_every is for q3, not {asked}", "only q3 has regions that differ")
+
+
+def _ms_per_insertion(seconds: float | None, deletions: bool) -> float:
+    """Return the milliseconds from one `created_at` to the next; None: the default.
+
+    With deletions it is at least 2: a deletion is half way between two insertions, and times are whole milliseconds.
+    """
+    if seconds is None:
+        seconds = SECONDS_PER_INSERTION if deletions else 0.0
+    _at_least("seconds_per_insertion", seconds, 0.002 if deletions else 0)
+    return 1000.0 * seconds
 
 
 def _at_least(name: str, value: float, least: float) -> None:

@@ -54,8 +54,12 @@ def build(options: DagOptions) -> DAG:
 
 
 def _fields(options: DagOptions) -> dict[str, Param]:
+    return {"home": forms.home_field(options), **_change_fields(), **_new_index_fields()}
+
+
+def _change_fields() -> dict[str, Param]:
+    """Return the fields on the planner, and on whether its plan is applied."""
     return {
-        "home": forms.home_field(options),
         "planner": Param(
             None,
             type=["null", "string"],
@@ -87,6 +91,12 @@ def _fields(options: DagOptions) -> dict[str, Param]:
         ),
         "dry_run": dry_run_field(),
         "approval": approval_field(),
+    }
+
+
+def _new_index_fields() -> dict[str, Param]:
+    """Return the fields of a plan that gets an index of its own and is applied in any case."""
+    return {
         "workers": Param(
             None,
             type=["null", "integer"],

@@ -1,8 +1,8 @@
-"""Estimate how many candidates an object of the next batch has, and bound the objects of the batch by that.
+"""Estimate how many candidates an object of the next batch has, and limit the number of objects accordingly.
 
-A candidate is an object that may enter the answer of a subscription with memory. A subscription that has fewer objects
-than it keeps has every object that satisfies its keywords as a candidate, so while most are new an object may have
-hundreds of thousands. The answers are the same for any cut.
+A candidate is an object that may enter the answer of a subscription with memory. As long as a subscription has fewer
+objects than it keeps, every object that satisfies its keywords is a candidate. So while most subscriptions are new, an
+object may be a candidate of hundreds of thousands of them. The answers do not depend on how many objects a batch has.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 
 
-def bound_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:
+def limit_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:
     """Return how many of the pending objects, `most` at most, have about `settings.max_candidates` candidates.
 
     It is at least 1. Each object is expected to have as many as one of the last batch with objects had, and those of

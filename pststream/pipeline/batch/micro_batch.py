@@ -2,12 +2,12 @@
 
 A batch covers one key range of each log. It is written to the ledger first (`started`: its key ranges, plan and table
 versions) and again when it is done (`done`). An interrupted batch is finished before a new one starts, with the key
-ranges in the ledger; each table ignores a second commit with the batch's transaction id. So every step may be killed
-and run again.
+ranges in the ledger; each table ignores a second commit with the batch's transaction id. So each step can be
+interrupted at any point and run again.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from pststream import lineage, names
 from pststream.answers.contract import NO_TIME
 from pststream.format_values import counted, counted_matches, duration
 from pststream.ledgers.answer_counts import AnswerCounts, ledger_columns
-from pststream.ledgers.ledger_rows import BatchRow, step_seconds
+from pststream.ledgers.ledger_rows import step_seconds
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.pipeline.answers.answer_context import (
@@ -28,10 +28,10 @@ from pststream.pipeline.answers.answer_context import (
 )
 from pststream.pipeline.answers.fold_bucket import BucketReport
 from pststream.pipeline.answers.index_thresholds import index_thresholds
-from pststream.pipeline.batch.expected_candidates import bound_objects
+from pststream.pipeline.batch.expected_candidates import limit_objects
 from pststream.pipeline.batch.match_and_fold import match_and_fold
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
-from pststream.pipeline.batch.retract import write_retractions
+from pststream.pipeline.batch.retract import Retractions, write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
 from pststream.pipeline.batch.stored_scans import stored_scans
 from pststream.pipeline.batch.unit_loads import save_unit_loads
@@ -161,7 +161,7 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
         return None
     if current_version(home) == 0:
         new_plan(home, settings)
-    bound = bound_objects(home, settings, ledger, pending, max_objects)
+    bound = limit_objects(home, settings, ledger, pending, max_objects)
     if bound < max_objects:
         pending = ledger.pending(bound)
     batch = {
@@ -182,10 +182,39 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
     return batch
 
 
+@dataclass(frozen=True)
+class _Start:
+    """The state that a batch starts from.
+
+    previous     end of the batch before
+    stream_time  greatest ts of the earlier objects in microseconds, without those that this batch withdraws; NO_TIME:
+                 there is no such object
+    answers      what tasks need to know of the subscriptions with memory; None if there are none
+    """
+
+    previous: Position
+    stream_time: int
+    answers: AnswerContext | None
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """Reports of the tasks that match a batch.
+
+    workers      one for each worker with objects
+    buckets      one for each bucket of answers; empty in a home without subscriptions with memory
+    stream_time  that of `_Start`, with the objects of the batch
+    """
+
+    workers: list[WorkerReport]
+    buckets: list[BucketReport]
+    stream_time: int
+
+
 def run_batch(
     home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Run a batch that stands in the ledger; an earlier try may have done any of its steps.
+    """Run a batch that is in the ledger; an earlier try may have done any of its steps.
 
     ledger: as it was before the batch. Returns the batch's ledger row, done.
     """
@@ -193,54 +222,27 @@ def run_batch(
     get_engine(settings)
     timer.end_step("session")
 
-    # Apply the requests of the batch to the index.
     context = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
-    has_requests = batch["requests_to"] > batch["requests_after"]
-    if has_requests:
-        index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
-    before = ledger.batches_before(batch["batch_id"])
-    previous = read_previous(home, settings, before)
-    stream_time, answers = _open_answers(home, settings, batch, before, previous)
-    if answers is not None:
-        index_thresholds(home, settings, context, answers)
-        crash_point("match.thresholds_indexed")
-    if has_requests or answers is not None:
-        compact_small_files(home, settings, context.plan_version, batch["batch_id"])
+    start = _index_batch(home, settings, context, batch, ledger, progress)
     timer.end_step("index")
     crash_point("match.indexed")
 
-    # Match the objects of the batch, and stored objects with the subscriptions of the batch; fold the answers.
     context = replace(context, files=tuple(index_files(home, batch["plan_version"])))
-    scans = _object_scans(home, batch, ledger, settings.cache_bytes)
-    folded = list[BucketReport]()
-    if answers is None:
-        reports = route_and_match(settings, context, scans, batch["requests_after"])
-    else:
-        folded = match_and_fold(settings, context, answers, scans, batch["requests_after"])
-        reports = [report for bucket in folded for report in bucket.workers]
-    stream_time = max([stream_time, *(report.latest for report in reports)])
-    for report in reports:
-        report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in reports)
+    matched = _match_objects(home, settings, context, batch, ledger, start)
     timer.end_step("match")
 
     # Retract earlier matches that the deletions and withdrawals of the batch end, and commit all matches at once.
     withdrawn = withdrawn_objects(home, batch["objects_after"], batch["objects_to"])
     retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]), withdrawn)
     timer.end_step("retract")
-    if answers is not None:
-        _commit_changes(home, batch["batch_id"], folded)
-    files = [file for report in reports for file in report.files] + retracted.files
-    commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
-    crash_point("match.matched")
-    units = [unit for bucket in folded for unit in bucket.units]
-    save_unit_loads(home, batch, reports, (None if answers is None else answers.topk_version, units))
+    _commit_batch(home, batch, start.answers, matched, retracted)
     timer.end_step("save")
     crash_point("match.loads_written")
-    reported = log_reports(home, settings, batch, previous.stream_time, stream_time)
+    reported = log_reports(home, settings, batch, start.previous.stream_time, matched.stream_time)
     timer.end_step("report")
     crash_point("match.reported")
 
-    done = _done_row(batch, ledger, reports, folded, reported, retracted.pairs, timer, stream_time)
+    done = _done_row(batch, ledger, matched, reported, retracted.pairs, timer)
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
     if batch["batch_id"] % COMPACT_EVERY == 0:
@@ -248,11 +250,66 @@ def run_batch(
     return done
 
 
-def _commit_changes(home: Home, batch_id: int, folded: list[BucketReport]) -> None:
-    """Commit what the batch changes in the answers of all buckets."""
-    changed = [file for bucket in folded for file in bucket.files]
-    commit_files(home, names.ANSWER_LOG, changed, application="answers", transaction=batch_id)
-    crash_point("match.answered")
+def _index_batch(
+    home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger, progress: Progress
+) -> _Start:
+    """Apply the requests of the batch, and the thresholds that the batch before has logged, to the index."""
+    has_requests = batch["requests_to"] > batch["requests_after"]
+    if has_requests:
+        index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
+    start = _read_start(home, settings, batch, ledger)
+    if start.answers is not None:
+        index_thresholds(home, settings, context, start.answers)
+        crash_point("match.thresholds_indexed")
+    if has_requests or start.answers is not None:
+        compact_small_files(home, settings, context.plan_version, batch["batch_id"])
+    return start
+
+
+def _read_start(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> _Start:
+    """Return the state that a batch starts from, once its requests are in the index."""
+    before = ledger.batches_before(batch["batch_id"])
+    previous = read_previous(home, settings, before)
+    stream_time = previous.stream_time
+    if withdrawn_objects(home, batch["objects_after"], batch["objects_to"]):
+        withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
+        stream_time = find_stream_time(home, settings, batch["objects_after"], withdrawn)
+    answers = None
+    if has_standing_queries(home, batch["requests_to"]):
+        answers = make_answer_context(home, settings, batch, before, previous, stream_time)
+    return _Start(previous, stream_time, answers)
+
+
+def _match_objects(
+    home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger, start: _Start
+) -> _Matched:
+    """Match the objects of the batch, and stored objects with its late subscriptions; fold the answers."""
+    scans = _object_scans(home, batch, ledger, settings.cache_bytes)
+    buckets = list[BucketReport]()
+    if start.answers is None:
+        workers = route_and_match(settings, context, scans, batch["requests_after"])
+    else:
+        buckets = match_and_fold(settings, context, start.answers, scans, batch["requests_after"])
+        workers = [report for bucket in buckets for report in bucket.workers]
+    # Routing tasks build segments that their node lacks; the seconds count for the workers of the segments.
+    for report in workers:
+        report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in workers)
+    return _Matched(workers, buckets, max([start.stream_time, *(report.latest for report in workers)]))
+
+
+def _commit_batch(
+    home: Home, batch: dict[str, Any], answers: AnswerContext | None, matched: _Matched, retracted: Retractions
+) -> None:
+    """Commit the changes of answers, the matches and retractions, and the loads of the units."""
+    if answers is not None:
+        changed = [file for bucket in matched.buckets for file in bucket.files]
+        commit_files(home, names.ANSWER_LOG, changed, application="answers", transaction=batch["batch_id"])
+        crash_point("match.answered")
+    files = [file for report in matched.workers for file in report.files] + retracted.files
+    commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
+    crash_point("match.matched")
+    units = [unit for bucket in matched.buckets for unit in bucket.units]
+    save_unit_loads(home, batch, matched.workers, (None if answers is None else answers.topk_version, units))
 
 
 def _compact_ledgers(home: Home) -> None:
@@ -260,52 +317,37 @@ def _compact_ledgers(home: Home) -> None:
         ledger_tables.compact(home, name)
 
 
-def _open_answers(
-    home: Home, settings: Settings, batch: dict[str, Any], before: Sequence[BatchRow], previous: Position
-) -> tuple[int, AnswerContext | None]:
-    """Return the stream time before the objects of a batch, and what its tasks need to know of subscriptions with
-    memory; None if there are none. before: the last batches before it; previous: end of the last of them.
-    """
-    stream_time = previous.stream_time
-    if withdrawn_objects(home, batch["objects_after"], batch["objects_to"]):
-        withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
-        stream_time = find_stream_time(home, settings, batch["objects_after"], withdrawn)
-    if not has_standing_queries(home, batch["requests_to"]):
-        return stream_time, None
-    return stream_time, make_answer_context(home, settings, batch, before, previous, stream_time)
-
-
 def _done_row(
     batch: dict[str, Any],
     ledger: Ledger,
-    reports: list[WorkerReport],
-    folded: list[BucketReport],
+    matched: _Matched,
     reported: AnswerCounts,
     retractions: int,
     timer: StepTimer,
-    stream_time: int,
 ) -> dict[str, Any]:
     """Return the batch's ledger row with status `done`.
 
-    reported: counts of `frequent_terms`; stream_time: microseconds, NO_TIME: no object so far
+    reported     counts of `frequent_terms`
+    retractions  number of retracted pairs
     """
-    for bucket in folded:
+    workers, buckets = matched.workers, matched.buckets
+    for bucket in buckets:
         timer.add_cpu({f"answers_{step}": seconds for step, seconds in bucket.seconds.items()})
-    timer.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in reports), 3)
-    timer.seconds["match_cpu"] = round(sum(report.counts.cpu_seconds for report in reports), 4)
-    timer.seconds["index_cpu"] = round(sum(report.index_seconds for report in reports), 3)
+    timer.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in workers), 3)
+    timer.seconds["match_cpu"] = round(sum(report.counts.cpu_seconds for report in workers), 4)
+    timer.seconds["index_cpu"] = round(sum(report.index_seconds for report in workers), 3)
     return {
         **batch,
-        "objects": sum(report.seen for report in reports),
-        "discarded": sum(report.discarded for report in reports),
+        "objects": sum(report.seen for report in workers),
+        "discarded": sum(report.discarded for report in workers),
         "requests": ledger.accepted_requests(batch["requests_after"], batch["requests_to"]),
-        "matches": sum(report.counts.matches for report in reports),
+        "matches": sum(report.counts.matches for report in workers),
         "retractions": retractions,
         "status": "done",
         "seconds_by_step": list(timer.seconds.items()),
         "finished_at": utc_now(),
-        "stream_time": None if stream_time == NO_TIME else from_micros(stream_time),
-        **ledger_columns([*(bucket.counts for bucket in folded), reported]),
+        "stream_time": None if matched.stream_time == NO_TIME else from_micros(matched.stream_time),
+        **ledger_columns([*(bucket.counts for bucket in buckets), reported]),
     }
 
 

@@ -89,17 +89,12 @@ def ingest(
         ledger = finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
         offered = hash_files(home, stamps, quarantine_unreadable, folders) if local else []
-        hashes = fetched_files.read_hash_cache(home) if addresses else {}
-        known = intake.known_hashes([sha256 for _, _, sha256 in hashes.values()]) if addresses else set()
-        choice = (options.format, known, hashes, quarantine_unreadable, settings.max_fetch_bytes)
-        sources = [ObjectSource(home, one, *choice) for one in addresses]
+        sources = intake.open_sources(addresses)
         if local:
             intake.ingest_group(offered, ledger, stamps)
         try:
             for source in sources:
-                intake.skipped += source.skipped
-                for group in source.fetch_groups():
-                    intake.ingest_group(group, Ledger(home))
+                intake.ingest_source(source)
         finally:
             fetched_files.remove_unneeded_copies(home)
     ingested = {one.path for one in offered} - set(intake.postponed)
@@ -139,6 +134,31 @@ class _Intake:
         self.postponed: list[str] = []
         self.data_docs: list[str] = []
         self.skipped = 0
+
+    def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
+        """List the objects to ingest at each address in a bucket."""
+        if not addresses:
+            return []
+        hashes = fetched_files.read_hash_cache(self._home)
+        known = self.known_hashes([sha256 for _, _, sha256 in hashes.values()])
+        return [
+            ObjectSource(
+                self._home,
+                address,
+                self._options.format,
+                known,
+                hashes,
+                tolerant=self._quarantine_unreadable,
+                max_bytes=self._settings.max_fetch_bytes,
+            )
+            for address in addresses
+        ]
+
+    def ingest_source(self, source: ObjectSource) -> None:
+        """Copy the objects at an address group by group, and ingest each group."""
+        self.skipped += source.skipped
+        for group in source.fetch_groups():
+            self.ingest_group(group, Ledger(self._home))
 
     def known_hashes(self, offered: Collection[str]) -> set[str]:
         """Return the hashes of all quarantined content, and the hashes in `offered` whose content is in the log."""

@@ -6,12 +6,16 @@ run deletes them.
 """
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
 from pststream import names
-from pststream.cost.load_model import CostModel, compute_worker_loads
-from pststream.domain.sample_counts import count_sample
+from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.sample_counts import SampleCounts, count_sample
 from pststream.errors import RetryableError
 from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger
@@ -74,42 +78,21 @@ def new_plan(
     began = time.perf_counter()
     if Ledger(home).unfinished_batch() is not None:
         raise RetryableError("a batch is unfinished", "run: pststream match, then plan again")
-    sample, vocabulary = draw_sample(home, settings, versions, progress=progress)
-    boxes = counted(sample.pieces, "subscription box", "subscription boxes")
-    progress(f"sample: {counted(sample.objects, 'object')}, {boxes}, {counted(vocabulary.num_rows, 'term')}")
-    cost = CostModel.of(settings)
-    given = read_planner_options(settings.planner_options)
-    new = make_plan(settings.planner, sample, settings.workers, cost, given)
-    counts = count_sample(sample, new.grid) if new.by_subscription else None
-    loads = compute_worker_loads(sample if counts is None else place_sample(sample, new, counts), new, cost)
-    figures = {**loads.figures, "seconds": time.perf_counter() - began}
+    made = _make_plan(home, settings, versions, progress)
+    new = made.plan
+    figures = {**made.loads.figures, "seconds": time.perf_counter() - began}
     before = current_version(home)
     version = before + 1
     if not dry_run:
         delete_rows_of_killed_planner(home, version)
-        save_units(
-            home,
-            version,
-            new,
-            {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions},
-        )
-        save_vocabulary(home, version, fill_words(home, vocabulary) if len(new.terms) else vocabulary)
-        if counts is not None:
-            save_counts(home, version, counts)
-            save_start(home, version, _last_request(home), counts.object_scale, new.units)
+        _save_parts(home, version, made)
         crash_point("plan.units_written")
-        _build_index(home, settings, PlanAndFrequencies(new, term_frequencies_of(vocabulary)), before, progress)
+        _build_index(home, settings, PlanAndFrequencies(new, term_frequencies_of(made.vocabulary)), before, progress)
         crash_point("plan.indexed")
-        options = {
-            **{f"cost_{name}": value for name, value in asdict(cost).items()},
-            "sample_objects": sample.objects,
-            "sample_pieces": sample.pieces,
-            "planner_options": settings.planner_options,
-        }
         figures |= {"seconds": time.perf_counter() - began}
         placement = version if new.by_subscription else None
-        topk = topk_version_of(home, before)
-        save_plan(home, version, new, {**figures, "options": options}, placement=placement, topk=topk)
+        row = {**figures, "options": _stored_options(settings, made.sample)}
+        save_plan(home, version, new, row, placement=placement, topk=topk_version_of(home, before))
         crash_point("plan.done")
         delete_older_indexes(home, version)
     choice = {"choice": new.options["choice"]} if "choice" in new.options else {}
@@ -118,6 +101,59 @@ def new_plan(
         **choice, "plan_version_before": before, "sigma": new.options.get("sigma", settings.sigma), "dry_run": dry_run,
         "seconds": round(time.perf_counter() - began, 3),
     }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _MadePlan:
+    """A plan that is not stored yet, and what it was made from.
+
+    sample, vocabulary  as `draw_sample` returns them
+    counts              of a plan that shares by subscription: the counts of objects by which later subscriptions are
+                        placed; None of other plans
+    loads               of the workers and units on the sample
+    """
+
+    plan: PartitionPlan
+    sample: WorkloadSample
+    vocabulary: pa.Table
+    counts: SampleCounts | None
+    loads: WorkerLoads
+
+
+def _make_plan(
+    home: Home, settings: Settings, versions: tuple[int | None, int | None], progress: Progress
+) -> _MadePlan:
+    """Draw a sample and run the planner on it."""
+    sample, vocabulary = draw_sample(home, settings, versions, progress=progress)
+    boxes = counted(sample.pieces, "subscription box", "subscription boxes")
+    progress(f"sample: {counted(sample.objects, 'object')}, {boxes}, {counted(vocabulary.num_rows, 'term')}")
+    cost = CostModel.of(settings)
+    given = read_planner_options(settings.planner_options)
+    new = make_plan(settings.planner, sample, settings.workers, cost, given)
+    counts = count_sample(sample, new.grid) if new.by_subscription else None
+    loads = compute_worker_loads(sample if counts is None else place_sample(sample, new, counts), new, cost)
+    return _MadePlan(new, sample, vocabulary, counts, loads)
+
+
+def _save_parts(home: Home, version: int, made: _MadePlan) -> None:
+    """Write the units, the vocabulary and the start of placement of a plan; they have no effect without its row."""
+    new, loads = made.plan, made.loads
+    of_units = {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions}
+    save_units(home, version, new, of_units)
+    save_vocabulary(home, version, fill_words(home, made.vocabulary) if len(new.terms) else made.vocabulary)
+    if made.counts is not None:
+        save_counts(home, version, made.counts)
+        save_start(home, version, _last_request(home), made.counts.object_scale, new.units)
+
+
+def _stored_options(settings: Settings, sample: WorkloadSample) -> dict[str, Any]:
+    """Return the column `options` of a plan: the costs, the size of the sample, and the options of the planner."""
+    return {
+        **{f"cost_{name}": value for name, value in asdict(CostModel.of(settings)).items()},
+        "sample_objects": sample.objects,
+        "sample_pieces": sample.pieces,
+        "planner_options": settings.planner_options,
+    }
 
 
 PLANNED = (

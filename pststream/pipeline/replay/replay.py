@@ -78,10 +78,7 @@ def replay(
         except FileNotFoundError as error:
             raise RetryableError(f"a data file was removed during the replay: {error}", "run this again") from None
         first, last = chosen.first["batch_id"], chosen.last["batch_id"]
-        progress("comparing the matches")
-        differences = find_differences(home, scratch, own, first, last, progress)
-        if differences:
-            refuse_removed_matches(home, first, last)
+        compared = _compare_results(home, scratch, own, chosen, progress)
         was, would_be = (read_loads(one, first, last) for one in (home, scratch))
         document = {
             "batches": len(chosen.batches),
@@ -90,9 +87,7 @@ def replay(
             "plan": _describe_plan(scratch, plan),
             **_figures(home, scratch, was, would_be, plan),
             **({} if topk_planner is None else {"topk": _describe_topk(scratch)}),
-            "matches_equal": not differences,
-            **compare_answers(home, scratch, own, last),
-            "differences": describe_differences(home, differences[:SHOWN_DIFFERENCES]) if differences else [],
+            **compared,
             "out": None if out is None else str(out),
             "seconds": round(time.perf_counter() - began, 3),
         }
@@ -121,6 +116,25 @@ def _describe_plan(scratch: Home, plan: TriedPlan | None) -> dict[str, Any]:
 def _describe_topk(scratch: Home) -> dict[str, Any]:
     """Return the plan of `topk` with its loads; its versions are those of no plan of the home."""
     return read_topk_plan(TableReader(scratch)) | {"plan_version": None, "topk_version": None}
+
+
+def _compare_results(
+    home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches, progress: Progress
+) -> dict[str, Any]:
+    """Return "matches_equal", "answers_equal" and "differences" of the document.
+
+    settings: those of the replay. Raises UsageError if the setting `keep` has removed recorded matches.
+    """
+    first, last = chosen.first["batch_id"], chosen.last["batch_id"]
+    progress("comparing the matches")
+    differences = find_differences(home, scratch, settings, first, last, progress)
+    if differences:
+        refuse_removed_matches(home, first, last)
+    return {
+        "matches_equal": not differences,
+        **compare_answers(home, scratch, settings, last),
+        "differences": describe_differences(home, differences[:SHOWN_DIFFERENCES]) if differences else [],
+    }
 
 
 def _figures(

@@ -46,23 +46,7 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
     with home.locked():
         ledger = Ledger(home)
         last = _last_done(home, ledger)
-        after = 0 if everything else _passed(home, SUITE, "matches")
-        horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
-        bound = NOTHING if horizon is None else to_micros(horizon)
-        counters: dict[str, Callable[[], TableFaults]] = {
-            "ledger": lambda: TableFaults(count_ledger_faults(home, settings.max_ahead_seconds)),
-            "placement": lambda: TableFaults(
-                *count_placement_faults(home, settings, last["requests_to"], last["batch_id"], bound, progress)
-            ),
-            "matches": lambda: TableFaults(
-                dict(count_match_faults(home, settings, after, last["batch_id"], progress)), {}, _passed_before(after)
-            ),
-        }
-        if has_answers(home) and last["batch_id"]:
-            counters["answers"] = lambda: count_answer_faults(
-                home, settings, last["batch_id"], 0 if everything else _passed(home, SUITE, "answers"), progress
-            )
-        for name, count in counters.items():
+        for name, count in _fault_counters(home, settings, ledger, last, everything, progress).items():
             began = time.perf_counter()
             faults = count()
             (judged,) = check_thresholds([faults.figures], table_thresholds(name))
@@ -79,6 +63,32 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
             _report(progress, checks[-1])
         ledger_tables.append(home, names.QUALITY_RESULTS, rows)
     return {"success": all(one["success"] for one in checks), "checks": checks, "data_docs": data_docs}
+
+
+def _fault_counters(
+    home: Home, settings: Settings, ledger: Ledger, last: dict[str, Any], everything: bool, progress: Progress
+) -> dict[str, Callable[[], TableFaults]]:
+    """Return the functions that count the faults of each check, in the order in which the checks run.
+
+    last: the last batch that is done
+    """
+    after = 0 if everything else _passed(home, SUITE, "matches")
+    horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
+    bound = NOTHING if horizon is None else to_micros(horizon)
+    counters: dict[str, Callable[[], TableFaults]] = {
+        "ledger": lambda: TableFaults(count_ledger_faults(home, settings.max_ahead_seconds)),
+        "placement": lambda: TableFaults(
+            *count_placement_faults(home, settings, last["requests_to"], last["batch_id"], bound, progress)
+        ),
+        "matches": lambda: TableFaults(
+            dict(count_match_faults(home, settings, after, last["batch_id"], progress)), {}, _passed_before(after)
+        ),
+    }
+    if has_answers(home) and last["batch_id"]:
+        counters["answers"] = lambda: count_answer_faults(
+            home, settings, last["batch_id"], 0 if everything else _passed(home, SUITE, "answers"), progress
+        )
+    return counters
 
 
 def _report(progress: Progress, check: dict[str, Any]) -> None:

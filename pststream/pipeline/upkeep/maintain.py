@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from pststream import names
+from pststream.array_cache.array_cache import Paths
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.ingest import retry_rejects
@@ -42,10 +43,9 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
     """
     home.check()
     with home.locked():
-        segments = set(list_segments(home, settings.cache_dir, settings.cache_bytes).groups)
-        idle, snapshot = Ledger(home).unfinished_batch() is None, None
-        if idle:
-            snapshot = snapshot_answers(home, settings, progress)
+        segments = _segment_groups(home, settings)
+        idle = Ledger(home).unfinished_batch() is None
+        snapshot = snapshot_answers(home, settings, progress) if idle else None
         expired = remove_old_rows(home, settings, progress)
         if idle:
             expired = dict(Counter(expired) + Counter(remove_old_changes(home, settings)))
@@ -57,23 +57,9 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
         dropped = compact_index(home, settings, version) if before and idle else 0
         compacted = compact_tables(home, settings)
         drop_old_statistics(home)
-        if names.OBJECTS in expired:
-            object_cache(settings.cache_dir, settings.cache_bytes).clear_objects()
-        else:
-            left = list_segments(home, settings.cache_dir, settings.cache_bytes).groups
-            discard_segments(settings, segments.difference(left))
-        for table in TABLES.values():
-            if table.writer == "control":
-                ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
-            ledger_tables.trim_log(home, table.name, settings.retention_days)
-        quarantine.remove_unneeded_copies(home)
-        retry_rejects.remove_unneeded_files(home)
-        delete_old_docs(home.files)
-        removed = delete_old_outcomes(home, settings.retention_days)
-        counter = StepCounter(progress, "deleting unused files", "table", len(TABLES))
-        for table in TABLES.values():
-            removed += ledger_tables.vacuum(home, table.name, settings.retention_days)
-            counter.add(1)
+        _discard_segments(home, settings, segments, objects_expired=names.OBJECTS in expired)
+        _compact_control_tables(home, settings.retention_days)
+        removed = _delete_unused_files(home, settings.retention_days, progress)
         return {
             "plan_version": version,
             "dropped_rows": dropped,
@@ -84,3 +70,41 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
             "rows_expired": expired,
             "answer_snapshot": snapshot,
         }
+
+
+def _segment_groups(home: Home, settings: Settings) -> set[Paths]:
+    """Return the groups of data files of `objects` that are segments of stored objects now."""
+    return set(list_segments(home, settings.cache_dir, settings.cache_bytes).groups)
+
+
+def _discard_segments(home: Home, settings: Settings, before: set[Paths], objects_expired: bool) -> None:
+    """Delete the segments of objects in files that were removed or compacted from this node's cache.
+
+    before           groups of files before the removal and the compaction
+    objects_expired  whether rows of `objects` were removed: all segments are deleted then
+    """
+    if objects_expired:
+        object_cache(settings.cache_dir, settings.cache_bytes).clear_objects()
+    else:
+        discard_segments(settings, before.difference(_segment_groups(home, settings)))
+
+
+def _compact_control_tables(home: Home, retention_days: int) -> None:
+    """Compact the control tables, and delete the old log entries of all tables."""
+    for table in TABLES.values():
+        if table.writer == "control":
+            ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
+        ledger_tables.trim_log(home, table.name, retention_days)
+
+
+def _delete_unused_files(home: Home, retention_days: int, progress: Progress) -> int:
+    """Delete files that nothing needs any more; return how many of tables and of outcomes of jobs were deleted."""
+    quarantine.remove_unneeded_copies(home)
+    retry_rejects.remove_unneeded_files(home)
+    delete_old_docs(home.files)
+    removed = delete_old_outcomes(home, retention_days)
+    counter = StepCounter(progress, "deleting unused files", "table", len(TABLES))
+    for table in TABLES.values():
+        removed += ledger_tables.vacuum(home, table.name, retention_days)
+        counter.add(1)
+    return removed
