@@ -124,7 +124,7 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
     report, steps = BucketReport(bucket), _CpuSteps()
     candidates, scored, latest = _receive(received, report)
     queries, position = context.queries(), context.end(latest)
-    with bring_up(context, bucket, queries) as state:
+    with open_previous_state(context, bucket, queries) as state:
         inserted, deleted = _requests(queries, bucket, context, state, position)
         end = context.batch_end(position, _windows(state, inserted))
         steps.end("advance")
@@ -214,8 +214,8 @@ def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.Reco
     return candidates, scored, latest
 
 
-def bring_up(context: AnswerContext, bucket: int, queries: StandingQueries) -> BucketState:
-    """Return the state of a bucket at the end of the batch before; built if the node does not have it."""
+def open_previous_state(context: AnswerContext, bucket: int, queries: StandingQueries) -> BucketState:
+    """Return the state of a bucket at the end of the batch before, open and locked; built if the node lacks it."""
     last, path, home = context.previous, context.bucket_file(bucket), Home(context.home)
     state = open_bucket(path)
     if state is not None and not context.continues(state.batch_id, state.started_at):

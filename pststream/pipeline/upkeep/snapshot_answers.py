@@ -11,7 +11,7 @@ from pststream.answers.read_bucket import read_parts
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.answers.answer_context import AnswerContext, context_after
 from pststream.pipeline.answers.bucket_snapshots import TRANSACTIONS, last_snapshot, write_snapshot
-from pststream.pipeline.answers.fold_bucket import bring_up
+from pststream.pipeline.answers.fold_bucket import open_previous_state
 from pststream.pipeline.answers.log_rows import READ_ROWS, list_state_files
 from pststream.pipeline.answers.window_boundaries import list_boundary_files
 from pststream.pipeline.engine.running_engine import get_engine
@@ -48,7 +48,7 @@ def snapshot_answers(home: Home, settings: Settings, progress: Progress = no_pro
 
 
 def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:
-    with bring_up(context, bucket, context.queries()) as state:
+    with open_previous_state(context, bucket, context.queries()) as state:
         return write_snapshot(Home(context.home), context.previous.batch_id, bucket, read_parts(state, READ_ROWS))
 
 

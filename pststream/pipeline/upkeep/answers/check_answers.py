@@ -22,7 +22,7 @@ from pststream.ledgers.ledger_rows import BatchRow
 from pststream.ledgers.log_end import read_batches
 from pststream.pipeline.answers.answer_context import AnswerContext, context_after
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot, read_snapshot
-from pststream.pipeline.answers.fold_bucket import bring_up
+from pststream.pipeline.answers.fold_bucket import open_previous_state
 from pststream.pipeline.answers.log_rows import CHANGE
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.answers import change_faults
@@ -180,7 +180,7 @@ def _check_bucket(check: AnswerCheck, bucket: int) -> BucketFaults:
     context = check.context
     faults = BucketFaults(np.zeros(check.batch_id + 1, np.int64))
     limits = read_limits(check.requests, context.previous.requests_to, bucket, context.buckets)
-    with bring_up(context, bucket, context.queries()) as state:
+    with open_previous_state(context, bucket, context.queries()) as state:
         of_state = _best(read_buffers(state).entries, limits)
     for round_ in range(check.rounds):
         rows = _read_changes(check, bucket, round_)
@@ -249,7 +249,7 @@ def _compare_snapshot(context: AnswerContext, bucket: int, known: AnswerLimits) 
     home, path = Home(context.home), context.bucket_file(bucket)
     path.unlink(missing_ok=True)
     try:
-        with bring_up(context, bucket, context.queries()) as state:
+        with open_previous_state(context, bucket, context.queries()) as state:
             entries, limits, _ = read_buffers(state)
         stored, stored_limits, _ = read_snapshot(home, context.previous.batch_id, bucket)
     finally:
