@@ -90,7 +90,7 @@ class Thresholds(NamedTuple):
     subscription   int64     key of the subscription
     value          float32   threshold: the value of the limit; infinity: the buffer keeps all that counts
     ts, object     int64     ts and key of the limit; NO_TIME and -1 if the threshold is infinite
-    reset          bool      the entries of this batch replace the buffer, what was in it before is void
+    reset          bool      the entries of this batch replace all earlier entries of the buffer
     """
 
     subscription: np.ndarray
@@ -147,7 +147,7 @@ class Folded(NamedTuple):
     entries      objects that enter buffers and stay in them, by subscription
     thresholds   see above
     changes      changes of answers
-    asked        subscriptions of which the rest has nothing until their evaluation is known
+    asked        subscriptions to evaluate; the other fields have nothing about them yet
     """
 
     entries: Values

@@ -1,9 +1,10 @@
 """Compute what a micro-batch changes in the answers of a bucket, from the state after the batch before.
 
 `fold` takes the candidates of the batch: objects of it whose value is at most the threshold of a subscription that the
-index had. It drops those that do not count, repeat, or come after the limit. Subscriptions that start with this batch,
-or of which too few entries are left, are asked for: the caller evaluates them over all objects up to the end of the
-batch, and `fold_answers` completes the result. Neither writes the state, so both may be repeated.
+index had. It drops those that do not count, repeat, or come after the limit. The result lists the subscriptions to
+evaluate: those that start with this batch, and those with too few entries left. The caller evaluates them over all
+objects up to the end of the batch, and `fold_answers` completes the result. Neither function writes the state, so both
+may be repeated.
 
 Source: Skype, section 6 (buffers above a threshold). Departures: the buffer is the plain one: it also keeps what `k`
 newer and better objects dominate, so that a late object needs no counters. A buffer that has grown by half is cut to
@@ -37,7 +38,7 @@ def fold(
     end: BatchEnd,
     reevaluate: bool | np.ndarray = False,
 ) -> Folded:
-    """Return what the batch changes, but for the subscriptions in `asked`.
+    """Return what the batch changes, except for the subscriptions that are to be evaluated (`asked`).
 
     state        after the batch before
     inserted     insertions of the batch; after a fall of stream time also those that had ended and live again. A

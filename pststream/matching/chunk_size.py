@@ -6,7 +6,7 @@ MAX_OBJECTS = 1 << 17
 
 
 class ChunkSize:
-    """The number of objects to match at once: MAX_OBJECTS at first, a quarter after too many pairs, twice after few."""
+    """The number of objects to match at once: first MAX_OBJECTS, a quarter after too many pairs, double after few."""
 
     def __init__(self) -> None:
         self.objects = MAX_OBJECTS

@@ -2,7 +2,7 @@
 
 Source: PS2Stream section IV-D. `matcher.make_probe` calls `deleted_pieces` before a segment is matched.
 
-Deletions are stored apart from the segments, and are looked up only for the pieces that they end.
+Deletions are stored separately from the segments, and the kernel looks them up only for the pieces that they end.
 """
 
 import numpy as np

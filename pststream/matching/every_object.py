@@ -1,7 +1,7 @@
-"""Add the term that every object has to the terms of objects, where a subscription without keywords is posted.
+"""Add the term of subscriptions without keywords to the terms of every object.
 
-A subscription without keywords has one clause, of the term `names.EVERY_OBJECT`, which is the id of no word. The table
-`objects` does not store this term: tasks add it to objects only if a segment posts it.
+A subscription without keywords has one clause, of the term `names.EVERY_OBJECT`, which is not the id of any word. The
+table `objects` does not store this term. Tasks add it to the objects if a segment has a posting of it.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
-"""Maintain the Bloom filter of live terms from segments; routing tasks drop terms of objects that it lacks.
+"""Maintain a Bloom filter of the live terms of segments, by which routing tasks drop the other terms of objects.
 
-An object with no term left is sent to no worker.
+An object without a live term is not sent to any worker.
 """
 
 import threading

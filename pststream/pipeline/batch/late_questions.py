@@ -1,7 +1,8 @@
 """Ask the object segments which stored objects the late subscriptions of a batch may match (inside routing tasks).
 
-A subscription is late if its `created_at` lies before objects of earlier batches. Each of its pieces is a question; the
-objects that answer one are routed and matched like any others, so a question may have answers that do not match.
+A subscription is late if its `created_at` lies before objects of earlier batches. Each of its pieces is asked as a
+question. The objects in the answers are then routed and matched like all others, so an answer may have objects that do
+not match.
 """
 
 from collections.abc import Iterable, Iterator

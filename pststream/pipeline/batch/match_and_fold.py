@@ -1,8 +1,9 @@
 """Route and match the objects of a batch, and fold the candidates of subscriptions with memory into their answers.
 
-It is one chain of stages: route, match by worker, fold by bucket. The second stage has one part more than workers: the
-routing tasks send it the greatest ts of their objects, and it sends this on to every bucket. After it come the units of
-the plan of `topk`, if there is one, which other tasks of the first stage send the objects with their words to.
+The chain has three stages: route, match by worker, fold by bucket. The second stage has these parts: one for each
+worker; one that receives the greatest ts of the objects from the routing tasks and sends it to every bucket; and, with
+a plan of `topk`, one for each of its units. Separate tasks of the first stage send the objects with their words to
+these units.
 """
 
 from collections.abc import Iterator

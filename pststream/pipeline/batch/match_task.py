@@ -1,6 +1,6 @@
 """Match the objects routed to one worker with its subscriptions, and write rows of `matches` (after the shuffle).
 
-Pairs of subscriptions with memory are only candidates: they are not written, but go to a second shuffle.
+Pairs with subscriptions with memory are only candidates. They are not written but sent through a second shuffle.
 """
 
 import time
@@ -72,7 +72,7 @@ class WorkerReport:
     seen, discarded   objects of the batch, and those that went to no worker
     dispatch_seconds  CPU seconds
     latest            greatest ts of these objects that are not withdrawn, microseconds; NO_TIME if there are none
-    built_seconds     CPU seconds for segments that they built before the task of their worker could, by worker
+    built_seconds     CPU seconds in which they built segments, by the worker of the segments
     """
 
     worker: int

@@ -57,7 +57,8 @@ class ObjectScan:
 
     tag: NEW_OBJECTS meet all subscriptions, STORED_OBJECTS only those with a key above `after_key` of `route_objects`.
     withdrawn: objects that go to no worker
-    late: the slices are the files of an object segment, of which only the objects matter that these may match
+    late: late subscriptions; the slices are then the files of one object segment, and only objects that may match one
+          of these subscriptions are routed
     """
 
     slices: tuple[Slice, ...]

@@ -1,7 +1,7 @@
-"""Choose what the routing tasks of a batch read of stored objects, for its late subscriptions.
+"""Choose how the routing tasks of a batch find the stored objects that its late subscriptions may match.
 
-They ask object segments. Data files are read instead, as those of new objects are, where newer files will soon be built
-into one segment with them, or where the late subscriptions or the segments are too large for the node.
+The tasks ask object segments. They read data files instead, as for new objects, if these files will soon be built into
+one segment with newer files, or if the late subscriptions or the segments are too large for the node.
 """
 
 from collections.abc import Collection, Iterator

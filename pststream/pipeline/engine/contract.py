@@ -27,7 +27,7 @@ class TasksStalled(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """What follows a shuffle: `function(part, received)` runs for each part that was sent rows.
+    """A stage after a shuffle: `function(part, received)` runs for each part that has received rows.
 
     parts     number of parts; they are numbered from 0
     function  of the last stage of a chain: returns the value of the part. Of an earlier stage: returns or yields rows

@@ -99,7 +99,7 @@ def _shuffle(sent: list[list[SentRows]]) -> ShuffledRows:
 
 
 def _receive(stage: Stage, shuffled: ShuffledRows, part: int) -> Any:
-    """Run a stage on a part, which takes its rows away: they are freed as soon as it has read them."""
+    """Run a stage on a part. The stage removes the rows as it reads them, so that their memory is freed."""
     return stage.function(part, _drain(shuffled.pop(part)))
 
 

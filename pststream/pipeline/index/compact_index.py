@@ -82,8 +82,8 @@ def compact_small_files(home: Home, settings: Settings, plan_version: int, batch
 
 
 def choose_similar(files: list[DataFile]) -> list[DataFile]:
-    """Return the files to join, none if it is only one: the smallest, and each that has at most SIMILAR_ROWS times the
-    rows of all smaller ones.
+    """Return the files to compact: the smallest, and each that has at most SIMILAR_ROWS times the rows of all smaller
+    ones; none if that is a single file.
 
     So a batch does not write all rows again, and a row is written again O(log(rows)) times.
     """

@@ -1,9 +1,9 @@
 """Find the workers of new pieces: by the plan alone, or, under a plan that shares by subscription, by placing them.
 
-To place a subscription takes the loads of all units, so one task places those of a batch, or of a new index: it gets a
-short description of each, and no pieces. The pieces wait in parts by subscription key, where their units join them.
-This is a chain of stages: tasks send pieces and descriptions; parts hold the pieces on, and one part places; parts
-record the units and send the pieces to workers.
+Placing a subscription needs the loads of all units, so one task places all subscriptions of a batch, or of a new index.
+It receives a short description of each subscription instead of its pieces. The stages are: tasks send the pieces to
+parts by subscription key, and the descriptions to the part that places; this part sends the unit of each subscription
+to the part of its pieces; these parts record the units and send the pieces to workers.
 """
 
 from collections.abc import Callable, Iterator

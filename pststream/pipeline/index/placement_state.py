@@ -1,4 +1,4 @@
-"""Read and write what a plan that shares by subscription places by: the counts of its sample, and the loads so far."""
+"""Read and write the state of a plan that shares by subscription: counts of its sample, and loads of its units."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass

@@ -1,11 +1,11 @@
 """Add subscriptions to the worker index again that `maintain` has dropped because they had ended.
 
-`maintain` drops a subscription that ended before every object still to come. A withdrawal lowers the watermark, so that
-earlier objects may come. The added pieces change nothing for the objects that were to come before, so this runs before
-the withdrawal, and may be killed and run again: subscriptions that are in the index are left as they are. Their pieces
-may be posted under another clause than the requests alone would give now, and so be at other workers. Under a plan that
-shares by subscription, where they were placed is forgotten with them: they belong to the unit of their key
-(`domain/owners.py`).
+`maintain` drops a subscription that ended before the time of every object that can still be accepted. A withdrawal
+lowers the watermark, so that earlier objects can be accepted. The added pieces change nothing for the objects that were
+to come before, so this runs before the withdrawal, and may be killed and run again: subscriptions that are in the index
+are left as they are. Their pieces may be posted under another clause than the requests alone would give now, and so be
+at other workers. Under a plan that shares by subscription, the unit in which they were placed is no longer known. They
+then belong to the unit that their key hashes to (`domain/owners.py`).
 """
 
 from collections.abc import Iterator

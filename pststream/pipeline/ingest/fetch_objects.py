@@ -268,7 +268,7 @@ def fetch_again(home: Home, file: dict[str, Any]) -> None:
 def _draw_manifests(manifests: list[StoredObject]) -> tuple[list[StoredObject], list[StoredObject]]:
     """Return manifests to read, and the others; all are read if they are not too many.
 
-    At random, so that manifests which stay pending do not keep back the others for ever.
+    They are chosen at random, so that manifests that stay pending do not delay the others forever.
     """
     chosen: list[StoredObject] = []
     rest: list[StoredObject] = []

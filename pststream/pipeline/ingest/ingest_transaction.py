@@ -62,9 +62,9 @@ def stage_files(
 
 
 def _stage_suspects_apart(home: Home, settings: Settings, files: list[File], progress: Progress) -> list[StagedFile]:
-    """Stage files; one by one in a process of their own those of which an earlier reading died, or that this one kills.
+    """Stage files; read those at which earlier ingests have died one by one in a separate process.
 
-    Only what this process survives leads to a second reading: a lack of memory, and a task that does not end.
+    The other files are read again in this way if memory runs out or a task does not end: this process survives both.
     """
     place = (files[0]["kind"], staging_folder.staging_path(home), files[0]["started_at"])
     limits = ReadLimits.of(settings)

@@ -1,6 +1,7 @@
-"""Read suspect files one by one in a process of their own, within limits of time and memory.
+"""Read suspect files one by one in a separate process, within limits of time and memory.
 
-`reader_process.py` is that process. A file that exceeds a limit, or of which the process dies, has this as its problem.
+`reader_process.py` is the code of that process. If a file exceeds a limit, or the process dies while it reads the file,
+this is reported as the problem of the file.
 """
 
 import multiprocessing

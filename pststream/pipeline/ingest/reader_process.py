@@ -1,4 +1,4 @@
-"""Read input files one after the other in this process, which reads nothing else and may die of any of them.
+"""Read suspect input files one after the other in a process that does nothing else, since a file may kill it.
 
 `isolated_reader.py` starts it, sends it files and limits its time and memory. It ends with the process that started it.
 """

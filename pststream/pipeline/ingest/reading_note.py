@@ -1,7 +1,7 @@
 """Note which files an ingest is about to read, so that a later one knows the files that were read when a process died.
 
-The note counts the dead tries of each file by its content: readings that ended with the process, or with an error that
-nobody foresaw. It is flushed to disk before the first file is opened.
+The note counts the dead tries of each file by its content: readings during which the process ended, or an unexpected
+error was raised. It is flushed to disk before the first file is opened.
 """
 
 import json
@@ -30,7 +30,7 @@ def noted_reading(
     """Note in a block that files with these hashes are read; yield the dead tries of those with DEAD_TRIES or more.
 
     A dead try counts for all files that were read with it. A block that ends, or raises one of the errors `passing`,
-    counts for none of them; files with DEAD_TRIES stay in the note, in case that they are offered again.
+    counts for none of them; files with DEAD_TRIES stay in the note, in case they are offered again.
 
     note: name of the note in the home
     """

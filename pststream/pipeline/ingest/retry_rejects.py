@@ -1,9 +1,9 @@
 """Ingest rejected objects again from the fields that `rejects` has (`pststream ingest objects --retry-rejects REASON`).
 
 The fields are written to a file of the home, which is ingested like a released file: without the landing gate, by the
-row rules and the rules of the log as they are now. Its row in the ledger says up to which ingest it has the rejects, so
-each reject is retried once. A retry that is killed before that row begins again; one that is killed later is finished
-by the next command.
+row rules and the rules of the log as they are now. Its row in the ledger has the number of the last ingest whose
+rejects are in the file, so each reject is retried once. If a retry is killed before this row is written, it begins
+again; if it is killed later, the next command finishes it.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""Stage suspect input files one by one in a process of their own, within limits of time and memory.
+"""Stage suspect input files one by one in a separate process, within limits of time and memory.
 
-A file that exceeds a limit, or of which the process dies, has this as its problem; the next file gets a new process.
+If a file exceeds a limit, or the process dies while it reads the file, this is reported as the problem of the file, and
+the next file gets a new process.
 """
 
 import datetime as dt

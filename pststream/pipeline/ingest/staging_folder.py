@@ -1,8 +1,8 @@
 """Save and load the list of the staged files of an ingest, so that an interrupted ingest can be finished.
 
-The staged files are kept until the ingest is done. Even if somebody has changed the input files meanwhile, the ingest
-is finished with the rows that it had read. They are not flushed to disk: after a power cut they may lack bytes, and
-the input files are read again.
+The staged files are kept until the ingest is done. So the ingest is finished with the rows that it has read, even if
+the input files have changed since. Staged files are not flushed to disk. If a power cut has damaged one, the input
+files are read again.
 """
 
 import json

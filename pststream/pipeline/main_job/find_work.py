@@ -21,7 +21,7 @@ from pststream.state.home import MARK, RUNNER, Home
 def has_work(home: Home, settings: Settings, landing: str) -> bool:
     """Whether `run` would do or report anything: ingest a file, name one that it cannot read or that is pending, match
     pending rows, answer a file of questions, finish an interrupted step, create the home, or refuse the landing folder.
-    Where only reading a large file can say, it has work.
+    If only reading a large file can answer this, the result is true.
 
     Raises RunnerBusy as `run` does.
     """

@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Abandoned(KeyboardInterrupt):
-    """The running step took too long and was abandoned as it stood, as if the process had been killed."""
+    """The running step took too long and was abandoned. Its state is the same as after a kill of the process."""
 
 
 class GracefulShutdown:

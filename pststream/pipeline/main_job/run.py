@@ -33,11 +33,11 @@ def run(
     `landing/questions`.
 
     `landing`: a folder, or an address in a bucket, whose questions are not read. Returns {"ingest": {"requests": …,
-    "objects": …}, "match": …, "deliver": …, "questions": …}; a folder of one of the kinds that is absent or empty is no
-    error, nor is a sink that is down, nor that another process answers files of questions: new ones wait for the next
-    run then. Raises RunnerBusy while another runner, or a watcher, uses the home; SuiteError
-    for a suite that cannot be used, before any work; at the end, RetryableError for a kind that could not be read just
-    now, and for questions that could not be answered.
+    "objects": …}, "match": …, "deliver": …, "questions": …}. These are no errors: a missing or empty folder of a kind,
+    a sink that is down, and another process that answers files of questions (new files then wait for the next run).
+    Raises RunnerBusy while another runner, or a watcher, uses the home; SuiteError before any work if a suite cannot be
+    used; RetryableError at the end if the files of a kind could not be read at the moment, or questions could not be
+    answered.
     """
     check_landing(landing)
     load_landed_suites(home, KINDS)
