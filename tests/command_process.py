@@ -13,7 +13,7 @@ SERVER.set_forkserver_preload(["tests.warm_program"])
 
 
 class CommandProcess:
-    """A running command, whose outputs go to files; without a file they are dropped."""
+    """A running command, whose outputs are appended to files; without a file they are dropped."""
 
     def __init__(
         self,
@@ -21,9 +21,11 @@ class CommandProcess:
         environment: Mapping[str, str],
         out: str | Path = os.devnull,
         err: str | Path = os.devnull,
+        folder: str | Path = ROOT,
     ) -> None:
         words = [str(argument) for argument in arguments]
-        self._process = SERVER.Process(target=_run, args=(words, dict(environment), str(out), str(err)), daemon=True)
+        given = (words, dict(environment), str(out), str(err), str(folder))
+        self._process = SERVER.Process(target=_run, args=given, daemon=True)
         self._process.start()
 
     def poll(self) -> int | None:
@@ -43,15 +45,15 @@ class CommandProcess:
         self.wait()
 
 
-def _run(arguments: list[str], environment: dict[str, str], out: str, err: str) -> None:
+def _run(arguments: list[str], environment: dict[str, str], out: str, err: str, folder: str) -> None:
     for path, number in ((out, 1), (err, 2)):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, number)
         os.close(file)
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    os.chdir(ROOT)
+    os.chdir(folder)
     sys.argv = ["pststream", *arguments]
     from pststream.cli.main import entry
 

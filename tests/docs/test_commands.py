@@ -1,9 +1,9 @@
 """Run the commands of README.md and docs/, and check the links.
 
 A block fenced as three backticks and `bash run` is run unchanged by bash, in order, in one folder per document; it
-creates its own small files. A block fenced as `python run` is run there after the Python blocks before it. In every
-other shell block, `make` targets must exist, and `pststream` commands must know
-their options.
+creates its own small files. All blocks of a document that are fenced as `python run` are run there by one Python, where
+the last of them is. In every other shell block, `make` targets must exist, and `pststream` commands must know their
+options.
 """
 
 import functools
@@ -11,21 +11,24 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands import run_here
 from tests.docs.fences import Block, blocks, commands
+from tests.forked_commands import BIN, forked_commands
 
 ROOT = Path(__file__).parents[2]
-BIN = Path(sys.executable).parent
 PSTSTREAM = {"pststream", ".venv/bin/pststream"}
 BLOCKS = [
     block for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] for block in blocks(document)
 ]
 SHELL_BLOCKS = [block for block in BLOCKS if block.is_shell]
 RUN_BLOCKS = [block for block in BLOCKS if block.is_run]
+LAST_PYTHON = {block.document: block for block in RUN_BLOCKS if block.is_python}
+CASES = [block for block in RUN_BLOCKS if block.is_shell or block is LAST_PYTHON[block.document]]
 
 
 def place(block: Block) -> str:
@@ -43,25 +46,32 @@ def of_tool(tools: set[str], of_blocks: list[Block]) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """Make a folder with .venv, like a clone, for each document with blocks to run."""
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, Path]]:
+    """Make a folder with .venv/bin, like a clone, for each document with blocks to run."""
     made: dict[Path, Path] = {}
-    for document in {block.document for block in RUN_BLOCKS}:
-        made[document] = tmp_path_factory.mktemp(document.stem)
-        (made[document] / ".venv").symlink_to(BIN.parent)
-    return made
+    with forked_commands(tmp_path_factory.mktemp("programs")) as programs:
+        for document in {block.document for block in RUN_BLOCKS}:
+            made[document] = tmp_path_factory.mktemp(document.stem)
+            (made[document] / ".venv").mkdir()
+            (made[document] / ".venv" / "bin").symlink_to(programs)
+        yield made
+
+
+def python_of(document: Path) -> str:
+    """Return a program that runs the Python blocks of a document in order, with its lines in tracebacks."""
+    texts = [
+        f"exec(compile({chr(10) * block.line + block.text!r}, {str(document)!r}, 'exec'))\n"
+        for block in RUN_BLOCKS
+        if block.is_python and block.document == document
+    ]
+    return "".join(texts)
 
 
 def program_of(block: Block) -> list[str]:
-    """Return the program that runs a block; a Python block needs what the ones before it defined."""
+    """Return the program that runs a block, or for the last Python block of a document, all of them."""
     if block.is_shell:
         return ["bash", "-euo", "pipefail", "-c", block.text]
-    texts = [
-        other.text
-        for other in RUN_BLOCKS
-        if other.is_python and other.document == block.document and other.line <= block.line
-    ]
-    return [sys.executable, "-c", "".join(texts)]
+    return [sys.executable, "-c", python_of(block.document)]
 
 
 @functools.cache
@@ -79,7 +89,7 @@ def make_targets() -> set[str]:
 
 @pytest.mark.e2e
 @pytest.mark.spark
-@pytest.mark.parametrize("block", RUN_BLOCKS, ids=place)
+@pytest.mark.parametrize("block", CASES, ids=place)
 @pytest.mark.slow
 def test_block_runs(block: Block, folders: dict[Path, Path]) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PSTSTREAM_")}
