@@ -16,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.balancing.cell_selection import select_cells
+from pststream.balancing.local_adjustment import adjust_locally
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
-from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
+from pststream.kernels.log_rules import find_repeated
 from pststream.partitioning.by_subscription import describe_sample, estimate_ranges, place
 from pststream.partitioning.dkm.area_index import build_area_index
 from pststream.partitioning.registry import load_placement, make_plan
@@ -67,7 +69,7 @@ _QUESTIONS: list[dict[str, Any]] = [
 
 
 def run_planning_kernels() -> None:
-    """Run the kernels of planners and load models once, on one object and one subscription."""
+    """Run the kernels of planners, load models and adjustments once, on one object and one subscription."""
     lon, lat = (pa.array([value]).to_numpy() for value in (18.0, 59.0))
     terms, offsets = terms_of(pa.array(["coffee"])).values.to_numpy(), np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
@@ -81,6 +83,9 @@ def run_planning_kernels() -> None:
         if plan.by_subscription:
             _run_placement_kernels(sample, plan)
         compute_worker_loads(sample, plan, cost)
+    adjust_locally(sample, make_plan("grid", sample, 2, cost), cost, "gr", sigma=1.0)
+    for method in ("gr", "dp"):
+        select_cells(method, np.ones(2), np.ones(2, np.int64), 1.0)
 
 
 def _run_placement_kernels(sample: WorkloadSample, plan: PartitionPlan) -> None:
@@ -94,12 +99,9 @@ def _run_placement_kernels(sample: WorkloadSample, plan: PartitionPlan) -> None:
 
 
 def run_batch_kernels() -> None:
-    """Run the kernels of the log rules, routing and matching once, on one object and one subscription."""
+    """Run the kernels of routing and matching once, on one object and one subscription."""
     load_kernels()
     pieces_of(Region(((0.0, 0.0, 1.0, 1.0),), "polygon", ((0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0),)))
-    offsets, zero = np.array([0, 1], np.int64), np.zeros(1, np.int64)
-    find_duplicate_objects(offsets, zero, zero, zero, 32)
-    apply_request_rules(offsets, zero, np.zeros(1, bool), zero, zero)
 
 
 def run_ingest_kernels() -> None:

@@ -5,6 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
+from pststream.domain.read_only import read_only
+
+KERNEL_COLUMNS = ("lon", "lat", "terms", "post_terms")
+"""Columns that come from Arrow or NumPy."""
+
 
 @dataclass(frozen=True)
 class SampledQuestions:
@@ -22,7 +27,7 @@ class SampledQuestions:
 
 @dataclass(frozen=True)
 class WorkloadSample:
-    """Sampled objects and subscriptions of a period; the order of rows has no meaning.
+    """Sampled objects and subscriptions of a period; the order of rows has no meaning. KERNEL_COLUMNS are read-only.
 
     lon, lat          float64[objects]    degrees
     term_offsets      int64[objects+1]    slice of `terms` of each object
@@ -60,6 +65,10 @@ class WorkloadSample:
     subscription_scale: float = 1.0
     piece_unit: np.ndarray | None = None
     questions: SampledQuestions | None = None
+
+    def __post_init__(self) -> None:
+        for name in KERNEL_COLUMNS:
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
     def objects(self) -> int:

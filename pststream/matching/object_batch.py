@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.domain.read_only import read_only
 from pststream.kernels.matching.object_block import Objects
 from pststream.kernels.matching.point_order import sort_points
 
@@ -34,5 +35,6 @@ def sort_objects(
     lon: np.ndarray, lat: np.ndarray, ts: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, units: np.ndarray
 ) -> ObjectBatch:
     """Sort objects into Morton order."""
+    lon, lat, ts, terms = map(read_only, (lon, lat, ts, terms))
     order, codes = sort_points(lon, lat)
     return ObjectBatch(Objects(order, codes, lon, lat, ts, term_offsets, terms, units))

@@ -108,9 +108,9 @@ class JsonFields:
         nowhere = np.full(len(self), -1, np.int32)
         place = self.places[:, self.names[name]] if name in self.names else nowhere
         has = np.flatnonzero(place >= 0)
-        kinds, values = np.zeros(len(self), np.int16), np.zeros((len(self), 2), np.int64)
-        kinds[has], values[has] = self.kinds[place[has]], self.spans[place[has], 2:]
-        return JsonField(self.data, kinds, values[:, 0], values[:, 1])
+        kinds, values = np.zeros(len(self), np.int16), np.zeros((2, len(self)), np.int64)
+        kinds[has], values[:, has] = self.kinds[place[has]], self.spans[place[has], 2:].T
+        return JsonField(self.data, kinds, *values)
 
     def select(self, rows: np.ndarray) -> "JsonFields":
         """See RawFields."""

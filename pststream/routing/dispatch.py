@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
+from pststream.domain.read_only import read_only
 from pststream.kernels.matching.bloom_filter import LiveTerms
 from pststream.kernels.routing.dispatch import (
     PlanArrays,
@@ -96,7 +97,7 @@ class DispatchIndex:
         return find_piece_workers(
             ranges,
             _array(post_offsets, np.int64),
-            _array(post_terms, np.int64),
+            _column(post_terms, np.int64),
             self.arrays,
             self.codes,
             self.plan.workers,
@@ -114,11 +115,11 @@ class DispatchIndex:
         object without a live term has none.
         """
         return route(
-            _array(lon, np.float64),
-            _array(lat, np.float64),
+            _column(lon, np.float64),
+            _column(lat, np.float64),
             self._places(lon, lat, term_offsets, terms),
             _array(term_offsets, np.int64),
-            _array(terms, np.int64),
+            _column(terms, np.int64),
             live,
             self.arrays,
             self.plan.workers,
@@ -132,8 +133,8 @@ class DispatchIndex:
         live: the live terms of each worker; the other arguments and the result are those of `route_objects`
         """
         goes = np.zeros((self.plan.workers, len(lon)), np.bool_)
-        points = _array(lon, np.float64), _array(lat, np.float64)
-        words = _array(term_offsets, np.int64), _array(terms, np.int64)
+        points = _column(lon, np.float64), _column(lat, np.float64)
+        words = _array(term_offsets, np.int64), _column(terms, np.int64)
         for worker, of_worker in enumerate(live):
             mark_live_objects(*points, *words, of_worker, goes[worker])
         place, worker_of = np.nonzero(goes.T)
@@ -151,7 +152,7 @@ class DispatchIndex:
         if self.plan.by_subscription:
             return self._units_of_worker(term_offsets, terms, worker)
         places = self._places(lon, lat, term_offsets, terms)
-        return find_owner_units(places, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays, worker)
+        return find_owner_units(places, _array(term_offsets, np.int64), _column(terms, np.int64), self.arrays, worker)
 
     def _places(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """Return the raster cell of each object, or its unit under a plan that shares by object: int64[objects]."""
@@ -172,3 +173,8 @@ class DispatchIndex:
 def _array(values: np.ndarray, dtype: type) -> np.ndarray:
     """Return a contiguous array of this type, without a copy if it is one already."""
     return np.ascontiguousarray(values, dtype=dtype)
+
+
+def _column(values: np.ndarray, dtype: type) -> np.ndarray:
+    """Return a contiguous, read-only array of this type."""
+    return read_only(_array(values, dtype))

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import KERNEL_COLUMNS, WorkloadSample
+from pststream.domain.read_only import read_only
 from pststream.kernels.matching.build_segment import SORT_KEY_BITS, count_postings, directory, fill_postings
 from pststream.kernels.matching.point_order import sort_points
 from pststream.kernels.matching.posting_reads import count_reads
@@ -21,6 +22,7 @@ def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     level of the box, terms of the clause that the piece is posted under. So they are the candidates of a match. A
     sample does not have the other clauses, so each posting whose box contains the object counts as a match.
     """
+    columns |= {name: read_only(columns[name]) for name in KERNEL_COLUMNS}
     # Write the postings of the sampled pieces, sorted as in a segment.
     post_offsets, post_terms = columns["post_offsets"], columns["post_terms"]
     posted = np.unique(post_terms)

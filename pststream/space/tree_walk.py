@@ -4,6 +4,7 @@ import numpy as np
 
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_nodes import CHILDREN, PlanNodes
+from pststream.domain.read_only import read_only
 from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.tree_walk import NodeArrays, find_object_units, find_range_owners
@@ -39,8 +40,8 @@ class TreeWalk:
                                                    change nothing
         """
         cells, columns = self._plan.grid.cell(lon, lat), self._plan.grid.columns
-        term_offsets, terms = np.ascontiguousarray(term_offsets, np.int64), np.ascontiguousarray(terms, np.int64)
-        units = find_object_units(cells, columns, term_offsets, terms, self._plan.cell_leaf, self._nodes, CHILDREN)
+        offsets, words = np.ascontiguousarray(term_offsets, np.int64), read_only(np.ascontiguousarray(terms, np.int64))
+        units = find_object_units(cells, columns, offsets, words, self._plan.cell_leaf, self._nodes, CHILDREN)
         return units.astype(np.int64)
 
     def workers_of_ranges(self, ranges: np.ndarray, posted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

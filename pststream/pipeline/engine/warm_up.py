@@ -45,7 +45,7 @@ def load_kernels() -> None:
     units, _ = dispatch.units_of_objects(lon, lat, offsets, terms, 0)
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
     deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))
-    match_objects(batch, [make_probe(build_segment(_row(box)), (deleted["keys"], deleted["ends"]))], 1)
+    match_objects(batch, 2 * [make_probe(build_segment(_row(box)), (deleted["keys"], deleted["ends"]))], 1)
 
 
 def _divide_by_text(grid: DispatchGrid) -> PartitionPlan:
