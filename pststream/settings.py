@@ -129,7 +129,8 @@ class Settings:
     cost_insert: float = declare(7.5e-7, "c3: seconds to handle one insertion", **_SECONDS)
     cost_delete: float = declare(2e-7, "c4: seconds to handle one deletion", **_SECONDS)
     cost_posting: float = declare(6.9e-9, "seconds to read one posting of an object's cell and term", **_SECONDS)
-    cost_match: float = declare(1.7e-8, "seconds to find and write one match", **_SECONDS)
+    cost_match: float = declare(1.7e-8, "seconds to find and write one match of `range`", **_SECONDS)
+    cost_match_knn: float = declare(1.4e-7, "seconds to find one candidate of `knn`, and to send it", **_SECONDS)
     sigma: float = declare(
         1.3, "greatest load of a worker over the least that counts as balanced; above 1", above=1, below=1_000_000
     )
@@ -263,9 +264,10 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
     for name, key in known.items():
         key.check_value(getattr(settings, name), name)
     _check_keep(settings)
-    if settings.cost_match > 1000 * settings.cost_posting > 0:
-        # The sample weighs a match as this many postings.
-        raise SettingError("cost_match", f"{settings.cost_match} is more than 1000 times cost_posting")
+    for name in ("cost_match", "cost_match_knn"):
+        if (cost := getattr(settings, name)) > 1000 * settings.cost_posting > 0:
+            # The sample weighs a match as this many postings.
+            raise SettingError(name, f"{cost} is more than 1000 times cost_posting")
     return settings
 
 

@@ -1,6 +1,7 @@
 """Compute the load of each worker and unit under a plan from a sample, by PS2Stream's cost model (Definition 1)."""
 
 from dataclasses import dataclass
+from math import pi
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from pststream.domain.imbalance import imbalance_of
 from pststream.domain.owners import owner_units
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_nodes import PlanNodes
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
@@ -23,16 +24,19 @@ from pststream.space.tree_walk import TreeWalk
 class CostModel:
     """Constants of Definition 1, and of reading and matching postings, in seconds.
 
-    check    c1: each pair of an object and a subscription of a worker
-    object   c2: handle one object
-    insert   c3: handle one insertion
-    delete   c4: handle one deletion
-    posting  read one posting under a term of an object in the object's index cells
-    match    find and write one match; the sample counts it as a number of postings (`match_reads`)
+    check      c1: each pair of an object and a subscription of a worker
+    object     c2: handle one object
+    insert     c3: handle one insertion
+    delete     c4: handle one deletion
+    posting    read one posting under a term of an object in the object's index cells
+    match      find and write one match of `range`
+    match_knn  find one candidate of `knn`, and divide it by bucket
+
+    The sample counts a match as a number of postings (`match_reads`). The other constants are those of both kinds.
 
     Departure from the paper, whose workers check an object against all subscriptions of its cell, so its model counts
     all pairs of a worker: here an object reads only the postings of its own terms, so c1 is close to 0, and objects
-    differ in cost by `posting` and `match`. With 0 for both, this is exactly Definition 1.
+    differ in cost by `posting`, `match` and `match_knn`. With 0 for these, this is exactly Definition 1.
     """
 
     check: float
@@ -41,16 +45,22 @@ class CostModel:
     delete: float
     posting: float = 0.0
     match: float = 0.0
+    match_knn: float = 0.0
 
     @classmethod
     def of(cls, settings: Settings) -> "CostModel":
         """Return the constants in the settings of a home."""
         return cls(**{name: getattr(settings, f"cost_{name}") for name in cls.__dataclass_fields__})
 
-    @property
-    def match_reads(self) -> int:
-        """Number of postings that can be read in the time that one match takes."""
-        return round(self.match / self.posting) if self.posting else 0
+    def match_reads(self, is_knn: np.ndarray) -> np.ndarray | None:
+        """Return the time of a match of each piece in units of `reads`: int32[pieces]; None if no match costs anything.
+
+        is_knn: bool[pieces]. A sample counts the objects in the box of a circle, which fills pi / 4 of it.
+        """
+        if not self.posting or not (self.match or self.match_knn):
+            return None
+        postings = np.where(is_knn, self.match_knn * pi / 4, self.match) / self.posting
+        return np.rint(postings * POSTING_READS).astype(np.int32)
 
     def rates(self, sample: WorkloadSample) -> "LoadRates":
         """Scale the constants so that counts of the sample give the load of the whole period.
@@ -62,13 +72,13 @@ class CostModel:
             pair=self.check * sample.object_scale * sample.subscription_scale,
             object=self.object * sample.object_scale,
             subscription=requests * sample.subscription_scale,
-            posting=self.posting * sample.object_scale * sample.subscription_scale,
+            read=self.posting / POSTING_READS * sample.object_scale * sample.subscription_scale,
         )
 
 
 @dataclass(frozen=True)
 class LoadRates:
-    """Seconds of the period for each sampled pair, object, subscription and posting read of a worker.
+    """Seconds of the period for each sampled pair, object, subscription and unit of `reads` of a worker.
 
     Departure from Definition 1, whose subscriptions are those inserted or deleted in the period: here they are all live
     subscriptions, as these are what objects are checked against, so each has an equal share of the cost of the
@@ -78,15 +88,15 @@ class LoadRates:
     pair: float
     object: float
     subscription: float
-    posting: float = 0.0
+    read: float = 0.0
 
     def load(self, objects: np.ndarray, subscriptions: np.ndarray, reads: np.ndarray) -> np.ndarray:
-        """Compute the load of workers from their numbers of sampled objects, subscriptions and posting reads.
+        """Compute the load of workers from their numbers of sampled objects, subscriptions and `reads`.
 
         Returns seconds, float64 of the same shape.
         """
         pairs = self.pair * objects * subscriptions
-        return pairs + self.object * objects + self.subscription * subscriptions + self.posting * reads
+        return pairs + self.object * objects + self.subscription * subscriptions + self.read * reads
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,7 @@ class WorkerLoads:
 
     objects             float64[workers]  objects sent to each worker
     subscriptions       float64[workers]  subscriptions stored at each worker
-    reads               float64[workers]  postings that its objects read; a match counts as `match_reads` postings
+    reads               float64[workers]  postings that its objects read; a match counts as those read in its time
     load                float64[workers]  seconds
     unit_objects        float64[units]    objects that probe each unit
     unit_subscriptions  float64[units]    subscriptions stored for each unit
@@ -201,7 +211,7 @@ def _scaled_loads(
     return WorkerLoads(
         objects=of_worker * sample.object_scale,
         subscriptions=stored_worker * sample.subscription_scale,
-        reads=reads * sample.object_scale * sample.subscription_scale,
+        reads=reads / POSTING_READS * sample.object_scale * sample.subscription_scale,
         load=rates.load(of_worker, stored_worker, reads),
         unit_objects=of_unit * sample.object_scale,
         unit_subscriptions=stored_unit * sample.subscription_scale,
@@ -244,7 +254,7 @@ def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: Co
     return WorkerLoads(
         objects=objects[unit_of_worker] * sample.object_scale,
         subscriptions=subscriptions[unit_of_worker] * sample.subscription_scale,
-        reads=reads[unit_of_worker] * sample.object_scale * sample.subscription_scale,
+        reads=reads[unit_of_worker] / POSTING_READS * sample.object_scale * sample.subscription_scale,
         load=load[unit_of_worker],
         unit_objects=objects * sample.object_scale,
         unit_subscriptions=subscriptions * sample.subscription_scale,
@@ -253,6 +263,6 @@ def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: Co
 
 
 def _reads_by_object(sample: WorkloadSample) -> np.ndarray:
-    """Return the posting reads of each object: int64[objects]."""
+    """Return the postings that each object reads: float64[objects]."""
     sums = np.append(0, np.cumsum(sample.reads, dtype=np.int64))
-    return np.asarray(np.diff(sums[sample.term_offsets]))
+    return np.asarray(np.diff(sums[sample.term_offsets]) / POSTING_READS)

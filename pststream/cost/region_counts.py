@@ -29,7 +29,7 @@ class RegionCounts:
     live       objects that have a live term
     corners    four tables: boxes by their south-west, south-east, north-west, north-east corner
     covered    pairs of a live object and a box that covers the raster cell of the object
-    read       postings that the objects read
+    read       `reads` of the objects
 
     All methods take rectangles by first and last column and row, inclusive, as numbers or as arrays that broadcast; a
     rectangle whose last is before its first is empty. Counts are of the sample, not scaled.
@@ -69,7 +69,7 @@ class RegionCounts:
         return sum_area(self.covered, x0, y0, x1, y1)
 
     def reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Count the postings that the objects in each rectangle read: int64."""
+        """Sum the `reads` of the objects in each rectangle: int64."""
         return sum_area(self.read, x0, y0, x1, y1)
 
     def load(self, rates: LoadRates, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:

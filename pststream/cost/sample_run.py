@@ -17,7 +17,7 @@ class RunCounts(NamedTuple):
 
     objects        objects that are sent to it
     subscriptions  subscriptions that it stores
-    reads          postings that its objects read; a match counts as `match_reads` postings
+    reads          `reads` of the sample for the pieces that it stores
     """
 
     objects: np.ndarray

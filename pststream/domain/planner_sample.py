@@ -10,6 +10,9 @@ from pststream.domain.read_only import read_only
 KERNEL_COLUMNS = ("lon", "lat", "terms", "post_terms")
 """Columns that come from Arrow or NumPy."""
 
+POSTING_READS = 64
+"""Units of `reads` that a posting counts as: a match may count as less than a posting."""
+
 
 @dataclass(frozen=True)
 class SampledQuestions:
@@ -37,9 +40,10 @@ class WorkloadSample:
     post_offsets      int64[pieces+1]     slice of `post_terms` of each piece
     post_terms        int64[n]            terms of the clause that the piece is posted under, ascending inside a piece,
                                           the same for all pieces of a subscription
-    reads             int32[n]            sampled postings that matching reads for each (object, term) of `terms`, plus
-                                          `match_reads` for each posting whose box contains the object
-    match_reads       int                 postings that can be read in the time that one match takes
+    reads             int32[n]            POSTING_READS for each sampled posting that matching reads for each
+                                          (object, term) of `terms`, plus the piece's `match_reads` if its box contains
+                                          the object
+    match_reads       int32[pieces]       time of a match of each piece, in units of `reads`; None: 0
     insertions        float               insertion requests of the period for each live subscription; 1 if the
                                           subscriptions are those that are inserted in the period, as in Definition 1
     deletions         float               deletion requests of the period for each live subscription
@@ -58,7 +62,7 @@ class WorkloadSample:
     post_offsets: np.ndarray
     post_terms: np.ndarray
     reads: np.ndarray
-    match_reads: int = 0
+    match_reads: np.ndarray | None = None
     insertions: float = 1.0
     deletions: float = 0.0
     object_scale: float = 1.0

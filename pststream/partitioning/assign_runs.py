@@ -32,7 +32,7 @@ def assign_runs(
     keys = np.sort(entry.astype(np.int64) * (positions + 1) + previous + 1)
     walk = Walk(
         objects=objects,
-        read_seconds=rates.posting * reads,
+        read_seconds=rates.read * reads,
         touching=counts.subscriptions(*leaves),
         entry_start=np.searchsorted(keys, np.arange(positions + 1) * (positions + 1)),
         entry_previous=(keys % (positions + 1) - 1).astype(np.int32),

@@ -30,5 +30,5 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     use, rates = collect_term_use(sample), cost.rates(sample)
     order = np.argsort(-rates.load(use.objects, use.subscriptions, use.reads), kind="stable")
     rated = (rates.pair, rates.object, rates.subscription)
-    term_worker = assign_by_frequency(order, use.objects, use.subscriptions, rates.posting * use.reads, workers, *rated)
+    term_worker = assign_by_frequency(order, use.objects, use.subscriptions, rates.read * use.reads, workers, *rated)
     return text_plan("frequency", grid, use.ids, term_worker, workers, dict(chosen))

@@ -52,7 +52,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
     use, rates = collect_term_use(sample), cost.rates(sample)
     of_object, of_subscription = _linear(rates, use, workers)
-    weights = of_object * use.objects + of_subscription * use.subscriptions + rates.posting * use.reads
+    weights = of_object * use.objects + of_subscription * use.subscriptions + rates.read * use.reads
     vertices = np.sort(np.argsort(-weights, kind="stable")[:MAX_VERTICES])
     given = np.full(len(weights), -1, dtype=np.int32)
     if workers > 1 and len(vertices) > workers:

@@ -45,5 +45,5 @@ def assign_terms(use: TermUse, given: np.ndarray, workers: int, rates: LoadRates
     order = np.lexsort((-use.objects, given < 0))
     objects, subscriptions = (use.object_offsets, use.object_terms), (use.subscription_offsets, use.subscription_terms)
     rated = (rates.pair, rates.object, rates.subscription)
-    seconds = rates.posting * use.reads
+    seconds = rates.read * use.reads
     return np.asarray(assign_by_metric(order, given, *objects, *subscriptions, seconds, workers, *rated, AFFINITY))

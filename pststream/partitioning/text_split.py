@@ -83,7 +83,7 @@ class RegionTerms:
         There are fewer groups if there are fewer terms, or if one term alone is the greatest load.
         """
         plain = (rates.pair, rates.object, rates.subscription)
-        read_seconds = rates.posting * self._reads
+        read_seconds = rates.read * self._reads
         ends, objects, subscriptions = cut_into_term_runs(groups, float(bound), *self._members, read_seconds, plain)
         reads = np.add.reduceat(self._reads, ends[:-1]) if len(objects) and len(self.terms) else np.zeros(len(objects))
         loads = rates.load(objects.astype(np.float64), subscriptions.astype(np.float64), reads)

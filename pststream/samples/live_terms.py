@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from pststream.domain.integer_hash import hash_to_unit
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.planning.count_loads import find_term_positions, mark_objects_with_live_terms
 
@@ -48,10 +48,11 @@ def group_pieces_by_subscription(sample: WorkloadSample) -> tuple[np.ndarray, np
 def expect_unsampled_reads(sample: WorkloadSample) -> np.ndarray:
     """Return how many postings that the sample lacks each (object, term) reads, expected: float64[len(terms)].
 
-    They are as many, for each sampled posting, as the objects with the term read on average.
+    They are as many, for each sampled posting, as the objects with the term read on average. A match counts as the
+    postings that can be read in its time.
     """
     _, term = np.unique(sample.terms, return_inverse=True)
-    mean = np.bincount(term, sample.reads) / np.maximum(np.bincount(term), 1)
+    mean = np.bincount(term, sample.reads / POSTING_READS) / np.maximum(np.bincount(term), 1)
     return np.asarray((sample.subscription_scale - 1.0) * mean[term])
 
 

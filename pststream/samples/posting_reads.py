@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.domain.planner_sample import KERNEL_COLUMNS, WorkloadSample
+from pststream.domain.planner_sample import KERNEL_COLUMNS, POSTING_READS, WorkloadSample
 from pststream.domain.read_only import read_only
 from pststream.kernels.matching.build_segment import SORT_KEY_BITS, count_postings, directory, fill_postings
 from pststream.kernels.matching.point_order import sort_points
@@ -17,10 +17,10 @@ from pststream.samples.live_terms import find_positions
 def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     """Make a sample from all of its columns but `reads`, and compute `reads`.
 
-    The reads of an (object, term) are the sampled postings that it would read, plus `match_reads` for each posting
-    whose box contains the object. The postings are those of an index segment of the sampled pieces: index cells of the
-    level of the box, terms of the clause that the piece is posted under. So they are the candidates of a match. A
-    sample does not have the other clauses, so each posting whose box contains the object counts as a match.
+    The reads of an (object, term) are POSTING_READS for each sampled posting that it would read, plus the `match_reads`
+    of the piece if its box contains the object. The postings are those of an index segment of the sampled pieces: index
+    cells of the level of the box, terms of the clause that the piece is posted under. So they are the candidates of a
+    match. A sample does not have the other clauses, so each posting whose box contains the object counts as a match.
     """
     columns |= {name: read_only(columns[name]) for name in KERNEL_COLUMNS}
     # Write the postings of the sampled pieces, sorted as in a segment.
@@ -35,10 +35,10 @@ def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     # Read them with the objects, in the order of their points.
     order, codes = sort_points(columns["lon"], columns["lat"])
     positions = find_positions(posted, columns["terms"])
-    points, weight = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads", 0)
-    reads = count_reads(
-        order, codes, columns["term_offsets"], positions, *directory(keys), piece, boxes, points, weight
-    )
+    points, of_match = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads")
+    match_reads = np.empty(0, np.int64) if of_match is None else of_match.astype(np.int64)
+    given = (columns["term_offsets"], positions, *directory(keys), piece, boxes, points, POSTING_READS, match_reads)
+    reads = count_reads(order, codes, *given)
     return WorkloadSample(**columns, reads=np.asarray(reads))
 
 
@@ -51,6 +51,7 @@ def keep_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
         "piece_key": sample.piece_key[kept],
         "post_offsets": np.append(0, np.cumsum(lengths[kept])),
         "post_terms": sample.post_terms[np.repeat(kept, lengths)],
+        "match_reads": None if sample.match_reads is None else sample.match_reads[kept],
         "piece_unit": None if sample.piece_unit is None else sample.piece_unit[kept],
     }
     return make_sample_with_reads(**columns | chosen)

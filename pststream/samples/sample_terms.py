@@ -15,7 +15,7 @@ class TermUse:
     ids                   int64[T]                term ids, ascending; the other arrays number terms by position here
     object_offsets        int64[objects+1]        slice of `object_terms` of each object
     object_terms          int32[n]                distinct terms of each object
-    reads                 int64[T]                sampled postings that the objects read under each term
+    reads                 int64[T]                `reads` of the objects under each term
     subscription_offsets  int64[subscriptions+1]  slice of `subscription_terms` of each subscription
     subscription_terms    int32[m]                distinct terms that each subscription is posted under
     """

@@ -3,7 +3,7 @@
 from math import floor
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 
 Box = tuple[float, float, float, float]
 
@@ -87,7 +87,7 @@ def loads(
         objects.append(len(set().union(*(unit_objects[unit] for unit in mine))))
         keys.append(len(set().union(*(unit_keys[unit] for unit in mine))))
         o, q = objects[-1] * sample.object_scale, keys[-1] * sample.subscription_scale
-        r = read[worker] * sample.object_scale * sample.subscription_scale
+        r = read[worker] / POSTING_READS * sample.object_scale * sample.subscription_scale
         load.append(costs[0] * o * q + costs[1] * o + costs[4] * r)
         load[-1] += q * (costs[2] * sample.insertions + costs[3] * sample.deletions)
     return [len(s) for s in unit_objects], [len(s) for s in unit_keys], objects, keys, load

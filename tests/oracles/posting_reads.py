@@ -1,5 +1,6 @@
 """Find the postings that an object reads slowly, box by box."""
 
+from pststream.domain.planner_sample import POSTING_READS
 from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, level_of_box, row_of
 
 Box = tuple[float, float, float, float]
@@ -14,6 +15,6 @@ def holds_cell_of(box: Box, lon: float, lat: float) -> bool:
 
 
 def weight(box: Box, lon: float, lat: float, match_reads: int) -> int:
-    """Return the weight of a posting of a box for a point: 0 if it is not read, more if the box contains the point."""
+    """Return the reads of a posting of a box for a point: 0 if it is not read, more if the box contains the point."""
     holds = box[0] <= lon <= box[2] and box[1] <= lat <= box[3]
-    return holds_cell_of(box, lon, lat) * (1 + match_reads * holds)
+    return holds_cell_of(box, lon, lat) * (POSTING_READS + match_reads * holds)

@@ -73,10 +73,14 @@ def test_time_and_memory_of_planning_are_measured(monkeypatch: pytest.MonkeyPatc
 
 def test_constants_of_the_model_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(calibrate.SIZES, "small", (2_000, 2_000))
+    monkeypatch.setitem(calibrate.KNN_SIZES, "small", (200, 400))
     monkeypatch.setattr(calibrate, "PLANS", (("kd_tree", 2), ("grid", 3)))
     monkeypatch.setattr(calibrate, "ROUNDS", 1)
     figures = run_counted("calibrate")["figures"]
-    assert figures["points"] == 3 * (2 + 3)
-    assert all(figures[f"cost_{name}"] >= 0 for name in ("check", "object", "match"))
+    assert 3 * (2 + 3) + 3 * (2 + 2) <= figures["points"] <= 2 * 3 * (2 + 3)
+    assert all(figures[f"cost_{name}"] >= 0 for name in ("check", "object", "match", "match_knn"))
     assert all(0 < figures[f"cost_{name}"] < 1e-2 for name in ("insert", "delete"))
-    assert figures["total_error"] == pytest.approx(abs(figures["total_over_measured"] - 1), abs=1e-4)
+    for kind in ("range", "knn", "knn_by_range"):
+        assert figures[f"{kind}_total_error"] == pytest.approx(
+            abs(figures[f"{kind}_total_over_measured"] - 1), abs=1e-4
+        )

@@ -47,6 +47,7 @@ def test_argument_over_environment_over_file(tmp_path, monkeypatch):
         ("gate_volume_factor = 0.5", "gate_volume_factor", "neither 0 nor above 1"),
         ("timezone = 'Nowhere/At_all'", "timezone", "not a known zone"),
         ("cost_posting = 1e-9\ncost_match = 2e-6", "cost_match", "1000 times"),
+        ("cost_posting = 1e-9\ncost_match_knn = 2e-6", "cost_match_knn", "1000 times"),
         ("cost_check = " + "9" * 400, "cost_check", "not a number"),
         ("workers = " + "9" * 5000, FILE, "not readable"),
         ("latenes = 1", "latenes", "unknown key"),

@@ -13,15 +13,16 @@ MAX_READS = 2**31 - 1
 
 
 @kernel
-def _estimate_containing(piece, boxes, first, end, point):
-    """Estimate how many of the postings in [first, end) have boxes that contain the point, from a sample of them."""
+def _estimate_matches(piece, boxes, match_reads, first, end, point):
+    """Estimate the `match_reads` of the postings in [first, end) whose boxes contain the point, from some of them."""
     step = (end - first + SAMPLED_POSTINGS - 1) // SAMPLED_POSTINGS
-    sampled = containing = 0
+    sampled = matched = 0
     for p in range(first, end, step):
         box = boxes[piece[p]]
         sampled += 1
-        containing += box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
-    return containing * (end - first) // sampled
+        contains = box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+        matched += match_reads[piece[p]] if contains else 0
+    return matched * (end - first) // sampled
 
 
 @kernel
@@ -37,12 +38,13 @@ def count_reads(
     piece: np.ndarray,
     boxes: np.ndarray,
     points: np.ndarray,
-    match_reads: int,
+    posting_reads: int,
+    match_reads: np.ndarray,
 ) -> np.ndarray:
-    """Postings under each (object, term) in the object's index cells of all levels: int32[len(places)].
+    """Reads of the postings under each (object, term) in the object's index cells of all levels: int32[len(places)].
 
-    Each posting whose box contains the object counts as `match_reads` more reads. If a key has more than
-    SAMPLED_POSTINGS postings, only a sample of their boxes is tested.
+    Each posting counts as `posting_reads` reads, and as the `match_reads` of its piece more if its box contains the
+    object. If a key has more than SAMPLED_POSTINGS postings, only a sample of their boxes is tested.
 
     order                int64[objects]    the objects in Morton order
     codes                int64[objects]    Morton numbers of the objects in this order (`point_order`)
@@ -52,6 +54,7 @@ def count_reads(
     piece                int32[postings]   the piece of each posting
     boxes                float64[pieces,4]
     points               float64[objects,2]  longitude and latitude of each object
+    match_reads          int64[pieces]; empty: no match counts
     """
     reads = np.zeros(len(places), np.int32)
     for level in range(MAX_LEVEL + 1):
@@ -74,9 +77,9 @@ def count_reads(
                     key = find(key_term, first, last, places[j])
                     if key < last and key_term[key] == places[j]:
                         first_posting, end = key_postings[key], key_postings[key + 1]
-                        reads[j] += end - first_posting
-                        if match_reads:
-                            containing = _estimate_containing(piece, boxes, first_posting, end, points[order[i]])
-                            reads[j] = min(reads[j] + match_reads * containing, MAX_READS)
+                        more = posting_reads * (end - first_posting)
+                        if len(match_reads):
+                            more += _estimate_matches(piece, boxes, match_reads, first_posting, end, points[order[i]])
+                        reads[j] = min(reads[j] + more, MAX_READS)
             i += 1
     return reads

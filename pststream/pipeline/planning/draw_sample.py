@@ -39,7 +39,7 @@ from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
 
 OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
-SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses", "unit")])
+SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses", "kind", "unit")])
 """Columns of a sampled piece: without the edges of polygons, which take most of the memory."""
 
 OBJECTS = pa.schema([field for field in TABLES[names.OBJECTS].schema if field.name in OBJECT_COLUMNS])
@@ -86,7 +86,7 @@ def draw_sample(
         post_offsets=post_offsets,
         post_terms=post_terms,
         piece_unit=recorded_units(whole(piece_rows.column("unit"))),
-        match_reads=CostModel.of(settings).match_reads,
+        match_reads=CostModel.of(settings).match_reads(whole(piece_rows.column("kind")).is_valid().to_numpy(False)),
         insertions=insertions,
         deletions=deletions,
         object_scale=object_scale,

@@ -15,7 +15,7 @@ from tests.oracles import dispatch as slow
 from tests.paper_samples import paper_sample
 from tests.plans import make_sample, plans, samples, unpack
 
-RATES = LoadRates(pair=0.25, object=3.0, subscription=5.0, posting=2.0)
+RATES = LoadRates(pair=0.25, object=3.0, subscription=5.0, read=2.0)
 
 
 def blocks_of(blocks: BlockLoads) -> list[list[int]]:

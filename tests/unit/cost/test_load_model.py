@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import pi
 
 import numpy as np
 import pytest
@@ -53,6 +54,17 @@ def test_equals_a_calculation_by_hand() -> None:
         5 * 100 + 7 * 2,
         0.25 * 10 * 200 + 3 * 10 + 5 * 200 + 7 * 4 + 2 * 10 * 200,
     ]
+
+
+def test_a_match_counts_as_a_part_of_a_posting_and_by_kind() -> None:
+    """A match of `range` takes less than half of the time of a posting: rounded to postings it would cost nothing."""
+    cost = CostModel(0.0, 0.0, 0.0, 0.0, posting=6e-9, match=2.7e-9, match_knn=9e-8)
+    reads = cost.match_reads(np.array([False, True]))
+    assert reads is not None and reads.tolist() == [round(0.45 * 64), round(15 * pi / 4 * 64)]
+    assert CostModel(*COSTS).match_reads(np.zeros(1, bool)) is None
+    sample = make_sample([(1, 1)], [[1]], [(0, 0, 2, 2), (0, 0, 2, 2)], [[1], [1]], match_reads=reads)
+    (load, *_) = compute_worker_loads(sample, quarters(), cost).load
+    assert load == pytest.approx(2 * 6e-9 + 2.7e-9 + 9e-8 * pi / 4, rel=0.01)
 
 
 def test_a_worker_without_load() -> None:

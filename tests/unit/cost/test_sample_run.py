@@ -12,7 +12,7 @@ from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.cost.sample_run import run_sample
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.partitioning.registry import make_plan
 from pststream.samples.posting_reads import keep_pieces
 from tests.oracles import dispatch as slow
@@ -29,7 +29,8 @@ def slow_run(sample: WorkloadSample, plan: PartitionPlan) -> list[tuple[float, i
     """Return the objects, subscriptions and reads of each worker."""
     posts, words = unpack(sample.post_offsets, sample.post_terms), unpack(sample.term_offsets, sample.terms)
     boxes = [tuple(box) for box in sample.boxes.tolist()]
-    pieces = list(zip(sample.piece_key.tolist(), boxes, posts))
+    of_matches = [0] * sample.pieces if sample.match_reads is None else sample.match_reads.tolist()
+    pieces = list(zip(sample.piece_key.tolist(), boxes, posts, of_matches))
     reads_of: dict[int, list[int]] = {}
     for term, reads in zip(sample.terms.tolist(), sample.reads.tolist()):
         reads_of.setdefault(term, []).append(reads)
@@ -41,18 +42,19 @@ def slow_run(sample: WorkloadSample, plan: PartitionPlan) -> list[tuple[float, i
             cell = slow.cell_of(plan.grid, lon, lat)
             mine = [term for term in terms if plan.unit_worker[slow.owner(plan, cell, term)] == worker]
             own = sum(
-                weight(box, lon, lat, sample.match_reads) for term in mine for _, box, post in stored if term in post
+                weight(box, lon, lat, of_match) for term in mine for _, box, post, of_match in stored if term in post
             )
-            mean = sum(sum(reads_of[term]) / len(reads_of[term]) for term in mine)
+            mean = sum(sum(reads_of[term]) / len(reads_of[term]) / POSTING_READS for term in mine)
             objects += 1.0 if own else 1.0 - exp(-(sample.subscription_scale - 1.0) * mean)
             reads += own
-        counts.append((objects, len({key for key, _, _ in stored}), reads))
+        counts.append((objects, len({key for key, *_ in stored}), reads))
     return counts
 
 
 @settings(max_examples=100, deadline=None)
-@given(samples(), plans(), st.sampled_from([0, 3]))
-def test_equals_the_slow_twin(drawn: WorkloadSample, plan: PartitionPlan, match_reads: int) -> None:
+@given(samples(), plans(), st.booleans())
+def test_equals_the_slow_twin(drawn: WorkloadSample, plan: PartitionPlan, matches_cost: bool) -> None:
+    match_reads = np.arange(drawn.pieces, dtype=np.int32) * 29 if matches_cost else None
     sample = keep_pieces(replace(drawn, match_reads=match_reads), np.ones(drawn.pieces, bool))
     run = run_sample(sample, plan)
     expected = slow_run(sample, plan)
@@ -63,15 +65,15 @@ def test_a_worker_reads_only_the_pieces_that_it_stores() -> None:
     """Two boxes share index cells, and a border of the plan divides them: the model counts both for each object."""
     boxes = [(3.1, 1.0, 3.9, 1.01), (4.1, 1.0, 4.9, 1.01)]
     sample = make_sample([(3.95, 1.0), (4.05, 1.0)], [[1], [1]], boxes, [[1], [1]])
-    assert run_sample(sample, quarters()).reads.tolist() == [1, 1, 0, 0]
+    assert run_sample(sample, quarters()).reads.tolist() == [POSTING_READS, POSTING_READS, 0, 0]
     assert compute_worker_loads(sample, quarters(), COST).reads.tolist() == [2, 2, 0, 0]
 
 
 @pytest.mark.parametrize("name", [name for name in names.PLANNERS if name not in BY_SUBSCRIPTION and name != "auto"])
 def test_each_match_is_counted_at_one_worker(name: str) -> None:
-    """By whatever a plan shares: a match that counts as one more posting adds one to the reads of one worker."""
+    """By whatever a plan shares: a match that counts as one more read adds one to the reads of one worker."""
     plain = paper_sample("q3", 400, 300)
-    counted = keep_pieces(replace(plain, match_reads=1), np.ones(plain.pieces, bool))
+    counted = keep_pieces(replace(plain, match_reads=np.ones(plain.pieces, np.int32)), np.ones(plain.pieces, bool))
     plan = make_plan(name, plain, 5, COST, {"columns": 40, "rows": 40})
     matches = run_sample(counted, plan).reads.sum() - run_sample(plain, plan).reads.sum()
     assert matches == counted.reads.sum() - plain.reads.sum() > 0
@@ -81,8 +83,10 @@ def test_one_worker_has_the_load_of_the_model() -> None:
     sample = paper_sample("q1", 400, 300)
     plan = make_plan("grid", sample, 1, COST, {"columns": 40, "rows": 40})
     run, model = run_sample(sample, plan), compute_worker_loads(sample, plan, COST)
-    assert run.reads.tolist() == model.reads.tolist() and run.subscriptions.tolist() == model.subscriptions.tolist()
+    assert (
+        run.reads / POSTING_READS
+    ).tolist() == model.reads.tolist() and run.subscriptions.tolist() == model.subscriptions.tolist()
     assert 0 < run.objects[0] <= model.objects[0]
     assert run.loads(sample, COST)[0] == pytest.approx(
-        0.25 * run.objects[0] * 300 + 3.0 * run.objects[0] + 7.0 * 300 + 5.0 * 300 + 2.0 * run.reads[0]
+        0.25 * run.objects[0] * 300 + 3.0 * run.objects[0] + 7.0 * 300 + 5.0 * 300 + 2.0 * model.reads[0]
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.samples.live_terms import drop_terms_without_postings
 from tests.plans import make_sample, samples, unpack
 
@@ -33,7 +33,7 @@ def test_a_term_without_a_sampled_posting_stays_by_chance() -> None:
     """One of 2,000 objects with a term reads its single posting, the others are far away; another term is unposted."""
     places = [(0.5, 0.5), *[(60.0, 20.0)] * 1_999]
     sample = make_sample(places, [[1, 2]] * 2_000, [(0.0, 0.0, 1.0, 1.0)], [[1]])
-    assert sample.reads.sum() == 1
+    assert sample.reads.sum() == POSTING_READS
     expected = {1.0: 1, 401.0: 1 + 1_999 * (1 - exp(-400 / 2_000))}
     for scale, terms in expected.items():
         left = drop_terms_without_postings(replace(sample, subscription_scale=scale))

@@ -8,6 +8,9 @@ objects (c1, c2), postings and matches are the non-negative least squares of rel
 cover keywords joined by OR and by AND, because with either alone the matches are a fixed share of the postings, and
 narrow and wide regions. The cost of deletions (c4) is the time to mark them in a segment.
 
+A subscription of `knn` is searched as a region of `range` is, so both kinds have the same costs, but one: its match is
+a candidate that is tested against a circle and divided by bucket, not a row that is written.
+
 Source: PS2Stream section IV-A, which does not say how its constants were found.
 """
 
@@ -21,6 +24,8 @@ import numpy as np
 import pyarrow as pa
 from scipy.optimize import nnls
 
+from pststream.benchmarks.support.answers.knn_points import KnnStyle, measure_knn
+from pststream.benchmarks.support.answers.standing_worlds import QueryWords
 from pststream.benchmarks.support.arrays import clause_lists, index_table
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.steps import Steps
@@ -40,43 +45,83 @@ STYLES = (
     SubscriptionStyle("q2", "or", frequent_share=0.3),
     SubscriptionStyle("q1", "and", frequent_share=0.45),
 )
+KNN_SIZES = {"small": (10_000, 10_000), "full": (100_000, 100_000)}
+KNN_STYLES = (
+    KnnStyle("narrow circles, keywords joined by or", (1, 10), QueryWords(5)),
+    KnnStyle("wide circles, keywords joined by or", (20, 40), QueryWords(5)),
+    KnnStyle("two keywords joined by and", (1, 10), QueryWords(2, 2, all_needed=True)),
+)
+KINDS = ("range", "knn")
 ROUNDS = 4
 LEAST_SHARE = 1 / 64
 """Least cost of a posting as a share of a match: the sample counts a match in postings, so it must not be zero."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Measure the settings `cost_*`, and how well they predict the load of workers.
+    """Measure the settings `cost_*`, and how well they predict the load of workers for each kind.
 
     Prediction is cross-validated: the load of each workload and plan is predicted by constants fitted to all others.
+    knn_by_range_... predicts `knn` by constants fitted to `range` alone, as if a candidate cost as much as a match.
+    least_..., greatest_...: the cost of a match in the fits of the cross-validation.
     """
-    steps = Steps(progress, len(STYLES) * len(PLANS))
+    steps = Steps(progress, (len(STYLES) + len(KNN_STYLES)) * len(PLANS))
     trials = [trial for style in STYLES for trial in _run_trials(scale, seed, style, settings, steps, progress)]
-    points = [_points(trial) for trial in trials]
-    sent, stored, read, matched, cpu = np.concatenate(points).T
-    insert = sum(trial.build_seconds for trial in trials) / float(stored.sum())
-    terms = np.column_stack([sent * stored, sent, read, matched])
-    check, handle, posting, match = _fit(terms, cpu)
-    predicted = _cross_validate(terms, cpu, np.repeat(np.arange(len(points)), [len(part) for part in points]))
+    of_range = [_points(trial) for trial in trials]
+    of_knn = [
+        points
+        for style in KNN_STYLES
+        for points in measure_knn(style, KNN_SIZES[scale], PLANS, ROUNDS, seed, settings, steps)
+    ]
+    insert = sum(trial.build_seconds for trial in trials) / float(sum(points[:, 1].sum() for points in of_range))
+    fitted = fit_kinds(of_range, of_knn)
     figures = {
-        "cost_check": float(check),
-        "cost_object": float(handle),
         "cost_insert": insert,
         "cost_delete": _deletion(seed),
-        "cost_posting": max(float(posting), float(match) * LEAST_SHARE),
-        "cost_match": float(match),
-        "points": len(cpu),
-        "correlation": round(float(np.corrcoef(predicted, cpu)[0, 1]), 4),
-        "total_over_measured": round(float(predicted.sum() / cpu.sum()), 4),
-        "total_error": round(abs(float(predicted.sum() / cpu.sum()) - 1), 4),
+        **{name: round(value, 4) if name.split("_")[0] in KINDS else value for name, value in fitted.items()},
     }
+    targets = {f"{kind}_correlation": at_least(figures[f"{kind}_correlation"], 0.95) for kind in KINDS}
+    targets |= {f"{kind}_total_error": at_most(figures[f"{kind}_total_error"], 0.15) for kind in KINDS}
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def fit_kinds(of_range: list[np.ndarray], of_knn: list[np.ndarray]) -> dict[str, Any]:
+    """Fit the costs of pairs, objects, postings and matches, those of matches by kind; predict the points.
+
+    of_range, of_knn  points of each workload and plan: float64[workers, 5], as `_points` returns them
+    """
+    groups = of_range + of_knn
+    group = np.repeat(np.arange(len(groups)), [len(points) for points in groups])
+    is_knn = group >= len(of_range)
+    sent, stored, read, matched, cpu = np.concatenate(groups).T
+    terms = np.column_stack([sent * stored, sent, read, np.where(is_knn, 0.0, matched), np.where(is_knn, matched, 0.0)])
+    check, handle, posting, match, match_knn = fit(terms, cpu).tolist()
+    predicted, folds = _cross_validate(terms, cpu, group)
+    as_range = np.column_stack([sent * stored, sent, read, matched])
+    by_range = as_range @ fit(as_range[~is_knn], cpu[~is_knn])
     return {
-        "figures": figures,
-        "floor": {},
-        "targets": {
-            "correlation": at_least(figures["correlation"], 0.95),
-            "total_error": at_most(figures["total_error"], 0.15),
-        },
+        "cost_check": check,
+        "cost_object": handle,
+        "cost_posting": max(posting, max(match, match_knn) * LEAST_SHARE),
+        "cost_match": match,
+        "cost_match_knn": match_knn,
+        "least_match": float(folds[:, 3].min()),
+        "greatest_match": float(folds[:, 3].max()),
+        "least_match_knn": float(folds[:, 4].min()),
+        "greatest_match_knn": float(folds[:, 4].max()),
+        "points": len(cpu),
+        **_compare("range", predicted[~is_knn], cpu[~is_knn]),
+        **_compare("knn", predicted[is_knn], cpu[is_knn]),
+        **_compare("knn_by_range", by_range[is_knn], cpu[is_knn]),
+    }
+
+
+def _compare(name: str, predicted: np.ndarray, cpu: np.ndarray) -> dict[str, float]:
+    """Return how well seconds are predicted."""
+    total = float(predicted.sum() / cpu.sum())
+    return {
+        f"{name}_correlation": float(np.corrcoef(predicted, cpu)[0, 1]),
+        f"{name}_total_over_measured": total,
+        f"{name}_total_error": abs(total - 1),
     }
 
 
@@ -107,19 +152,23 @@ def _points(trial: Trial) -> np.ndarray:
     return np.column_stack([*figures, trial.worker_seconds()[workers]])
 
 
-def _fit(terms: np.ndarray, cpu: np.ndarray) -> np.ndarray:
+def fit(terms: np.ndarray, cpu: np.ndarray) -> np.ndarray:
     """Fit the cost of each term. Errors are relative, so that small workers count as much as large ones."""
     costs: np.ndarray = nnls(terms / cpu[:, None], np.ones(len(cpu)))[0]
     return costs
 
 
-def _cross_validate(terms: np.ndarray, cpu: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Predict the seconds of each point from costs fitted to the points of the other groups."""
-    predicted = np.empty(len(cpu))
+def _cross_validate(terms: np.ndarray, cpu: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Predict the seconds of each point from costs fitted to the points of the other groups.
+
+    Returns the seconds, and the costs that were fitted without each group: float64[groups, terms].
+    """
+    predicted, folds = np.empty(len(cpu)), []
     for number in np.unique(group):
         mine = group == number
-        predicted[mine] = terms[mine] @ _fit(terms[~mine], cpu[~mine])
-    return predicted
+        folds.append(fit(terms[~mine], cpu[~mine]))
+        predicted[mine] = terms[mine] @ folds[-1]
+    return predicted, np.array(folds)
 
 
 def _deletion(seed: int) -> float:
