@@ -13,7 +13,7 @@ from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.more_examples import MORE_EXAMPLES
 from pststream.cli.plan_commands import compare_plans_command, plan_command
-from pststream.cli.plan_options import add_kinds_option, add_plan_options, add_plans_options
+from pststream.cli.plan_options import add_kinds_option, add_plan_options, add_planner_option, add_plans_options
 from pststream.cli.reading_commands import (
     answers_command,
     check_balance_command,
@@ -370,6 +370,7 @@ def _add_replay(commands: Any) -> None:
     )
     plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
     plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
+    add_planner_option(replay)
     add_kinds_option(replay, "the kinds whose plan --planner makes; default: those that it serves, topk if both")
     replay.add_argument(
         "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"

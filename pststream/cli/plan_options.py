@@ -13,6 +13,17 @@ def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
     command.add_argument("--kinds", choices=tuple(names.PLANNERS_OF), help=text)
 
 
+def add_planner_option(command: argparse.ArgumentParser) -> None:
+    """Add `--option`, an option of the planner."""
+    command.add_argument(
+        "--option",
+        action=JoinedTexts,
+        dest="planner_options",
+        metavar="NAME=VALUE",
+        help="an option of the planner (docs/planners.md); may be given several times (default: the setting)",
+    )
+
+
 def add_plan_options(plan: argparse.ArgumentParser) -> None:
     """Add the options of `plan`."""
     add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
@@ -23,13 +34,7 @@ def add_plan_options(plan: argparse.ArgumentParser) -> None:
         help=f"default: the setting, and for {names.TOPK_KINDS} the planner of its plan in force; of"
         f" {names.TOPK_KINDS}: " + ", ".join(names.TOPK_PLANNERS),
     )
-    plan.add_argument(
-        "--option",
-        action=JoinedTexts,
-        dest="planner_options",
-        metavar="NAME=VALUE",
-        help="an option of the planner (docs/planners.md); may be given several times (default: the setting)",
-    )
+    add_planner_option(plan)
     plan.add_argument("--workers", type=positive, help="default: the setting")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
     plan.add_argument("--to-version", type=int, help="sample objects written up to this Delta version of objects")

@@ -142,6 +142,7 @@ def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Run recorded batches again under another plan, and compare; exit code 1 if the matches or the answers differ."""
     from pststream.pipeline.replay.chosen_batches import batches_between, last_batches
     from pststream.pipeline.replay.replay import replay
+    from pststream.pipeline.replay.scratch_home import TopkPlanner
     from pststream.pipeline.replay.tried_plan import plan_of_first, proposed_plan, stored_plan
     from pststream.reports.commands.replay_comparison import is_as_recorded, render_replay
     from pststream.reports.pages.replay_page import write_replay
@@ -155,18 +156,21 @@ def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
         check_planners((planner,), kinds)
     elif arguments.kinds is not None:
         raise UsageError("--kinds says which plan --planner makes", "give --planner, too")
+    elif arguments.planner_options is not None:
+        raise UsageError("--option is one of --planner", "give --planner, too")
     check_output_path(arguments.page, "--page", creates_folder=True)
     home = context.home.check()
     chosen = batches_between(home, *versions) if arguments.last is None else last_batches(home, arguments.last)
+    topk = None
     if planner is not None and kinds == names.TOPK_KINDS:
-        plan = plan_of_first(home, chosen)
+        plan, topk = plan_of_first(home, chosen), TopkPlanner(planner, arguments.planner_options)
     elif planner is not None:
-        plan, settings, planner = None, replace(settings, planner=planner), None
+        plan, settings = None, replace(settings, planner=planner)
     elif arguments.proposal is not None:
         plan = proposed_plan(home, arguments.proposal)
     else:
         plan = stored_plan(home, arguments.plan)
-    document = replay(home, settings, chosen, plan, topk_planner=planner, out=arguments.out, progress=context.progress)
+    document = replay(home, settings, chosen, plan, topk=topk, out=arguments.out, progress=context.progress)
     if arguments.page is not None:
         write_replay(arguments.page, home.path, document)
     return CommandResult(document, render_replay(document), DONE if is_as_recorded(document) else FAILED)

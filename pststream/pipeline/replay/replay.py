@@ -16,7 +16,7 @@ from pststream.pipeline.replay.chosen_batches import ChosenBatches, refuse_remov
 from pststream.pipeline.replay.compare_answers import compare_answers
 from pststream.pipeline.replay.compare_matches import describe_differences, find_differences
 from pststream.pipeline.replay.load_figures import BatchLoads, add_up, read_loads
-from pststream.pipeline.replay.scratch_home import make_scratch_home, run_batches
+from pststream.pipeline.replay.scratch_home import TopkPlanner, make_scratch_home, run_batches
 from pststream.pipeline.replay.tried_plan import TriedPlan
 from pststream.pipeline.replay.write_results import write_results
 from pststream.progress import Progress, no_progress
@@ -39,7 +39,7 @@ def replay(
     chosen: ChosenBatches,
     plan: TriedPlan | None,
     *,
-    topk_planner: str | None = None,
+    topk: TopkPlanner | None = None,
     out: Path | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def replay(
 
     The new plan is for as many workers as the plan of the first batch, as the loads of workers are compared.
 
-    topk_planner: makes a plan of `topk` after the first batch, under which the others run; None: candidates of `topk`
+    topk: makes a plan of `topk` after the first batch, under which the others run; None: candidates of `topk`
     are found by bucket, whatever plan the home has
 
     Returns {"batches", "first_batch", "last_batch", "plan": {"plan_version" (null: not stored), "planner", "workers",
@@ -61,7 +61,7 @@ def replay(
     """
     began = time.perf_counter()
     _check_out(home, out)
-    if topk_planner is not None and len(chosen.batches) == 1:
+    if topk is not None and len(chosen.batches) == 1:
         raise UsageError(
             "a plan of topk is made after the first of the batches, and there is no other",
             "replay at least two batches: --last 2",
@@ -74,7 +74,7 @@ def replay(
         own = replace(settings, workers=workers, cache_dir=f"{folder}/cache", cache_bytes=NO_BOUND)
         try:
             make_scratch_home(home, scratch, own, chosen, plan, progress)
-            run_batches(home, scratch, own, chosen, topk_planner, progress)
+            run_batches(home, scratch, own, chosen, topk, progress)
         except FileNotFoundError as error:
             raise RetryableError(f"a data file was removed during the replay: {error}", "run this again") from None
         first, last = chosen.first["batch_id"], chosen.last["batch_id"]
@@ -86,7 +86,7 @@ def replay(
             "last_batch": last,
             "plan": _describe_plan(scratch, plan),
             **_figures(home, scratch, was, would_be, plan),
-            **({} if topk_planner is None else {"topk": _describe_topk(scratch)}),
+            **({} if topk is None else {"topk": _describe_topk(scratch)}),
             **compared,
             "out": None if out is None else str(out),
             "seconds": round(time.perf_counter() - began, 3),

@@ -5,7 +5,7 @@ other rows are copied in part. So a scratch home of a large home is small, and a
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.dataset as pds
 
@@ -38,6 +38,13 @@ from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
 
 BEFORE_ALL = -1
+
+
+class TopkPlanner(NamedTuple):
+    """A planner of `topk`, and its options as `plan --option` takes them; None: its defaults."""
+
+    name: str
+    options: str | None
 
 
 def make_scratch_home(
@@ -73,12 +80,12 @@ def run_batches(
     scratch: Home,
     settings: Settings,
     chosen: ChosenBatches,
-    topk_planner: str | None,
+    topk: TopkPlanner | None,
     progress: Progress,
 ) -> None:
     """Run the batches in the scratch home, with their numbers and key ranges, under its plan.
 
-    topk_planner: makes the plan of `topk` under which all but the first batch run; None: by bucket. The first batch
+    topk: makes the plan of `topk` under which all but the first batch run; None: by bucket. The first batch
     evaluates all answers, so then their thresholds are known; later objects are not stored yet.
     """
     first, last = chosen.first, chosen.last
@@ -93,8 +100,8 @@ def run_batches(
         run_batch(scratch, settings, started, ledger, progress)
         counter.add(1)
         if batch is first:
-            if topk_planner is not None:
-                plan_topk(scratch, settings, topk_planner, progress=progress)
+            if topk is not None:
+                plan_topk(scratch, settings, topk.name, options=topk.options, progress=progress)
             _add_later_rows(home, scratch, settings, chosen)
 
 

@@ -131,6 +131,13 @@ def test_a_new_plan_has_the_workers_of_the_batches(home: UnbalancedHome) -> None
 
 
 @of_changing_home
+def test_a_new_plan_has_the_options_of_its_planner(home: UnbalancedHome) -> None:
+    document = replayed(home, "--last", "1", "--planner", "grid", "--option", "blocks=1")
+    assert document["matches_equal"]
+    assert sum(seconds > 0 for seconds in document["would_be"]["worker_seconds"]) == 1
+
+
+@of_changing_home
 @pytest.mark.parametrize("version", [1, 2, 4])
 def test_an_older_plan(home: UnbalancedHome, version: int) -> None:
     document = replayed(home, "--last", "3", "--plan", str(version))
@@ -265,6 +272,8 @@ def test_a_proposal_is_tried_before_it_is_applied(
         ("--last 0", "0 is less than 1"),
         ("--from-version -1 --to-version 2", "-1 is less than 0"),
         ("--last 1 --planner magic", "invalid choice: 'magic'"),
+        ("--last 1 --planner grid --option magic=1", "magic"),
+        ("--last 1 --plan 1 --option blocks=1", "--option is one of --planner"),
         ("--last 1 --plan 77", "plan 77 does not exist"),
         ("--last 1 --plan 1 --planner grid", "not allowed with argument"),
         ("--last 1 --proposal nowhere.npz", "nowhere.npz: is not there"),

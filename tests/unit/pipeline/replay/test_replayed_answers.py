@@ -46,6 +46,8 @@ def test_the_kinds_say_which_plan_a_planner_makes(home_with_answers: Home) -> No
         (("--last", "1", "--planner", "prefix"), "made after the first of the batches"),
         (("--last", "2", "--planner", "prefix", "--kinds", "range,knn"), "'prefix' of range,knn is unknown"),
         (("--last", "2", "--kinds", "topk"), "--kinds says which plan --planner makes"),
+        (("--last", "2", "--option", "first=1"), "--option is one of --planner"),
+        (("--last", "2", "--planner", "spatial_first", "--option", "blocks=1"), "blocks"),
     ):
         assert why in replayed(home_with_answers, *words, code=2)["error"]
 
