@@ -1,29 +1,32 @@
 """Open Delta tables with delta-rs; a table that this process uses again is kept open and advanced by the new commits.
 
 Opening a table reads its last checkpoint and every commit after it, which takes 10 ms and more; a micro-batch uses
-tables some 35 times. Reading the commits since the last use takes 1 to 3 ms.
+tables some 35 times. Reading the commits since the last use takes 1 to 3 ms. Where there are none, as in most uses, the
+list of the names in a local log shows it in 0.02 ms.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock, RLock
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from pyarrow.fs import FileType
 
-from pststream.errors import RetryableError
+from pststream.errors import PstError, RetryableError
 from pststream.mask_urls import mask_urls
 from pststream.storage.contract import DeltaLocation
-from pststream.storage.registry import storage_of
+from pststream.storage.registry import local_path, storage_of
 
 MAX_TABLES = 64
 """Tables that are kept open: those of three homes. The table that was opened first is closed first."""
 
-Stamp = tuple[int, int]
-"""Size of a file, and time of its last change in ns."""
+LOG = "_delta_log"
+
+Stamp = tuple[int, int | str]
+"""Size of a file, and time of its last change in ns; in a bucket its ETag."""
 
 
 @dataclass
@@ -44,14 +47,12 @@ class _Kept:
     def advance(self, address: str) -> DeltaTable:
         """Return the table at its latest version; open it if it is not kept or is another table now."""
         location = storage_of(address).delta_location(address)
-        if (
-            self.table is not None
-            and self.location == location
-            and self.commit is not None
-            and self.commit == _commit_stamp(address, self.version)
-        ):
-            self.table.update_incremental()
-            return self.table
+        if self.table is not None and self.location == location and self.commit is not None:
+            commit, has_later = _look(address, self.version)
+            if commit == self.commit:
+                if has_later:
+                    self.table.update_incremental()
+                return self.table
         self.location, self.version = location, -1
         return _open(location)
 
@@ -60,8 +61,8 @@ class _Kept:
         self.table = table
         if self.version != table.version():
             self.version, self.commit = table.version(), None
-            with suppress(OSError):
-                self.commit = _commit_stamp(address, self.version)
+            with suppress(OSError, PstError):
+                self.commit, _ = _look(address, self.version)
 
 
 _kept: dict[str, _Kept] = {}
@@ -101,11 +102,38 @@ def _entry(address: str) -> _Kept:
         return _kept.setdefault(address, _Kept())
 
 
-def _commit_stamp(address: str, version: int) -> Stamp | None:
-    """Return the stamp of the file of a commit; None if upkeep has removed it."""
-    system, path = storage_of(address).file_system(f"{address}/_delta_log/{version:020}.json")
-    info = system.get_file_info(path)
-    return (info.size, info.mtime_ns) if info.type == FileType.File else None
+def _look(address: str, version: int) -> tuple[Stamp | None, bool]:
+    """Return the stamp of the file of a version's commit, None if upkeep has removed it, and whether the log has names
+    of later versions. Upkeep removes an entry only when a checkpoint of its version or a later one is there.
+    """
+    folder = local_path(address)
+    return _look_in_store(address, version) if folder is None else _look_in_folder(folder / LOG, version)
+
+
+def _look_in_folder(log: Path, version: int) -> tuple[Stamp | None, bool]:
+    try:
+        status = (log / _entry_name(version)).stat()
+    except FileNotFoundError:
+        return None, False
+    return (status.st_size, status.st_mtime_ns), _has_later(os.listdir(log), version)
+
+
+def _look_in_store(address: str, version: int) -> tuple[Stamp | None, bool]:
+    """Look by one request, where delta-rs would need two, and the stamp a third."""
+    store = storage_of(address).objects(address)
+    log = f"{store.prefix}/{LOG}/"
+    stored = {one.key.removeprefix(log): one for one in store.list_objects(log, after=f"{log}{version:020}")}
+    entry = stored.get(_entry_name(version))
+    return None if entry is None else (entry.bytes, entry.etag), _has_later(stored, version)
+
+
+def _entry_name(version: int) -> str:
+    return f"{version:020}.json"
+
+
+def _has_later(names: Iterable[str], version: int) -> bool:
+    later = f"{version + 1:020}"
+    return any(name[:20].isdigit() and name >= later for name in names)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.open_tables import open_table
+from pststream.open_tables import latest_table, open_table
 from pststream.state import ledger_tables
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.crash_points import crash_point
@@ -158,12 +158,12 @@ def restore_tables(home: Home) -> None:
     """Make the tables that removals have changed append-only again."""
     changed = dict.fromkeys((*names.ERASABLE, *names.KEEPABLE))
     for table in (TABLES[name] for name in changed if TABLES[name].append_only):
-        stored = open_table(home.table(table.name))
-        properties = stored.metadata().configuration
-        if stored.transaction_version(APPLICATION) is not None and properties.get(APPEND_ONLY) != "true":
-            action = metadata_action(stored, properties | {APPEND_ONLY: "true"})
-            commit_entry(home, table.name, stored, "SET TBLPROPERTIES", [action])
-            crash_point("erase.restored")
+        with latest_table(home.table(table.name)) as stored:
+            properties = stored.metadata().configuration
+            if stored.transaction_version(APPLICATION) is not None and properties.get(APPEND_ONLY) != "true":
+                action = metadata_action(stored, properties | {APPEND_ONLY: "true"})
+                commit_entry(home, table.name, stored, "SET TBLPROPERTIES", [action])
+                crash_point("erase.restored")
 
 
 def write_checkpoints(home: Home) -> None:

@@ -95,8 +95,8 @@ class ObjectStore(Protocol):
     def address(self, key: str) -> str:
         """Return the address of an object."""
 
-    def list_objects(self, prefix: str) -> list[StoredObject]:
-        """Return all objects whose keys begin with `prefix`, sorted by key."""
+    def list_objects(self, prefix: str, after: str = "") -> list[StoredObject]:
+        """Return all objects whose keys begin with `prefix` and come after the key `after`, sorted by key."""
 
     def find_object(self, key: str) -> StoredObject | None:
         """Return the object with this key; None if it does not exist."""

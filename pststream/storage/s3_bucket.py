@@ -150,9 +150,10 @@ class S3Bucket:
         """Return the address of an object."""
         return f"{PREFIX}{self.bucket}/{key}"
 
-    def list_objects(self, prefix: str) -> list[StoredObject]:
-        """Return all objects whose keys begin with `prefix`, sorted by key."""
-        return sorted(map(_stored_object, self._list("Contents", prefix)), key=lambda one: one.key)
+    def list_objects(self, prefix: str, after: str = "") -> list[StoredObject]:
+        """Return all objects whose keys begin with `prefix` and come after the key `after`, sorted by key."""
+        start = {"StartAfter": after} if after else {}
+        return sorted(map(_stored_object, self._list("Contents", prefix, **start)), key=lambda one: one.key)
 
     def find_object(self, key: str) -> StoredObject | None:
         """Return the object with this key; None if it does not exist."""

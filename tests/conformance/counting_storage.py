@@ -57,9 +57,10 @@ class CountedObjects:
     def address(self, key: str) -> str:
         return PREFIX + key
 
-    def list_objects(self, prefix: str) -> list[StoredObject]:
+    def list_objects(self, prefix: str, after: str = "") -> list[StoredObject]:
         COUNTS["list"] += 1
-        return sorted((stored(path) for path in Path(prefix).rglob("*") if path.is_file()), key=lambda one: one.key)
+        paths = [path for path in Path(prefix).rglob("*") if path.is_file() and str(path) > after]
+        return sorted(map(stored, paths), key=lambda one: one.key)
 
     def find_object(self, key: str) -> StoredObject | None:
         return stored(Path(key)) if Path(key).is_file() else None

@@ -11,9 +11,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from pststream import open_tables
+from pststream import names, open_tables
 from pststream.errors import RetryableError
 from pststream.open_tables import latest_table, open_table, translate_delta_errors
+from tests.conformance.counting_storage import PREFIX
 
 SECRET = "s3cr3t"
 SCHEMA = pa.schema([("number", pa.int64()), ("word", pa.string())])
@@ -92,15 +93,18 @@ def make_again(address: str, number: int) -> None:
 STEPS = (append, append_kept, commit_transaction, compact, delete, set_property, make_checkpoint, remove_old_entries)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_random_changes(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("prefix", ["", PREFIX])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_changes(tmp_path: Path, seed: int, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder, and in a storage that lists objects."""
+    monkeypatch.setitem(names.STORAGES, PREFIX, "tests.conformance.counting_storage")
     address, draw = str(tmp_path / "table"), random.Random(seed)
     append(address, 0)
     for number in range(1, 30):
         step = draw.choice((*STEPS, append, make_again) if number % 10 else (make_again,))
         step(address, number)
         if draw.random() < 0.7:
-            assert_kept_equals_opened(address)
+            assert_kept_equals_opened(prefix + address)
 
 
 def test_a_table_made_again_is_opened(tmp_path: Path) -> None:
@@ -109,6 +113,29 @@ def test_a_table_made_again_is_opened(tmp_path: Path) -> None:
     assert_kept_equals_opened(address)
     make_again(address, 0)
     append(address, 7)
+    assert_kept_equals_opened(address)
+
+
+def test_a_log_without_later_names_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = str(tmp_path / "table")
+    append(address, 0)
+    assert_kept_equals_opened(address)
+    with monkeypatch.context() as patch:
+        patch.delattr(DeltaTable, "update_incremental")
+        assert_kept_equals_opened(address)
+        append(address, 7)
+        with pytest.raises(AttributeError), latest_table(address):
+            pass
+
+
+def test_a_later_version_may_have_only_a_checkpoint(tmp_path: Path) -> None:
+    """As between two removals of upkeep, if the later entry goes first."""
+    address = str(tmp_path / "table")
+    append(address, 0)
+    assert_kept_equals_opened(address)
+    append(address, 7)
+    make_checkpoint(address, 0)
+    Path(address, "_delta_log", f"{1:020}.json").unlink()
     assert_kept_equals_opened(address)
 
 

@@ -18,6 +18,9 @@ from pststream.storage.registry import storage_of
 CHECKED_BYTES = 1 << 24
 """Bytes of a staged file that are checked at a time."""
 
+WHOLE_BYTES = 1 << 24
+"""Size up to which a staged file of a bucket is read by one request, and not by one for each array of each column."""
+
 
 @dataclass(frozen=True)
 class StagedRows:
@@ -115,4 +118,8 @@ def _open(address: str) -> pa.NativeFile:
     if not storage.is_remote:
         return pa.memory_map(str(storage.local_path(address) or address))
     system, path = storage.file_system(address)
-    return system.open_input_file(path)
+    file = system.open_input_file(path)
+    if file.size() > WHOLE_BYTES:
+        return file
+    with file:
+        return pa.BufferReader(file.read_buffer())

@@ -10,7 +10,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from pststream import names
 from pststream.errors import RetryableError
-from pststream.open_tables import open_table
+from pststream.open_tables import latest_table, open_table
 from pststream.state.first_entries import ENGINE
 from pststream.state.tables import TABLES
 from pststream.storage.registry import files_at
@@ -83,8 +83,8 @@ def greatest_fencing_token(tables: Iterable[str], name: str) -> int:
     """
     greatest = 0
     for address in tables:
-        with suppress(TableNotFoundError):
-            greatest = max(greatest, open_table(address).transaction_version(name) or 0)
+        with suppress(TableNotFoundError), latest_table(address) as table:
+            greatest = max(greatest, table.transaction_version(name) or 0)
     return greatest
 
 

@@ -78,6 +78,7 @@ def test_a_listing_of_many_pages(store: BadStore, uploader: Uploader) -> None:
     assert {one.bytes for one in found} == {len(key.encode()) for key in keys}
     assert sum(is_listing(*request) for request in store.requests) == 6
     assert [copied(bucket, one).decode() for one in found] == sorted(keys)
+    assert bucket.list_objects("in/", after=found[20].key) == found[21:]
 
 
 def test_the_object_that_an_address_names(store: BadStore, uploader: Uploader) -> None:
