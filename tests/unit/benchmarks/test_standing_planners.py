@@ -30,6 +30,7 @@ def test_each_planner_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
             assert 0 <= figures[f"mixed_{planner}_{share}"] <= 1
         assert figures[f"mixed_{planner}_slowest_ms"] <= figures[f"mixed_{planner}_total_ms"]
         assert figures[f"mixed_{planner}_changes_per_object"] > 0
+        assert figures[f"mixed_{planner}_model_total_ms"] > 0
         assert figures[f"mixed_{planner}_pieces"] >= 1
     least = min(figures[f"mixed_{planner}_slowest_ms"] for planner in ("kd_tree", "dkm_sks"))
     assert figures["mixed_auto_over_best"] == pytest.approx(figures["mixed_auto_slowest_ms"] / least, abs=0.01)

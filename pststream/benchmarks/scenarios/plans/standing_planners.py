@@ -179,7 +179,8 @@ def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, versi
     pieces                stored boxes for each subscription, with the earlier circles of `knn` and all workers
     changes_per_object    messages about answers
     insert_ms             CPU time of workers to index the insertions of a batch
-    model_...             what the cost model predicted, and its correlation with the search over workers
+    model_...             what the cost model predicted, the indexing of insertions included, and its correlation with the
+                          search over workers
     made_by               the planner, of `auto` the one that it chose
     """
     bench, of_batch = home.bench, SIZES[scale][2]
@@ -189,6 +190,7 @@ def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, versi
     objects, stored, postings = _of_workers(home, last - len(batches), last)
     seconds = _search_seconds(home, made["plan_version"], runs[0][1], ROUNDS[scale])
     streamed, predicted = len(batches) * of_batch, np.array(made["worker_loads"])
+    of_period = SIZES[scale][1] // 2 // of_batch * of_batch  # objects that `_fill` adds after `version`
     return {
         "throughput": round(streamed / float(seconds.max())),
         "slowest_ms": round(float(seconds.max()) / streamed * PAPER * 1e3, 3),
@@ -204,6 +206,7 @@ def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, versi
         "insert_ms": middle(batches, step_cpu("index"), 2),
         "kernel_and_fold_ms": middle(batches, lambda batch: batch.kernel_and_fold * 1e3 / of_batch * PAPER, 2),
         "plan_seconds": made["seconds"],
+        "model_total_ms": round(float(predicted.sum()) / of_period * PAPER * 1e3, 3),
         "model_share": _share(predicted),
         "model_correlation": correlation(predicted, seconds),
         "made_by": made["choice"]["planner"] if "choice" in made else planner,
