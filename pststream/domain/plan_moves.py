@@ -108,7 +108,7 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
     """
     plan = _merge_single_worker_leaves(plan)
     plan = replace(plan, cell_leaf=_first_leaf_served_alike(plan)[plan.cell_leaf])
-    used = np.unique(plan.cell_leaf)
+    used = np.flatnonzero(np.bincount(plan.cell_leaf, minlength=plan.leaves))  # ascending, without a sort of all cells
     leaf_number = np.full(plan.leaves, -1, np.int64)
     leaf_number[used] = np.arange(len(used))
     term_places, term_offsets = _slices(plan.term_offsets, used)
