@@ -93,17 +93,16 @@ def fit_kinds(of_range: list[np.ndarray], of_knn: list[np.ndarray]) -> dict[str,
     group = np.repeat(np.arange(len(groups)), [len(points) for points in groups])
     is_knn = group >= len(of_range)
     sent, stored, read, matched, cpu = np.concatenate(groups).T
-    terms = np.column_stack([sent * stored, sent, read, np.where(is_knn, 0.0, matched), np.where(is_knn, matched, 0.0)])
-    check, handle, posting, match, match_knn = fit(terms, cpu).tolist()
-    predicted, folds = _cross_validate(terms, cpu, group)
-    as_range = np.column_stack([sent * stored, sent, read, matched])
-    by_range = as_range @ fit(as_range[~is_knn], cpu[~is_knn])
+    terms = np.column_stack([sent * stored, sent, read, matched])
+    check, handle, posting, match, match_knn = _fit(terms, cpu, is_knn)
+    predicted, folds = _cross_validate(terms, cpu, is_knn, group)
+    by_range = terms @ [check, handle, posting, match]
     return {
-        "cost_check": check,
-        "cost_object": handle,
-        "cost_posting": max(posting, max(match, match_knn) * LEAST_SHARE),
-        "cost_match": match,
-        "cost_match_knn": match_knn,
+        "cost_check": float(check),
+        "cost_object": float(handle),
+        "cost_posting": float(max(posting, max(match, match_knn) * LEAST_SHARE)),
+        "cost_match": float(match),
+        "cost_match_knn": float(match_knn),
         "least_match": float(folds[:, 3].min()),
         "greatest_match": float(folds[:, 3].max()),
         "least_match_knn": float(folds[:, 4].min()),
@@ -152,22 +151,35 @@ def _points(trial: Trial) -> np.ndarray:
     return np.column_stack([*figures, trial.worker_seconds()[workers]])
 
 
-def fit(terms: np.ndarray, cpu: np.ndarray) -> np.ndarray:
-    """Fit the cost of each term. Errors are relative, so that small workers count as much as large ones."""
-    costs: np.ndarray = nnls(terms / cpu[:, None], np.ones(len(cpu)))[0]
-    return costs
+def _fit(terms: np.ndarray, cpu: np.ndarray, is_knn: np.ndarray) -> np.ndarray:
+    """Fit the cost of each term to the points of `range`, then the cost of a match of `knn` to those of `knn`.
+
+    Errors are relative, so that small workers count as much as large ones. In a joint fit the postings of `knn`, which
+    have few matches, would set the costs that a posting and a match of `range` share.
+
+    terms  float64[points, 4]: pairs, objects, postings, matches
+
+    Returns float64[5], seconds: the cost of each term, and of a match of `knn`.
+    """
+    shared, _ = nnls(terms[~is_knn] / cpu[~is_knn, None], np.ones(np.count_nonzero(~is_knn)))
+    shares = terms[is_knn] / cpu[is_knn, None]
+    rest, matched = 1.0 - shares[:, :3] @ shared[:3], shares[:, 3]
+    return np.append(shared, max(float(matched @ rest / (matched @ matched)), 0.0))
 
 
-def _cross_validate(terms: np.ndarray, cpu: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cross_validate(
+    terms: np.ndarray, cpu: np.ndarray, is_knn: np.ndarray, group: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Predict the seconds of each point from costs fitted to the points of the other groups.
 
-    Returns the seconds, and the costs that were fitted without each group: float64[groups, terms].
+    Returns the seconds, and the costs that were fitted without each group: float64[groups, 5].
     """
     predicted, folds = np.empty(len(cpu)), []
     for number in np.unique(group):
         mine = group == number
-        folds.append(fit(terms[~mine], cpu[~mine]))
-        predicted[mine] = terms[mine] @ folds[-1]
+        folds.append(_fit(terms[~mine], cpu[~mine], is_knn[~mine]))
+        costs = np.append(folds[-1][:3], folds[-1][4 if is_knn[mine][0] else 3])
+        predicted[mine] = terms[mine] @ costs
     return predicted, np.array(folds)
 
 

@@ -179,8 +179,8 @@ def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, versi
     pieces                stored boxes for each subscription, with the earlier circles of `knn` and all workers
     changes_per_object    messages about answers
     insert_ms             CPU time of workers to index the insertions of a batch
-    model_...             what the cost model predicted, the indexing of insertions included, and its correlation with the
-                          search over workers
+    model_...             what the cost model predicted, the indexing of insertions included, and its correlation with
+                          the search over workers
     made_by               the planner, of `auto` the one that it chose
     """
     bench, of_batch = home.bench, SIZES[scale][2]
