@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +52,19 @@ _Route = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.nda
 """Takes lon, lat, term_offsets and terms of objects; returns pairs as `DispatchIndex.route_objects` does."""
 
 
+class _Routes(NamedTuple):
+    """How to route objects under the plans that serve the index.
+
+    by_plan    a function for each plan
+    adds_term  whether objects get the term of subscriptions without keywords
+    built      the worker, and the CPU seconds, of each segment that this task has built for the filters
+    """
+
+    by_plan: list[_Route]
+    adds_term: bool
+    built: list[tuple[int, float]]
+
+
 @dataclass(frozen=True)
 class ObjectScan:
     """The objects that a task routes: rows of the slices with a key in `keys` and a ts from `min_ts` (microseconds) on.
@@ -77,33 +91,14 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     load_kernels()
     segment = None if scan.late is None else object_segment(context, (one.path for one in scan.slices))
     began = time.thread_time()
-
-    # Bring the filters of live terms up to the segments that these objects may meet.
-    least = after_key if scan.tag == STORED_OBJECTS else -1
-    segments = segment_files(file for file in context.files if file.max_key > least)
-    worker_of = {segment.paths: segment.worker for segment in segments}
-    cache = segment_cache(context.cache_dir, context.cache_bytes)
-    cache.take_built()
-    routes, adds_term = list[_Route](), False
-    for plan_position, version in enumerate(context.plans):
-        of_plan = [segment for segment in segments if segment.plan_version == version]
-        route, has_every_object = _update_filters(context, plan_position, scan.tag, of_plan, cache)
-        routes.append(route)
-        adds_term |= has_every_object
-    built = cache.take_built()
-
-    # Route the objects by each plan that serves the index.
+    routes = _prepare_routes(context, scan.tag, after_key)
     seen, sent, latest = 0, 0, NO_TIME
     for objects in _read_objects(scan, segment):
         seen += objects.num_rows
         if scan.withdrawn:
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
         latest = max(latest, int(micros(objects.column("ts")).max(initial=NO_TIME)))
-        lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
-        offsets, terms = csr(objects.column("terms"))
-        if adds_term:
-            offsets, terms = add_every_object(offsets, terms)
-        place, worker = _merge_routes([route(lon, lat, offsets, terms) for route in routes], context.workers)
+        place, worker = _find_workers(objects, routes, context.workers)
         sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
         yield from _split_by_worker(objects, place, worker, context.workers, scan.tag)
 
@@ -112,11 +107,36 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
         "seen": [new * seen],
         "discarded": [new * (seen - sent)],
         "latest": [latest if new else NO_TIME],
-        "seconds": [time.thread_time() - began - sum(built.values())],
-        "built_by": [[worker_of[paths] for paths in built]],
-        "built_seconds": [list(built.values())],
+        "seconds": [time.thread_time() - began - sum(seconds for _, seconds in routes.built)],
+        "built_by": [[worker for worker, _ in routes.built]],
+        "built_seconds": [[seconds for _, seconds in routes.built]],
     }
     yield 0, ROUTE_COUNTS, pa.RecordBatch.from_pydict(counts, schema=COUNTS)
+
+
+def _prepare_routes(context: TaskContext, tag: int, after_key: int) -> _Routes:
+    """Bring the filters of live terms up to the segments that objects with this tag may meet."""
+    least = after_key if tag == STORED_OBJECTS else -1
+    segments = segment_files(file for file in context.files if file.max_key > least)
+    worker_of = {segment.paths: segment.worker for segment in segments}
+    cache = segment_cache(context.cache_dir, context.cache_bytes)
+    cache.take_built()
+    by_plan, adds_term = list[_Route](), False
+    for plan_position, version in enumerate(context.plans):
+        of_plan = [segment for segment in segments if segment.plan_version == version]
+        route, has_every_object = _update_filters(context, plan_position, tag, of_plan, cache)
+        by_plan.append(route)
+        adds_term |= has_every_object
+    return _Routes(by_plan, adds_term, [(worker_of[paths], seconds) for paths, seconds in cache.take_built().items()])
+
+
+def _find_workers(objects: pa.RecordBatch, routes: _Routes, workers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs of an object and a worker that it is sent to, as `DispatchIndex.route_objects` does."""
+    lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
+    offsets, terms = csr(objects.column("terms"))
+    if routes.adds_term:
+        offsets, terms = add_every_object(offsets, terms)
+    return _merge_routes([route(lon, lat, offsets, terms) for route in routes.by_plan], workers)
 
 
 def _update_filters(
