@@ -125,10 +125,10 @@ class Settings:
         "c1 of Definition 1: seconds to check one object against one subscription",
         **_SECONDS,
     )
-    cost_object: float = declare(5.2e-7, "c2: seconds to handle one object", **_SECONDS)
-    cost_insert: float = declare(7.5e-7, "c3: seconds to handle one insertion", **_SECONDS)
-    cost_delete: float = declare(2e-7, "c4: seconds to handle one deletion", **_SECONDS)
-    cost_posting: float = declare(6.9e-9, "seconds to read one posting of an object's cell and term", **_SECONDS)
+    cost_object: float = declare(5.6e-7, "c2: seconds to handle one object", **_SECONDS)
+    cost_insert: float = declare(7.4e-7, "c3: seconds to handle one insertion", **_SECONDS)
+    cost_delete: float = declare(2.1e-7, "c4: seconds to handle one deletion", **_SECONDS)
+    cost_posting: float = declare(6.8e-9, "seconds to read one posting of an object's cell and term", **_SECONDS)
     cost_match: float = declare(1.7e-8, "seconds to find and write one match of `range`", **_SECONDS)
     cost_match_knn: float = declare(1.4e-7, "seconds to find one candidate of `knn`, and to send it", **_SECONDS)
     sigma: float = declare(

@@ -241,11 +241,11 @@ def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: Co
     planner places them: an object without a sampled posting at a unit reads another with a probability (Poisson).
     """
     units = owner_units(sample.piece_key, sample.recorded_units, plan)
-    unsampled = (sample.subscription_scale - 1.0) * _reads_by_object(sample) / plan.units
+    unsampled = (sample.subscription_scale - 1.0) * _postings_by_object(sample) / plan.units
     objects, subscriptions, reads = np.zeros((3, plan.units))
     for unit in range(plan.units):
         of_unit = keep_pieces(sample, units == unit)
-        shares = np.where(_reads_by_object(of_unit) > 0, 1.0, 1.0 - np.exp(-unsampled))
+        shares = np.where(_postings_by_object(of_unit) > 0, 1.0, 1.0 - np.exp(-unsampled))
         objects[unit] = np.sort(shares).sum()  # the same in any order of the objects
         subscriptions[unit] = of_unit.subscriptions
         reads[unit] = of_unit.reads.sum()
@@ -262,7 +262,7 @@ def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: Co
     )
 
 
-def _reads_by_object(sample: WorkloadSample) -> np.ndarray:
-    """Return the postings that each object reads: float64[objects]."""
-    sums = np.append(0, np.cumsum(sample.reads, dtype=np.int64))
-    return np.asarray(np.diff(sums[sample.term_offsets]) / POSTING_READS)
+def _postings_by_object(sample: WorkloadSample) -> np.ndarray:
+    """Return the number of postings that each object reads: int64[objects]."""
+    sums = np.append(0, np.cumsum(sample.postings, dtype=np.int64))
+    return np.asarray(np.diff(sums[sample.term_offsets]))

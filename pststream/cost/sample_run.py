@@ -50,9 +50,9 @@ def run_sample(sample: WorkloadSample, plan: PartitionPlan) -> RunCounts:
         stored = np.zeros(sample.pieces, bool)
         stored[piece[stored_at == worker]] = True
         part = keep_pieces(keep_terms(sample, mine), stored)
-        read = _sum_by_object(part.reads, part.term_offsets)
+        read = _sum_by_object(part.postings, part.term_offsets)
         shares = np.where(read > 0, 1.0, -np.expm1(-_sum_by_object(unsampled[mine], part.term_offsets)))
-        counts[:, worker] = np.sort(shares).sum(), part.subscriptions, read.sum()
+        counts[:, worker] = np.sort(shares).sum(), part.subscriptions, part.reads.sum()
     return RunCounts(*counts)
 
 

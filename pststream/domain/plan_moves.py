@@ -113,7 +113,7 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
     leaf_number[used] = np.arange(len(used))
     term_places, term_offsets = _slices(plan.term_offsets, used)
     spread_places, spread_offsets = _slices(plan.spread_offsets, used)
-    units = np.sort(np.concatenate([_units_of(plan, leaf) for leaf in used]))
+    units = np.sort(np.concatenate([_units_of(plan, leaf) for leaf in used.tolist()]))
     unit_number = np.full(plan.units, -1, np.int64)
     unit_number[units] = np.arange(len(units))
     leaf_unit = plan.leaf_unit[used]

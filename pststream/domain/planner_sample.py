@@ -40,9 +40,9 @@ class WorkloadSample:
     post_offsets      int64[pieces+1]     slice of `post_terms` of each piece
     post_terms        int64[n]            terms of the clause that the piece is posted under, ascending inside a piece,
                                           the same for all pieces of a subscription
-    reads             int32[n]            POSTING_READS for each sampled posting that matching reads for each
-                                          (object, term) of `terms`, plus the piece's `match_reads` if its box contains
-                                          the object
+    postings          int32[n]            sampled postings that matching reads for each (object, term) of `terms`
+    reads             int32[n]            the time that they take: POSTING_READS for each posting, plus the piece's
+                                          `match_reads` if its box contains the object
     match_reads       int32[pieces]       time of a match of each piece, in units of `reads`; None: 0
     insertions        float               insertion requests of the period for each live subscription; 1 if the
                                           subscriptions are those that are inserted in the period, as in Definition 1
@@ -61,6 +61,7 @@ class WorkloadSample:
     piece_key: np.ndarray
     post_offsets: np.ndarray
     post_terms: np.ndarray
+    postings: np.ndarray
     reads: np.ndarray
     match_reads: np.ndarray | None = None
     insertions: float = 1.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from pststream.domain.integer_hash import hash_to_unit
-from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.planning.count_loads import find_term_positions, mark_objects_with_live_terms
 
@@ -48,11 +48,10 @@ def group_pieces_by_subscription(sample: WorkloadSample) -> tuple[np.ndarray, np
 def expect_unsampled_reads(sample: WorkloadSample) -> np.ndarray:
     """Return how many postings that the sample lacks each (object, term) reads, expected: float64[len(terms)].
 
-    They are as many, for each sampled posting, as the objects with the term read on average. A match counts as the
-    postings that can be read in its time.
+    They are as many, for each sampled posting, as the objects with the term read on average.
     """
     _, term = np.unique(sample.terms, return_inverse=True)
-    mean = np.bincount(term, sample.reads / POSTING_READS) / np.maximum(np.bincount(term), 1)
+    mean = np.bincount(term, sample.postings) / np.maximum(np.bincount(term), 1)
     return np.asarray((sample.subscription_scale - 1.0) * mean[term])
 
 
@@ -66,6 +65,7 @@ def keep_terms(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
         lat=sample.lat[has],
         term_offsets=np.append(0, offsets[1:][has]),
         terms=sample.terms[kept],
+        postings=sample.postings[kept],
         reads=sample.reads[kept],
     )
 
@@ -78,4 +78,4 @@ def drop_terms_without_postings(sample: WorkloadSample) -> WorkloadSample:
     with a probability (Poisson), by a hash of its place in the sample, so the same sample has the same result.
     """
     by_chance = -np.expm1(-expect_unsampled_reads(sample))
-    return keep_terms(sample, (sample.reads > 0) | (hash_to_unit(np.arange(len(sample.terms)), SEED) < by_chance))
+    return keep_terms(sample, (sample.postings > 0) | (hash_to_unit(np.arange(len(sample.terms)), SEED) < by_chance))

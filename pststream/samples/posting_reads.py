@@ -15,10 +15,10 @@ from pststream.samples.live_terms import find_positions
 
 
 def make_sample_with_reads(**columns: Any) -> WorkloadSample:
-    """Make a sample from all of its columns but `reads`, and compute `reads`.
+    """Make a sample from all of its columns but `postings` and `reads`, and compute these two.
 
-    The reads of an (object, term) are POSTING_READS for each sampled posting that it would read, plus the `match_reads`
-    of the piece if its box contains the object. The postings are those of an index segment of the sampled pieces: index
+    The reads of an (object, term) are POSTING_READS for each of its postings, plus the `match_reads` of the piece if
+    its box contains the object. The postings are those of an index segment of the sampled pieces: index
     cells of the level of the box, terms of the clause that the piece is posted under. So they are the candidates of a
     match. A sample does not have the other clauses, so each posting whose box contains the object counts as a match.
     """
@@ -38,14 +38,15 @@ def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     points, of_match = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads")
     match_reads = np.empty(0, np.int64) if of_match is None else of_match.astype(np.int64)
     given = (columns["term_offsets"], positions, *directory(keys), piece, boxes, points, POSTING_READS, match_reads)
-    reads = count_reads(order, codes, *given)
-    return WorkloadSample(**columns, reads=np.asarray(reads))
+    postings, reads = count_reads(order, codes, *given)
+    return WorkloadSample(**columns, postings=postings, reads=reads)
 
 
 def keep_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
-    """Return a sample with the same objects and only the pieces that `kept` (bool[pieces]) marks; compute `reads`."""
+    """Return a sample with the same objects and only the pieces that `kept` (bool[pieces]) marks; count their reads."""
     lengths = np.diff(sample.post_offsets)
-    columns = {field.name: getattr(sample, field.name) for field in fields(sample) if field.name != "reads"}
+    given = (field.name for field in fields(sample) if field.name not in ("postings", "reads"))
+    columns = {name: getattr(sample, name) for name in given}
     chosen = {
         "boxes": sample.boxes[kept],
         "piece_key": sample.piece_key[kept],

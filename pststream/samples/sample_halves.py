@@ -46,6 +46,7 @@ def keep_objects(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
         lat=sample.lat[kept],
         term_offsets=np.append(0, np.cumsum(lengths[kept])),
         terms=sample.terms[terms],
+        postings=sample.postings[terms],
         reads=sample.reads[terms],
         object_scale=sample.object_scale * len(kept) / max(int(kept.sum()), 1),
     )

@@ -47,11 +47,14 @@ def shuffled(sample: WorkloadSample, seed: int) -> WorkloadSample:
     terms, posts = unpack(sample.term_offsets, sample.terms), unpack(sample.post_offsets, sample.post_terms)
     term_offsets, term_ids = pack([terms[i] for i in objects])
     post_offsets, post_terms = pack([posts[i] for i in pieces])
-    reads = np.concatenate([sample.reads[:0], *(unpack(sample.term_offsets, sample.reads)[i] for i in objects)])
+    postings, reads = (
+        np.concatenate([values[:0], *(unpack(sample.term_offsets, values)[i] for i in objects)]).astype(values.dtype)
+        for values in (sample.postings, sample.reads)
+    )
     return replace(
         sample, lon=sample.lon[objects], lat=sample.lat[objects], term_offsets=term_offsets, terms=term_ids,
         boxes=sample.boxes[pieces], piece_key=sample.piece_key[pieces], post_offsets=post_offsets,
-        post_terms=post_terms, reads=reads.astype(sample.reads.dtype),
+        post_terms=post_terms, postings=postings, reads=reads,
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ def draw_paper_sample(
         piece_key=np.arange(len(asked.boxes)),
         post_offsets=post_offsets,
         post_terms=post_terms,
+        postings=np.zeros(len(things.terms), np.int32),
         reads=np.zeros(len(things.terms), np.int32),
         insertions=requests,
         deletions=requests,

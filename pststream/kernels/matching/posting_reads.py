@@ -40,11 +40,12 @@ def count_reads(
     points: np.ndarray,
     posting_reads: int,
     match_reads: np.ndarray,
-) -> np.ndarray:
-    """Reads of the postings under each (object, term) in the object's index cells of all levels: int32[len(places)].
+) -> tuple[np.ndarray, np.ndarray]:
+    """Postings under each (object, term) in the object's index cells of all levels, and their reads.
 
-    Each posting counts as `posting_reads` reads, and as the `match_reads` of its piece more if its box contains the
-    object. If a key has more than SAMPLED_POSTINGS postings, only a sample of their boxes is tested.
+    Returns two int32[len(places)]. As reads each posting counts as `posting_reads`, and as the `match_reads` of its
+    piece more if its box contains the object. If a key has more than SAMPLED_POSTINGS postings, only a sample of their
+    boxes is tested.
 
     order                int64[objects]    the objects in Morton order
     codes                int64[objects]    Morton numbers of the objects in this order (`point_order`)
@@ -56,7 +57,7 @@ def count_reads(
     points               float64[objects,2]  longitude and latitude of each object
     match_reads          int64[pieces]; empty: no match counts
     """
-    reads = np.zeros(len(places), np.int32)
+    postings, reads = np.zeros(len(places), np.int32), np.zeros(len(places), np.int32)
     for level in range(MAX_LEVEL + 1):
         marker, shift = 1 << (2 * level), 2 * (MAX_LEVEL - level)
         cell, last_cell = find(cells, 0, len(cells), marker), find(cells, 0, len(cells), marker << 2)
@@ -77,9 +78,10 @@ def count_reads(
                     key = find(key_term, first, last, places[j])
                     if key < last and key_term[key] == places[j]:
                         first_posting, end = key_postings[key], key_postings[key + 1]
+                        postings[j] += end - first_posting
                         more = posting_reads * (end - first_posting)
                         if len(match_reads):
                             more += _estimate_matches(piece, boxes, match_reads, first_posting, end, points[order[i]])
                         reads[j] = min(reads[j] + more, MAX_READS)
             i += 1
-    return reads
+    return postings, reads

@@ -26,6 +26,8 @@ def test_equals_a_check_of_each_pair(drawn: WorkloadSample, of_matches: tuple[in
         for x, y, terms in zip(sample.lon, sample.lat, unpack(sample.term_offsets, sample.terms))
     ]
     assert unpack(sample.term_offsets, sample.reads) == expected
+    without = keep_pieces(replace(sample, match_reads=None), np.ones(drawn.pieces, bool))
+    assert without.reads.tolist() == (POSTING_READS * sample.postings).tolist()
 
 
 def test_many_boxes_are_estimated_from_some() -> None:
@@ -39,7 +41,8 @@ def test_boxes_of_all_sizes_are_read() -> None:
     boxes = [(-180, -90, 180, 90), (17, 58, 19, 60), (18.0, 59.0, 18.001, 59.001), (100, 0, 101, 1)]
     sample = make_sample([(18.0005, 59.0005)], [[1, 2]], boxes, [[1], [1], [1, 2], [1]])
     assert sample.reads.tolist() == [3 * POSTING_READS, POSTING_READS]
-    assert sample.reads.dtype == np.int32
+    assert sample.postings.tolist() == [3, 1]
+    assert sample.reads.dtype == sample.postings.dtype == np.int32
 
 
 @settings(max_examples=50, deadline=None)
@@ -51,4 +54,5 @@ def test_reads_of_two_parts_add_up(drawn: WorkloadSample):
     part, rest = keep_pieces(sample, kept), keep_pieces(sample, ~kept)
     assert part.pieces + rest.pieces == sample.pieces and part.objects == sample.objects
     assert (part.reads + rest.reads == sample.reads).all()
+    assert (part.postings + rest.postings == sample.postings).all()
     assert unpack(part.post_offsets, part.post_terms) == unpack(sample.post_offsets, sample.post_terms)[::3]

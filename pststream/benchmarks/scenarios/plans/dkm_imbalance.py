@@ -105,6 +105,7 @@ def _make_sample(objects: SyntheticObjects, share: float, pieces: pa.Table) -> W
         piece_key=pieces.column("subscription_key").to_numpy(),
         post_offsets=offsets - offsets[0],
         post_terms=words.flatten().to_numpy(),
+        postings=np.zeros(len(terms), np.int32),
         reads=np.zeros(len(terms), np.int32),
         object_scale=1 / share,
     )
