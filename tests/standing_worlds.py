@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pststream
 from pststream.delta_tables import read_table
@@ -26,6 +27,9 @@ from tests.worlds import WrittenWorld
 
 Insertion = Callable[[random.Random, str, int], worlds.Row]
 """Draws an insertion of an id that is valid from a step on."""
+
+ANSWER_BUCKETS = 3
+"""Fewer than the default: each batch writes files for each bucket, and these worlds have some tens of subscriptions."""
 
 WINDOWS = (None, None, "600s", "1h", "10h", {"objects": 1}, {"objects": 10}, {"objects": 50})
 
@@ -149,9 +153,11 @@ def wordless(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
 
 
 def standing_home(path: Path, world: WrittenWorld, **settings: Any) -> Home:
-    """Make a home for a world; `settings` change its settings."""
+    """Make a home for a world, with ANSWER_BUCKETS buckets; `settings` change its settings."""
     chosen = {"planner": "grid", "workers": 3, "engine": "local", **settings}
-    return new_home(path, lateness_seconds=world.lateness_seconds, **chosen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PSTSTREAM_ANSWER_BUCKETS", str(ANSWER_BUCKETS))
+        return new_home(path, lateness_seconds=world.lateness_seconds, **chosen)
 
 
 STANDING_ERRORS = (
@@ -171,7 +177,7 @@ def match_under_changing_plans(home: Home, world: WrittenWorld) -> None:
         home.ingest("objects", [objects])
         if command and (command[1:2] != ["undo"] or moved):
             moved = bool(home.run(*command).get("moves"))
-        home.match("--max-objects", "9")
+        home.match("--max-objects", "11")
     StandingTwin(home).assert_answers_after_each_batch()
     assert home.run("check")["success"]
 

@@ -9,12 +9,9 @@ import pytest
 from pststream.answers.bucket_file import open_bucket
 from pststream.pipeline.answers import fold_bucket
 from pststream.pipeline.answers.answer_context import states_folder
-from pststream.settings import Settings
-from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
+from tests.standing_worlds import ANSWER_BUCKETS, StandingTwin, standing_home, write_standing_world
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-
-BUCKETS = Settings.answer_buckets
 
 BATCHES = (
     *(("a", "missing"), ("b", "missing"), ("a", "behind"), ("b", "behind"), ("c", "missing")),
@@ -33,7 +30,7 @@ SNAPSHOT, LOST = 5, 9
 def batches_of_states(node: Path) -> set[int]:
     """Return the batches up to which the states of a node are; it has none, or those of all buckets."""
     paths = [path for path in states_folder(str(node)).glob("*/*") if path.name.isdigit()]
-    assert len(paths) in (0, BUCKETS)
+    assert len(paths) in (0, ANSWER_BUCKETS)
     batches = set()
     for path in paths:
         state = open_bucket(path)
@@ -67,7 +64,7 @@ def test_each_batch_on_another_node_gives_the_same_answers(tmp_path: Path, monke
         home.set(cache_dir=str(node))
         (batch,) = home.run("match", "--one", "--max-objects", "10")["batches"]
         assert batch["batch_id"] == batch_id
-        assert len(built) == (0 if states == "behind" else BUCKETS)
+        assert len(built) == (0 if states == "behind" else ANSWER_BUCKETS)
         assert batches_of_states(node) == {batch_id - 1}, "a batch never writes itself into a state"
         if batch_id == SNAPSHOT:
             home.run("maintain")

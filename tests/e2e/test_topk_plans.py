@@ -1,5 +1,7 @@
 """Answers are the same under every plan of `topk`, while plans change and states are lost, and after kills.
 
+A file is one batch; where states are lost, it is two, so that one goes on with what the other has built.
+
 The twin judges every batch of a run, as in test_standing_answers.py, which also says what happens to a home in between.
 """
 
@@ -55,7 +57,7 @@ def plain(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Home
     home = standing_home(tmp_path_factory.mktemp("plain") / "home", world)
     for requests, objects in zip(world.requests, world.objects):
         ingest(home, requests, objects)
-        home.match("--max-objects", "15")
+        home.match()
     return home
 
 
@@ -66,7 +68,7 @@ def test_units_find_the_candidates_that_buckets_find(
     planned = standing_home(tmp_path / "planned", world)
     for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):
         ingest(planned, requests, objects)
-        planned.match("--max-objects", "15")
+        planned.match()
         if number == 1:
             made = planned.run("plan", "--planner", planner, "--workers", "5")
             assert (made["planner"], made["units"], made["kinds"]) == (planner, 5, ["topk"])
@@ -116,7 +118,7 @@ def test_answers_under_one_plan_after_the_other(tmp_path: Path) -> None:
         ingest(home, requests, objects)
         if planner:
             home.run("plan", "--planner", planner, "--workers", "4")
-        home.match("--max-objects", "15")
+        home.match()
         served.append(read_plan_rows(State(home.path))[-1]["topk_version"])
     assert served == [None, None, 2, 2, 4, 5, None, 7, 8]
     planners = [row["topk_planner"] for row in home.run("plans", "list")["plans"]]
@@ -150,7 +152,7 @@ def test_undo_of_plans(tmp_path: Path) -> None:
             assert shown["reason"] == done["reason"] == "topk is searched under the plan of version 2 again"
             assert (done["plan_version_before"], done["plan_version_after"]) == (3, 4)
             assert "already undoes a migration" in home.run(*undo, code=2)["error"]
-        home.match("--max-objects", "30")
+        home.match()
         served.append(read_plan_rows(State(home.path))[-1]["topk_version"])
     assert served == [None, 2, 2]
     history = home.run("balance", "history")["plans"]
@@ -170,9 +172,9 @@ def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
         if step.startswith("plan"):
             killed_then_run(home, step, "plan", "--planner", planner, "--workers", "4")
         if step.startswith("match"):
-            killed_then_run(home, step, "match", "--max-objects", "15", "--until-empty")
+            killed_then_run(home, step, "match", "--until-empty")
         else:
-            home.match("--max-objects", "15")
+            home.match()
     versions = [(row["plan_version"], row["topk_version"]) for row in read_plan_rows(State(home.path))]
     assert versions == [(1, None), (2, 2), (3, 3), (4, 4)]
     StandingTwin(home).assert_answers_after_each_batch()
