@@ -15,10 +15,10 @@ Part = tuple[int, int, int, int]
 """First column, first row, last column, last row."""
 
 Figures = tuple[int, int, int]
-"""Objects, subscriptions, postings that the objects read."""
+"""Objects, subscriptions, `reads` of the objects."""
 
 Rates = tuple[int, int, int, int]
-"""Load of a pair, an object, a subscription, a posting; whole numbers, so that loads are exact."""
+"""Load of a pair, an object, a subscription, a unit of `reads`; whole numbers, so that loads are exact."""
 
 
 def load_of(figures: Figures, rates: Rates) -> int:
@@ -42,7 +42,7 @@ class Leaf:
 class World:
     """The rows of a sample on a raster.
 
-    objects    column and row of each object, and the postings that it reads under each of its live terms
+    objects    column and row of each object, and its `reads` under each of its live terms
     boxes      the cells of each box, and the terms that it is posted under
     least_sum  whether nodes are cut for the least sum
     """

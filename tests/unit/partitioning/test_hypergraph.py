@@ -7,14 +7,14 @@ import pytest
 
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.integer_hash import hash_integers
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.partitioning import hypergraph, metric
 from pststream.partitioning.registry import make_plan
 from pststream.samples.sample_terms import collect_term_use
 from tests.plans import TERMS, identical_plans, make_sample, unpack
 from tests.unit.kernels.test_assign_terms import AFFINITY, POSTING, RATES, assign_slowly
 
-COST = CostModel(*RATES, delete=0.0, posting=POSTING)
+COST = CostModel(*RATES, delete=0.0, posting=POSTING * POSTING_READS)
 
 
 def draw_sample(seed: int, count: int) -> WorkloadSample:

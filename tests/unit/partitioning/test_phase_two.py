@@ -8,7 +8,7 @@ import pytest
 from pststream.cost.load_model import CostModel
 from pststream.cost.region_counts import build_region_counts
 from pststream.domain.plan import DispatchGrid, PartitionPlan
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.partitioning import split_by_similarity, text_split
 from pststream.partitioning.registry import make_plan
 from pststream.samples.raster_ranges import compute_cell_ranges
@@ -21,10 +21,10 @@ COLUMNS, ROWS = 7, 5
 WHOLE = (0, 0, COLUMNS - 1, ROWS - 1)
 WORLDS = 60
 
-RATES = (4, 8, 12, 1)
-"""Load of a pair, an object, a subscription, a posting."""
+RATES = (256, 512, 768, 1)
+"""Load of a pair, an object, a subscription, a unit of `reads`."""
 
-COST = CostModel(check=4.0, object=8.0, insert=12.0, delete=0.0, posting=1.0)
+COST = CostModel(check=256.0, object=512.0, insert=768.0, delete=0.0, posting=float(POSTING_READS))
 
 Unit = tuple[frozenset[int], tuple[int, ...] | None, int]
 """Cells, terms (None: all), worker."""
