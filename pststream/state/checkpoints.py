@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from deltalake import DeltaTable
 
 from pststream.atomic_files import TEMPORARY_PREFIX, flush_file, flush_folders, replacing
-from pststream.open_tables import open_table, translate_delta_errors
+from pststream.open_tables import latest_table, translate_delta_errors
 from pststream.storage.registry import local_path
 
 LOG = "_delta_log"
@@ -30,8 +30,8 @@ def write_checkpoint(address: str) -> None:
 
     Entries before the new checkpoint are removed next time: another process may be reading them now.
     """
-    with translate_delta_errors(address):
-        table, path = open_table(address), local_path(address)
+    path = local_path(address)
+    with latest_table(address) as table, translate_delta_errors(address):
         table.cleanup_metadata()
         if path is None:
             table.create_checkpoint()

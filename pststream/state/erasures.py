@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.open_tables import latest_table, open_table
+from pststream.open_tables import latest_table
 from pststream.state import ledger_tables
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.crash_points import crash_point
@@ -177,7 +177,7 @@ def drop_older_versions(home: Home, name: str) -> int:
 
     Returns the number of deleted data files. Nobody may read an older version or write to the table now.
     """
-    version = open_table(home.table(name)).version()
+    version = ledger_tables.version(home, name)
     write_checkpoint(home.table(name))
     removed = ledger_tables.vacuum(home, name, 0)
     log = home.files.names(f"tables/{name}/_delta_log")

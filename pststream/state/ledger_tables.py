@@ -12,7 +12,7 @@ from pyarrow.parquet import filters_to_expression
 from pststream import names
 from pststream.delta_tables import greatest_value, open_dataset, read_table
 from pststream.errors import RetryableError
-from pststream.open_tables import latest_table, open_table, translate_delta_errors
+from pststream.open_tables import latest_table, translate_delta_errors
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
 from pststream.state.home import LOG_RETENTION, Home, log_retention
@@ -192,9 +192,9 @@ def vacuum(home: Home, name: str, days: int) -> int:
     Returns the number of removed files. A file that a task is still writing is younger than `days`.
     """
     root = home.table(name)
-    with translate_delta_errors(root):
+    with latest_table(root) as table, translate_delta_errors(root):
         # A dry run, as delta-rs would also commit that it has run, and flush nothing.
-        unlisted = open_table(root).vacuum(24 * days, dry_run=True, enforce_retention_duration=False, full=True)
+        unlisted = table.vacuum(24 * days, dry_run=True, enforce_retention_duration=False, full=True)
     # The dry run also lists files that an earlier vacuum removed.
     sizes = file_sizes([f"{root}/{path}" for path in unlisted])
     present = [f"tables/{name}/{path}" for path, size in zip(unlisted, sizes) if size is not None]

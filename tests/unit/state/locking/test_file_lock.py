@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -153,16 +155,17 @@ def test_what_this_machine_has_cached_of_a_lock_file_does_not_count(
 
 
 def test_a_holder_that_lost_its_lock_deletes_no_file_of_the_next(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened_before_another_writes(address: str) -> DeltaTable:
+    @contextmanager
+    def opened_before_another_writes(address: str) -> Iterator[DeltaTable]:
         patch.undo()
         table = DeltaTable(address)
         lock_file(home).unlink()
         with Home(home.path).locked():
             append(Home(home.path), "of the next")
-        return table
+        yield table
 
     with home.locked(), monkeypatch.context() as patch:
-        patch.setattr(ledger_tables, "open_table", opened_before_another_writes)
+        patch.setattr(ledger_tables, "latest_table", opened_before_another_writes)
         with pytest.raises(RetryableError, match="another process has taken over"):
             ledger_tables.vacuum(home, names.VOCABULARY, 0)
     assert terms(home) == ["before", "of the next"]
