@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, RLock
+from typing import NamedTuple
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -24,6 +25,8 @@ MAX_TABLES = 64
 """Tables that are kept open: those of three homes. The table that was opened first is closed first."""
 
 LOG = "_delta_log"
+LAST_CHECKPOINT = "_last_checkpoint"
+"""The file in a log that names the last checkpoint; its name comes after those of all entries."""
 
 Stamp = tuple[int, int | str]
 """Size of a file, and time of its last change in ns; in a bucket its ETag."""
@@ -33,14 +36,17 @@ Stamp = tuple[int, int | str]
 class _Kept:
     """A table that this process keeps open after a use.
 
-    location  where it is, with the credentials of its storage, which may change
-    version   at its last use
-    commit    stamp of the file of that version's commit: another one if the table was deleted and made again
+    location    where it is, with the credentials of its storage, which may change
+    checkpoint  stamp of the pointer to the last checkpoint before the table was opened, None if there was none: upkeep
+                removes the entries that a later checkpoint has, and delta-rs may still read them
+    version     at its last use
+    commit      stamp of the file of that version's commit: another one if the table was deleted and made again
     """
 
     lock: RLock = field(default_factory=RLock)
     table: DeltaTable | None = None
     location: DeltaLocation | None = None
+    checkpoint: Stamp | None = None
     version: int = -1
     commit: Stamp | None = None
 
@@ -48,12 +54,13 @@ class _Kept:
         """Return the table at its latest version; open it if it is not kept or is another table now."""
         location = storage_of(address).delta_location(address)
         if self.table is not None and self.location == location and self.commit is not None:
-            commit, has_later = _look(address, self.version)
-            if commit == self.commit:
-                if has_later:
+            seen = _look(address, self.version)
+            if (seen.commit, seen.checkpoint) == (self.commit, self.checkpoint):
+                if seen.has_later:
                     self.table.update_incremental()
                 return self.table
         self.location, self.version = location, -1
+        self.checkpoint = _look(address).checkpoint
         return _open(location)
 
     def keep(self, address: str, table: DeltaTable) -> None:
@@ -62,7 +69,7 @@ class _Kept:
         if self.version != table.version():
             self.version, self.commit = table.version(), None
             with suppress(OSError, PstError):
-                self.commit, _ = _look(address, self.version)
+                self.commit = _look(address, self.version).commit
 
 
 _kept: dict[str, _Kept] = {}
@@ -102,29 +109,52 @@ def _entry(address: str) -> _Kept:
         return _kept.setdefault(address, _Kept())
 
 
-def _look(address: str, version: int) -> tuple[Stamp | None, bool]:
-    """Return the stamp of the file of a version's commit, None if upkeep has removed it, and whether the log has names
-    of later versions. Upkeep removes an entry only when a checkpoint of its version or a later one is there.
+class _Seen(NamedTuple):
+    """What the names in a log show.
+
+    commit      stamp of the file of a version's commit, None if it is not there: upkeep removes an entry only when a
+                checkpoint of its version or a later one is there
+    checkpoint  stamp of the pointer to the last checkpoint, None if there is none
+    has_later   whether there are names of later versions
     """
+
+    commit: Stamp | None
+    checkpoint: Stamp | None
+    has_later: bool
+
+
+def _look(address: str, version: int | None = None) -> _Seen:
+    """Look at a log; without a version only at the pointer to the last checkpoint."""
     folder = local_path(address)
     return _look_in_store(address, version) if folder is None else _look_in_folder(folder / LOG, version)
 
 
-def _look_in_folder(log: Path, version: int) -> tuple[Stamp | None, bool]:
+def _look_in_folder(log: Path, version: int | None) -> _Seen:
+    checkpoint = _stamp(log / LAST_CHECKPOINT)
+    commit = None if version is None else _stamp(log / _entry_name(version))
+    if version is None or commit is None:
+        return _Seen(None, checkpoint, False)
+    return _Seen(commit, checkpoint, _has_later(os.listdir(log), version))
+
+
+def _stamp(file: Path) -> Stamp | None:
     try:
-        status = (log / _entry_name(version)).stat()
+        status = file.stat()
     except FileNotFoundError:
-        return None, False
-    return (status.st_size, status.st_mtime_ns), _has_later(os.listdir(log), version)
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
-def _look_in_store(address: str, version: int) -> tuple[Stamp | None, bool]:
-    """Look by one request, where delta-rs would need two, and the stamp a third."""
+def _look_in_store(address: str, version: int | None) -> _Seen:
+    """Look by one request, where delta-rs would need two, and the stamps two more."""
     store = storage_of(address).objects(address)
     log = f"{store.prefix}/{LOG}/"
-    stored = {one.key.removeprefix(log): one for one in store.list_objects(log, after=f"{log}{version:020}")}
-    entry = stored.get(_entry_name(version))
-    return None if entry is None else (entry.bytes, entry.etag), _has_later(stored, version)
+    after = f"{log}{version:020}" if version is not None else f"{log}_"
+    stamps = {one.key.removeprefix(log): (one.bytes, one.etag) for one in store.list_objects(log, after=after)}
+    checkpoint = stamps.get(LAST_CHECKPOINT)
+    if version is None:
+        return _Seen(None, checkpoint, False)
+    return _Seen(stamps.get(_entry_name(version)), checkpoint, _has_later(stamps, version))
 
 
 def _entry_name(version: int) -> str:

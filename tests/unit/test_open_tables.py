@@ -74,7 +74,8 @@ def make_checkpoint(address: str, number: int) -> None:
 
 def remove_old_entries(address: str, number: int) -> None:
     """As `maintain` does, with a retention of nothing: of the entries only the last one stays."""
-    append(address, number)
+    if number % 2:
+        append(address, number)
     table = open_table(address)
     table.create_checkpoint()
     for entry in Path(address, "_delta_log").glob("*.json"):
@@ -126,6 +127,22 @@ def test_a_log_without_later_names_is_not_read(tmp_path: Path, monkeypatch: pyte
         append(address, 7)
         with pytest.raises(AttributeError), latest_table(address):
             pass
+
+
+@pytest.mark.parametrize("prefix", ["", PREFIX])
+def test_entries_that_are_removed_behind_a_checkpoint_are_not_read(
+    tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version stays, so there is no later name."""
+    monkeypatch.setitem(names.STORAGES, PREFIX, "tests.conformance.counting_storage")
+    address = str(tmp_path / "table")
+    append(address, 0)
+    commit_transaction(address, 1)
+    append(address, 2)
+    with latest_table(prefix + address):
+        pass
+    remove_old_entries(address, 4)
+    assert_kept_equals_opened(prefix + address)
 
 
 def test_a_later_version_may_have_only_a_checkpoint(tmp_path: Path) -> None:
