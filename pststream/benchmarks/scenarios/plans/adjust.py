@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
@@ -171,17 +172,35 @@ def _match_batch(
 
 
 def crowd_objects(drawn: SyntheticObjects, area: SyntheticObjects, share: float, seed: int) -> SyntheticObjects:
-    """Return the objects with a share of them moved into one region of an area, at random places in it.
+    """Return the objects with a share of them replaced by objects that one region of an area has, some several times.
 
-    The region has SIDE of the width and the height of the area, and lies at random in it, by the seed.
+    So they have the words of their place, as subscriptions there have. Objects from elsewhere match nothing there, and
+    are dropped before they reach a worker. The region has SIDE of the width and the height of the area, and lies around
+    an object that is drawn by the seed.
     """
     rng = np.random.default_rng([seed, 5])
-    low = np.array([area.lon.min(), area.lat.min()])
-    size = np.array([area.lon.max(), area.lat.max()]) - low
-    corner = low + rng.random(2) * (1 - SIDE) * size
-    points = corner + rng.random((len(drawn.lon), 2)) * SIDE * size
-    moved = rng.random(len(drawn.lon)) < share
-    return replace(drawn, lon=np.where(moved, points[:, 0], drawn.lon), lat=np.where(moved, points[:, 1], drawn.lat))
+    there = np.flatnonzero(_is_in_region(area, int(rng.integers(len(area.lon)))))
+    count = len(drawn.lon)
+    others = count + there[rng.integers(len(there), size=count)]
+    rows = np.where(rng.random(count) < share, others, np.arange(count))
+    words = pa.concat_arrays(
+        [pa.ListArray.from_arrays(a.term_offsets.astype(np.int32), a.terms) for a in (drawn, area)]
+    )
+    taken = words.take(pa.array(rows))
+    return replace(
+        drawn,
+        lon=np.concatenate([drawn.lon, area.lon])[rows],
+        lat=np.concatenate([drawn.lat, area.lat])[rows],
+        term_offsets=taken.offsets.to_numpy().astype(np.int64),
+        terms=taken.values.to_numpy(),
+    )
+
+
+def _is_in_region(area: SyntheticObjects, middle: int) -> np.ndarray:
+    """Return whether each object lies in the region around the object in row `middle`: bool[n]."""
+    points = np.column_stack([area.lon, area.lat])
+    half = SIDE / 2 * (points.max(axis=0) - points.min(axis=0))
+    return np.asarray((np.abs(points - points[middle]) <= half).all(axis=1))
 
 
 def scale_points(points: np.ndarray, area: SyntheticObjects, factor: float) -> np.ndarray:
