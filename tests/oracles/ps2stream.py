@@ -75,7 +75,7 @@ class World:
         return Leaf(part, by_text, terms, figures, load_of(figures, self.rates))
 
     def estimate(self, part: Part, workers: int) -> Fraction:
-        """The load of one of some workers that share a part; pairs of one cell cannot be parted."""
+        """Return the load of each of `workers` workers that share a part. They cannot divide the pairs of one cell."""
         if (part, workers) not in self.estimated:
             objects, boxes, reads = self.figures(part)
             joint = sum(_covers(box, x, y) for x, y, _ in self.objects_in(part) for box, own in self.boxes if own)

@@ -11,8 +11,8 @@ _VALUE = "knn: distance, metres; topk: negative score"
 ANSWER_TABLES = (
     Table(
         names.ANSWER_LOG,
-        "what each batch changes in answers (knn, topk) and in reports (frequent_terms). "
-        "A batch has two commits: first answers, then reports",
+        "changes of answers (knn, topk) and of reports (frequent_terms), by batch. "
+        "Each batch commits its changes of answers first, and its changes of reports in a second commit",
         (
             Column("batch_id", pa.int64(), "the batch"),
             Column("bucket", pa.int64(), _BUCKET),

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from pststream.benchmarks.scenarios.plans.calibrate import KNN_STYLES, fit_kinds
-from pststream.benchmarks.support.answers.knn_points import measure_knn
+from pststream.benchmarks.support.answers.knn_points import _points, measure_knn
 from pststream.benchmarks.support.steps import Steps
+from pststream.pipeline.batch.match_task import MatchCounts, WorkerReport
 from pststream.progress import no_progress
 from pststream.settings import Settings
 
@@ -59,3 +60,17 @@ def test_each_candidate_is_counted_at_one_worker_of_every_plan() -> None:
             assert matched.sum() == one[0, 3] > 0 and (read >= matched).all()
             assert sent.sum() >= one[0, 0] > 0 and stored.sum() >= one[0, 1]
             assert (seconds > 0).all()
+
+
+def test_the_least_seconds_are_those_of_the_same_worker_in_any_order() -> None:
+    """An engine returns the reports of workers in no order."""
+    seconds = {0: (5.0, 4.0), 1: (1.0, 2.0)}
+    first, second = (
+        {
+            worker: WorkerReport(worker, 7, MatchCounts([], 3 + worker, 0, of_worker[search]))
+            for worker, of_worker in seconds.items()
+        }
+        for search in (0, 1)
+    )
+    points = _points([[first[0], first[1]], [second[1], second[0]]])
+    assert points[:, 0].tolist() == [3.0, 4.0] and points[:, 4].tolist() == [4.0, 1.0]

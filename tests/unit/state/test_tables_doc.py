@@ -22,7 +22,9 @@ def rendered() -> str:
 def section(table: Table) -> str:
     """A table's heading, its meaning, key and writer, and its columns."""
     key = ", ".join(f"`{name}`" for name in table.key)
-    files = f" Files are parted by {', '.join(f'`{name}`' for name in table.partitions)}." if table.partitions else ""
+    files = (
+        f" Files are partitioned by {', '.join(f'`{name}`' for name in table.partitions)}." if table.partitions else ""
+    )
     writer = {"spark": "Spark", "control": "the driver, through delta-rs"}[table.writer]
     lines = [
         f"### {table.name}\n",

@@ -67,7 +67,8 @@ def measure_knn(
 
 
 def _points(searches: list[list[WorkerReport]]) -> np.ndarray:
-    """Return the points of the searches of one plan, which differ in their CPU seconds alone."""
+    """Return the points of the searches of one plan, which differ in their CPU seconds alone, and in their order."""
+    searches = [sorted(search, key=lambda report: report.worker) for search in searches]
     seconds = np.min([[report.counts.cpu_seconds for report in search] for search in searches], axis=0)
     (*_, last) = searches
     work = [
