@@ -1,5 +1,7 @@
 """The QT-tree and Text planners against SSTD's Algorithm 1, and the walks down their trees against slow ones."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,6 +62,23 @@ def test_the_plan_is_that_of_algorithm_1(
         asked, lists = lists_of(plan, number)
         assert asked == {word: keywords.count(word) for word in keywords}
         assert lists == [own & set(keywords) for own in tree[number].lists]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_leaves_go_to_workers_by_the_differencing_method(seed: int) -> None:
+    """Each subscription covers all and has one of 64 words: workloads are exact floats, and equal ones are equal."""
+    rng = np.random.default_rng(seed)
+    points = [(x, y) for x, y in rng.random((300, 2)).tolist()]
+    words = [rng.choice(64, 2, replace=False).tolist() for _ in points]
+    sample = make_sample(points, words, [(0, 0, 1, 1)] * 64, [[word] for word in range(64)])
+    plan = make_plan("text", sample, 2 + seed % 4, COST, {"columns": 4, "rows": 4, "theta": 20})
+    tree = sstd.qt_tree(
+        sstd.Statistics(sample, plan.grid), list(ordered_objects(sample, plan).values()), (0, 0, 3, 3), 20, False
+    )
+    workloads = [node.workload for node in tree if node.is_leaf]
+    assert len(workloads) == 22 and all(Fraction(float(one)) == one for one in workloads)
+    expected = sorted(sorted(leaves) for leaves in sstd.differencing(workloads, plan.workers))
+    assert sorted(np.flatnonzero(plan.unit_worker == worker).tolist() for worker in range(plan.workers)) == expected
 
 
 def topics(count: int, side: float) -> WorkloadSample:

@@ -1,5 +1,7 @@
 """The quadtree against SSTD's Equation 2 and Algorithm 1 written out with sets and fractions."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,6 +59,23 @@ def test_leaves_are_small_where_the_load_is_and_shared_out() -> None:
     town = plan.cell_leaf[plan.grid.cell(np.array([0.3]), np.array([0.3]))[0]]
     assert sizes[town] <= sizes.max() / 16
     assert compute_worker_loads(sample, plan, COST).imbalance <= 1.5
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_leaves_go_to_workers_by_the_differencing_method(seed: int) -> None:
+    """With 64 subscriptions to one word workloads are exact floats, so that equal ones are equal for the twin too."""
+    rng = np.random.default_rng(seed)
+    points, middles = rng.random((200, 2)) ** 2, rng.random((64, 2))
+    boxes = [(x - 0.1, y - 0.1, x + 0.1, y + 0.1) for x, y in middles.tolist()]
+    sample = make_sample([tuple(p) for p in points.tolist()], [[1]] * 200, boxes, [[1]] * 64)
+    plan = make_plan("quadtree", sample, 2 + seed % 4, COST, {"columns": 16, "rows": 16, "theta": 20})
+    statistics = sstd.Statistics(sample, plan.grid)
+    cells = plan.cell_leaf.reshape(16, 16)
+    parts = [(int(x.min()), int(y.min()), int(x.max()), int(y.max())) for y, x in map(np.nonzero, _masks(cells))]
+    workloads = [Fraction(statistics.workload(part)) for part in parts]
+    expected = sorted(sorted(leaves) for leaves in sstd.differencing(workloads, plan.workers))
+    made = [np.flatnonzero(plan.unit_worker == worker).tolist() for worker in range(plan.workers)]
+    assert sorted(made) == expected
 
 
 def test_without_load_each_worker_gets_as_much_area() -> None:
