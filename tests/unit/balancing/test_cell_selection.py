@@ -41,13 +41,15 @@ def test_every_method_moves_enough_and_dp_moves_least(cells, share):
 
 
 def select_as_the_paper(method: str, cells: list[tuple[int, int]], wanted: float) -> list[int]:
-    """GR as in section V-A, then without the cells that the others do not need, the largest first; and SI."""
-    if method == "si":
-        order = sorted((i for i, (load, _) in enumerate(cells) if load), key=lambda i: -cells[i][1])
+    """GR as in section V-A, then without the cells that the others do not need, the largest first; SI; and RA."""
+    loaded = [i for i, (load, _) in enumerate(cells) if load]
+    if method in ("si", "ra"):
+        shuffled = [loaded[at] for at in np.random.default_rng([0, 3]).permutation(len(loaded))]
+        order = shuffled if method == "ra" else sorted(loaded, key=lambda i: -cells[i][1])
         enough = next(k for k in range(len(order) + 1) if sum(cells[i][0] for i in order[:k]) >= wanted)
         return sorted(order[:enough])
     included, best = list[int](), list[int]()
-    for cell in sorted((i for i, (load, _) in enumerate(cells) if load), key=lambda i: cells[i][1] / cells[i][0]):
+    for cell in sorted(loaded, key=lambda i: cells[i][1] / cells[i][0]):
         candidate = [*included, cell]
         if sum(cells[i][0] for i in candidate) < wanted:
             included = candidate
@@ -60,7 +62,7 @@ def select_as_the_paper(method: str, cells: list[tuple[int, int]], wanted: float
 
 
 @settings(max_examples=300, deadline=None)
-@given(CELLS, st.floats(0.01, 0.99), st.sampled_from(("gr", "si")))
+@given(CELLS, st.floats(0.01, 0.99), st.sampled_from(("gr", "si", "ra")))
 def test_selects_the_cells_of_the_paper(cells, share, method):
     wanted = share * sum(load for load, _ in cells)
     if wanted == 0.0:
