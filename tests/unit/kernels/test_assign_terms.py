@@ -1,12 +1,16 @@
 """Assigning terms to workers against a slow version with sets."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.cost.load_model import CostModel
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.kernels.planning.assign_terms import assign_by_frequency, assign_by_metric, transpose
+from pststream.partitioning import metric
 from pststream.partitioning.registry import make_plan
 from pststream.samples.sample_terms import TermUse, collect_term_use
 from tests.plans import pack, samples, unpack
@@ -50,6 +54,22 @@ def test_by_metric_equals_its_slow_twin(sample: WorkloadSample, workers: int, se
     rows = (use.object_offsets, use.object_terms, use.subscription_offsets, use.subscription_terms)
     assigned = assign_by_metric(order, given, *rows, POSTING * use.reads, workers, *RATES, AFFINITY)
     assert assigned.tolist() == assign_slowly(use, order.tolist(), given.tolist(), workers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(samples(), st.integers(1, 5))
+def test_the_plan_of_metric_is_that_of_the_slow_twin(sample: WorkloadSample, workers: int) -> None:
+    """The term with the most objects first; each subscription was inserted in the period."""
+    sample = replace(sample, insertions=1.0, deletions=0.0, object_scale=1.0, subscription_scale=1.0)
+    cost = CostModel(*RATES, delete=0.0, posting=POSTING * POSTING_READS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metric, "AFFINITY", AFFINITY)
+        plan = make_plan("metric", sample, workers, cost)
+    use = collect_term_use(sample)
+    order = sorted(range(len(use.ids)), key=lambda term: -use.objects[term])
+    assert plan.terms.tolist() == use.ids.tolist()
+    assigned = assign_slowly(use, order, [-1] * len(order), workers)
+    assert plan.unit_worker[plan.term_unit].tolist() == assigned
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,4 +1,6 @@
-"""The plan of the hybrid planner against phase two of Algorithm 1 with counted rows, from the nodes of phase one."""
+"""The plan of the hybrid planner against phase two of Algorithm 1 with counted rows, from the nodes of phase one; the
+plan of the kd-tree against the trees of phase two.
+"""
 
 from collections import Counter
 
@@ -94,6 +96,22 @@ def expected_units(leaves: list[ps2stream.Leaf], owner: list[int]) -> list[Unit]
         cells = frozenset(y * COLUMNS + x for x in range(x0, x1 + 1) for y in range(y0, y1 + 1))
         units.append((cells, None if leaf.terms is None else tuple(sorted(leaf.terms)), worker))
     return units
+
+
+def test_the_kd_tree_is_the_best_of_four_trees_without_text() -> None:
+    """Leaf by leaf, the low sides first, each with a worker of its own."""
+    cut = 0
+    for seed in range(WORLDS):
+        rng = np.random.default_rng(seed)
+        sample, workers = draw_world(rng), int(rng.integers(1, 13))
+        plan = make_plan("kd_tree", sample, workers, COST, {"columns": COLUMNS, "rows": ROWS})
+        world, trees = counted_world(sample, plan.grid, False), list[ps2stream.Tree]()
+        for _ in range(4):
+            trees.append(ps2stream.grow(world, WHOLE, workers, False, trees[-1] if trees else None))
+        leaves = min(trees, key=lambda tree: max(tree.loads)).leaves(world)
+        assert units_of(plan) == expected_units(leaves, list(range(len(leaves)))), f"world {seed}"
+        cut += len(leaves) > 2
+    assert cut > WORLDS / 2
 
 
 @pytest.mark.parametrize("objective", ["max", "sum"])
