@@ -107,3 +107,27 @@ def test_thresholds_that_loosen_add_postings_and_units(planner: str) -> None:
         assert found_by_units(plan, indexes, messages) == by_pair(one.find_candidates(messages))
     grown = sum(len(segment.subscriptions) for index in indexes for segment in index.segments)
     assert (grown > postings) == plan.is_prefix
+
+
+@pytest.mark.parametrize("planner", ["prefix", "spatial_first", "keyword_first"])
+def test_a_subscription_is_at_each_unit_of_the_prefixes_that_it_has_had(planner: str) -> None:
+    """Lazy reallocation: a longer prefix adds units, and a shorter one removes none."""
+    rnd = random.Random(8)
+    made, sent, weights = random_world(rnd, 300, 40)
+    messages, bounds = as_messages(sent, weights), (-0.97, -0.9, -0.98, -0.94, -0.5)
+    tight = as_subscriptions([replace(one, threshold=bounds[0]) for one in made], weights)
+    plan = make_topk_plan(planner, sample_of(tight, messages), 6)
+    shares = [UnitShare(plan, unit) for unit in range(6)]
+    indexes, expected, sizes = [ScoredIndex(marks=share.mark) for share in shares], [set[int]() for _ in shares], []
+    for bound in bounds:
+        arrays = as_subscriptions([replace(one, threshold=bound) for one in made], weights)
+        for unit, (share, index) in enumerate(zip(shares, indexes)):
+            index.change_thresholds(arrays.key, arrays.threshold)
+            held = {key for s in index.segments for key in s.keys[s.thresholds > -np.inf].tolist()}
+            rows = [row for row, key in enumerate(arrays.key.tolist()) if key not in held]
+            index.insert(share.select(as_subscriptions([replace(made[row], threshold=bound) for row in rows], weights)))
+            expected[unit] |= set(arrays.key[stored_by(sample_of(arrays, messages), plan, unit)].tolist())
+            held = [key for s in index.segments for key in s.keys[s.thresholds > -np.inf].tolist()]
+            assert sorted(held) == sorted(expected[unit])
+        sizes.append(sum(map(len, expected)))
+    assert sizes[0] < sizes[1] == sizes[2] == sizes[3] < sizes[4]
