@@ -37,7 +37,7 @@ def adjust_tree(task: BalancingTask, unit_seconds: np.ndarray) -> tuple[Partitio
 
     unit_seconds  float64[units]  measured seconds of the units of the plan
 
-    The leaves are divided evenly among the workers, as by FM, and so that the fewest subscriptions move.
+    The leaves are divided evenly among the workers, as by FM, and so that the most sampled boxes stay where they are.
     """
     plan, nodes = task.plan, require_tree(task.plan)
     sample = task.sample
@@ -92,8 +92,8 @@ def splits_by_space(tree: GrowingTree, number: int) -> bool:
 
     h is the mean, over the quarters of the leaf and the types of its queries, of the share of the queries that touch a
     quarter. The statistics of the sample are those of a quadtree with the quarters of the leaf, so its smallest node
-    around the leaf is the leaf itself. They have two types, questions and subscriptions; one that does not touch the
-    leaf is left out. A single raster cell has no quarters.
+    around the leaf is the leaf itself. Departures: they have two types, questions and subscriptions, not six; one that
+    does not touch the leaf is left out. A single raster cell has no quarters.
     """
     node = tree.nodes[number]
     if node.rectangle.cells == 1:

@@ -77,6 +77,7 @@ class QueryStatistics:
         Departures:
 
         - Questions of the kinds `range` and `knn` have one distribution of keywords between them.
+        - The queries that touch the rectangle are counted (the paper: read from a cell of a quadtree of statistics).
         - If none are logged, `range` and `knn` subscriptions stand for them as well, so each is half of the queries.
           Their keywords are then the words that they are posted under, as a sample has no others. A subscription
           without keywords has none, though it is posted under a term of its own.

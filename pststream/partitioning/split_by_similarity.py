@@ -1,8 +1,6 @@
 """Phase one of the hybrid planner: split space into regions to partition by space and regions to partition by text.
 
 A region is partitioned by space if the terms of its objects and of its subscriptions are similar.
-
-This is phase one of the hybrid planner.
 """
 
 from dataclasses import dataclass
@@ -43,7 +41,7 @@ def split_by_similarity(
 
     Source: PS2Stream section IV-B, Algorithm 1, lines 1-12. Departures: similarity counts the terms that subscriptions
     are posted under, and the live terms of objects, as no others bring load; a node with a side that is too small
-    (`MIN_ROWS`) is not split.
+    (`MIN_ROWS`) is not split; the number of nodes is bounded.
     """
     whole = Rectangle(0, 0, counts.columns - 1, counts.rows - 1)
     by_term = sample.by_term()

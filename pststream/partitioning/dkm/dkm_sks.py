@@ -28,6 +28,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     workers, which is 5 a subset; as a number of subsets it would not fit fewer subscriptions. A region stands in the
     place of the ball around the k nearest objects. Departures, besides those of `by_subscription.py`: the space is that
     of the raster, a subset around one centre is only split by cost, and one of a single subscription is not split.
+    The paper does not say in which space the parts of a split by cost are; here it is that of the subset.
     """
     chosen = read_integer_options("dkm_sks", options, DEFAULTS)
     return make_subscription_plan("dkm_sks", sample, workers, chosen)

@@ -21,8 +21,8 @@ def mark_prefix(
     threshold, wherever it is. A prefix grows when the threshold loosens.
 
     Source: Skype, section 7.3.4 (Definition 12, Equation 18). Departures: the words after the prefix add to the cosine
-    at most the norm of their weights, which is never greater than the paper's sum; the threshold is that of the buffer
-    and not the score of the k-th. MARGIN more than float32 rounds is left.
+    at most the norm of their weights, which is never greater than the paper's sum; the threshold is that of the buffer,
+    as section 6.2 has it, and not the score of the k-th of Equation 18. MARGIN more than float32 rounds is left.
     """
     owner = np.repeat(np.arange(len(alpha)), np.diff(offsets))
     order = np.lexsort((terms, -weights, owner))

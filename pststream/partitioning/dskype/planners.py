@@ -1,6 +1,6 @@
 """Make plans of `topk` subscriptions by the names of DSkype's partitioners (Skype, sections 7.3 and 8.2).
 
-hash           by a hash of the subscription (section 7.3.1)
+hash           by a hash of the subscription's key; the paper takes the id itself, modulo the units (section 7.3.1)
 location       leaves of a kd-tree (7.3.2, Algorithm 3)
 keyword        runs of words; a subscription at each unit with one of its words (7.3.3, Algorithm 4)
 prefix         the same, for the words of its loose prefix alone (7.3.4)

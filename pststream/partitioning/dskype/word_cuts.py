@@ -21,7 +21,9 @@ def cut_words(stored: Words, sent: Words, words: int, runs: int) -> np.ndarray:
     stored, sent  the words under which subscriptions are held, and those of messages
 
     Source: Algorithm 4: a run is cut after the word where the costs of the two sides differ least; a subscription
-    counts on each side that has one of its words, a message too. Departures: those of `choose_cut`.
+    counts on each side that has one of its words, a message too. Departures: those of `choose_cut`; of a run of one
+    word, the upper side has none. The cost of a run is not the sum of the costs of its sides, so runs may cost
+    differently though the sides of each cut cost alike.
     """
     cuts = np.zeros(runs - 1, np.int64)
     stack = [(0, runs, 0, words)]
