@@ -102,9 +102,9 @@ def adjust_locally(
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
     The paper does not say how much load to move; here it is half of the difference, which would make the two equal. The
     cost of a move is the number of its subscriptions, each a row of about the same size. Departures: both phases look
-    at blocks of cells (`cost/block_loads.py`). A move of phase II that would not lower the greater load of the two is
-    not made, and ends the adjustment. Rounds are repeated, up to twice the number of workers, as one pair seldom
-    balances all.
+    at blocks of cells, whose load is what the worker loses with them (`cost/block_loads.py`). A move of phase II that
+    would not lower the greater load of the two is not made, and ends the adjustment. Rounds are repeated, up to twice
+    the number of workers, as one pair seldom balances all.
     """
     fixed = np.zeros(plan.workers) if fixed_load is None else fixed_load
     before = _loads(sample, plan, cost, fixed)

@@ -27,7 +27,7 @@ class BlockLoads:
     cells          int64[k]    raster cells, ascending in a block
     objects        int64[n]    sampled objects in the block that go to the worker
     subscriptions  int64[n]    sampled boxes that overlap the block and that the worker stores, each once
-    loads          float64[n]  seconds of the period
+    loads          float64[n]  seconds of the period that the worker would lose with the block alone
     """
 
     offsets: np.ndarray
@@ -51,7 +51,9 @@ def compute_block_loads(
     next batch, so moving them would move no load. A block also includes the cells between them. Moreover, the
     subscriptions of single cells overlap many other cells, so nearly all of these subscriptions would be copied.
 
-    A box over several blocks counts in each, as in the paper a box over several cells does.
+    A box over several blocks counts in each, as in the paper a box over several cells does. The load of a worker has
+    the pairs of all its objects and subscriptions, so the block takes off its own pairs, which are its load in
+    Definition 3 of the paper, and also those of its rows with the rest of the worker.
     """
     # Count the objects and reads of each raster cell.
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
@@ -69,14 +71,18 @@ def compute_block_loads(
     pyramid = build_pyramid(codes, grid.columns, grid.rows, len(code_leaf) + 1)
     ranges = compute_cell_ranges(grid, sample.boxes)
     posts = (sample.post_offsets, sample.post_terms)
-    subscriptions = count_block_pieces(ranges, *posts, arrays, worker, pyramid, code_leaf, code_block, blocks)
+    coded = (pyramid, code_leaf, code_block)
+    subscriptions = count_block_pieces(ranges, *posts, arrays, worker, *coded, blocks)
+    of_worker = count_block_pieces(ranges, *posts, arrays, worker, *coded[:2], np.zeros_like(code_block), 1)
     sums = [np.bincount(block, counts[cells], blocks) for counts in (objects, reads)]
+    rest = sums[0].sum() - sums[0], of_worker.sum() - subscriptions
     return BlockLoads(
         offsets=np.append(0, np.cumsum(np.bincount(block, minlength=blocks))),
         cells=cells[order],
         objects=sums[0].astype(np.int64),
         subscriptions=subscriptions,
-        loads=rates.load(sums[0], subscriptions.astype(np.float64), sums[1]),
+        loads=rates.load(sums[0], subscriptions.astype(np.float64), sums[1])
+        + rates.pair * (sums[0] * rest[1] + subscriptions * rest[0]),
     )
 
 

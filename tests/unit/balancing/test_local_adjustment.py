@@ -1,6 +1,7 @@
 """Local adjustment moves load away from the most loaded worker, whatever causes the load."""
 
 import numpy as np
+import pytest
 
 from pststream.balancing.local_adjustment import adjust_locally
 from pststream.cost.load_model import CostModel, compute_worker_loads
@@ -25,6 +26,15 @@ def test_a_worker_with_fixed_load_gives_cells_away():
     assert adjustment.moves and adjustment.moves[0].origin == 2
     assert np.allclose(adjustment.after.load, compute_worker_loads(sample, adjustment.plan, COST).load + fixed_load)
     assert adjustment.after.load[2] < adjustment.before.load[2]
+
+
+@pytest.mark.parametrize("method", ["gr", "dp", "si", "ra"])
+def test_workers_are_levelled_if_all_load_is_in_the_pairs(method: str):
+    """A block takes its pairs with the rest of the worker along: many more than the pairs of its own rows."""
+    sample, cost = paper_sample("q2", 2000, 2000), CostModel(1e-6, 0.0, 0.0, 0.0)
+    adjustment = adjust_locally(sample, make_plan("uniform", sample, 4, cost), cost, method, 1.2)
+    assert adjustment.before.imbalance > 5.0 and adjustment.after.imbalance <= 1.2
+    assert method in adjustment.reasons
 
 
 def test_nothing_moves_without_subscriptions():
