@@ -226,27 +226,31 @@ def partition_node(world: World, leaf: Leaf, partitions: int) -> list[Leaf]:
 
 
 def choose_numbers(world: World, leaves: list[Leaf], workers: int) -> tuple[int, ...]:
-    """ComputeNumberPartitions by trying all numbers: the least sum; the most among equals, later nodes the fewest."""
+    """ComputeNumberPartitions by trying all numbers: the least sum; the most among equals, later nodes the fewest.
+
+    Loads that are interpolated over log k are not exact, so sums are equal if they differ by a billionth at most.
+    """
     roots = [math.sqrt(leaf.load) for leaf in leaves]
     shares = [root / sum(roots) if any(roots) else 1 / len(leaves) for root in roots]
     most = [min(math.ceil(4 * share * workers) + 1, workers - len(leaves) + 1) for share in shares]
     sums = [sums_of_loads(world, leaf, number) for leaf, number in zip(leaves, most)]
     ways = [way for way in product(*(range(1, number + 1) for number in most)) if sum(way) <= workers]
 
-    def rank(way: tuple[int, ...]) -> tuple[float, int, tuple[int, ...]]:
-        return sum(of_leaf[number - 1] for of_leaf, number in zip(sums, way)), -sum(way), way[::-1]
+    def sum_of(way: tuple[int, ...]) -> Fraction:
+        return sum((of_leaf[number - 1] for of_leaf, number in zip(sums, way)), Fraction(0))
 
-    return min(ways, key=rank)
+    bound = min(map(sum_of, ways)) * (1 + Fraction(1, 10**9))
+    return min((way for way in ways if sum_of(way) <= bound), key=lambda way: (-sum(way), way[::-1]))
 
 
-def sums_of_loads(world: World, leaf: Leaf, most: int) -> list[float]:
+def sums_of_loads(world: World, leaf: Leaf, most: int) -> list[Fraction]:
     """Estimate C[i, k]; between cuts by text into 2, 4, 8 ... by interpolation over log k."""
     numbers = range(1, most + 1)
     if not leaf.by_text:
-        return [float(world.estimate(leaf.part, number)) * number for number in numbers]
+        return [world.estimate(leaf.part, number) * number for number in numbers]
     powers = [2**power for power in range(most.bit_length() + 1)]
     sums = [float(sum(group.load for group in cut_by_text(world, leaf, number))) for number in powers]
-    return [float(np.interp(math.log2(number), range(len(powers)), sums)) for number in numbers]
+    return [Fraction(float(np.interp(math.log2(number), range(len(powers)), sums))) for number in numbers]
 
 
 def assign_nodes(figures: list[Figures], rates: Rates, workers: int) -> list[int]:

@@ -4,6 +4,9 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 
+LOWER = 1.0 - 1e-9
+"""Factor below which a sum must lie to count as less than another: equal sums are rounded differently."""
+
 
 @kernel
 def choose_partition_counts(start: np.ndarray, loads: np.ndarray, partitions: int) -> np.ndarray:
@@ -12,7 +15,8 @@ def choose_partition_counts(start: np.ndarray, loads: np.ndarray, partitions: in
     start, loads  int64[nodes+1], float64[n]   sum of loads of node i in k partitions: loads[start[i] + k - 1]
     partitions    partitions in all, at least as many as nodes; fewer are used where the nodes take no more, or where
                   more would add to the sum
-    Of equal sums, the one with fewer partitions for the later nodes is chosen.
+    Of equal sums, which may differ by the factor LOWER, the one with the most partitions is chosen; of these the one
+    with the fewest for the last node, then for the last but one, and so on.
 
     Source: PS2Stream section IV-B, L[i, j] <- min over k of L[i-1, j-k] + C[i, k]. Here j counts the partitions beyond
     one for each node, so a table has partitions - nodes + 1 columns.
@@ -31,15 +35,14 @@ def choose_partition_counts(start: np.ndarray, loads: np.ndarray, partitions: in
             load = loads[start[i] + k]
             for j in range(k, spare + 1):
                 total = least[j - k] + load
-                if total < now[j]:
+                if total < now[j] * LOWER:
                     now[j] = total
                     picks[j] = k
         least = now
-    # Choose the number of spare partitions with the least sum.
-    j = 0
-    for left in range(spare + 1):
-        if least[left] <= least[j]:
-            j = left
+    # Choose the greatest number of spare partitions with the least sum.
+    j, bound = spare, least.min()
+    while least[j] * LOWER > bound:
+        j -= 1
     # Follow the choices back from the last node.
     counts = np.empty(nodes, np.int64)
     for i in range(nodes - 1, -1, -1):

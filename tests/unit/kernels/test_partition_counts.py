@@ -25,3 +25,10 @@ def test_no_other_choice_is_better(nodes: int, spare: int, seed: int) -> None:
 
 def test_all_partitions_are_used_among_equal_sums() -> None:
     assert choose_partition_counts(np.array([0, 3, 6]), np.zeros(6), 4).sum() == 4
+
+
+@given(st.lists(st.sampled_from((-1e-16, 0.0, 1e-16, 1e-15)), min_size=9, max_size=9))
+def test_equal_sums_that_are_rounded_differently_are_equal(noise: list[float]) -> None:
+    """Three nodes alike share seven partitions: in any order 3, 2 and 2 have the least sum."""
+    loads = np.tile([7.3, 4.1, 3.7], 3) * (1.0 + np.array(noise))
+    assert choose_partition_counts(np.array([0, 3, 6, 9]), loads, 7).tolist() == [3, 2, 2]

@@ -12,7 +12,9 @@ from pststream.cost.region_counts import build_region_counts
 from pststream.domain.plan import DispatchGrid, PartitionPlan
 from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.partitioning import split_by_similarity, text_split
+from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.registry import make_plan
+from pststream.partitioning.tree_nodes import Workload, choose_partitions_of_nodes, make_whole_node
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.samples.sorted_sample import sort_sample
 from pststream.space.plan_raster import fit_raster
@@ -135,3 +137,25 @@ def test_the_plan_is_that_of_algorithm_1(monkeypatch: pytest.MonkeyPatch, object
         seen["by space"] += sum(leaf.terms is None for leaf in leaves) > 1
         seen["merged"] += len(leaves) > workers
     assert len(+seen) == 4 and min(seen.values()) >= 3, seen
+
+
+def test_equal_sums_of_loads_give_the_later_node_fewer_partitions() -> None:
+    """Three nodes of N_t that are alike share ten partitions: one gets four, and rounding does not decide which.
+
+    The load for three is interpolated, so that the order in which loads are added decides the last digit of the sum.
+    """
+    points, words = [(3.5, 2.5), (3.5, 3.5), (2.5, 0.5), (2.5, 3.5), (1.5, 3.5)], [[1], [0], [1], [2], [2]]
+    middles, posted = [(2.5, 2.0), (3.5, 0.5), (3.0, 1.0), (0.5, 2.5), (1.5, 1.5)], [[2], [0], [1], [2], [1]]
+    halves = [(0.3, 0.8), (0.3, 0.3), (0.8, 0.8), (0.3, 0.3), (0.3, 0.3)]
+    boxes = [(x - wide, y - high, x + wide, y + high) for (x, y), (wide, high) in zip(middles, halves)]
+    sample = make_sample(
+        [(x + east, y) for east in (0, 4, 8) for x, y in points], words * 3,
+        [(x0 + east, y0, x1 + east, y1) for east in (0, 4, 8) for x0, y0, x1, y1 in boxes], posted * 3,
+    )  # fmt: skip
+    grid, parts = DispatchGrid(0.0, 0.0, 12.0, 4.0, 12, 4), [(west, 0, west + 3, 3) for west in (0, 4, 8)]
+    counts = build_region_counts(sample, grid)
+    workload = Workload(counts, sort_sample(sample, grid), COST.rates(sample), least_sum=True)
+    world = counted_world(sample, grid, least_sum=True)
+    assert ps2stream.choose_numbers(world, [world.leaf(part, True) for part in parts], 10) == (4, 3, 3)
+    nodes = [make_whole_node(Rectangle(*part), True, workload) for part in parts]
+    assert choose_partitions_of_nodes(nodes, 10, workload) == [4, 3, 3]
