@@ -10,6 +10,12 @@ from pststream.errors import UsageError
 
 Options = Mapping[str, object]
 
+GREATEST = 2**31 - 1
+"""Greatest value of an option that is a whole number: kernels and libraries number things by 32 bits."""
+
+GREATEST_SIDE = 4096
+"""Greatest number of columns and of rows of a raster: counts of its cells then take a gigabyte."""
+
 
 class Planner(Protocol):
     """A pure function from a sample to a plan.
@@ -26,7 +32,7 @@ class Planner(Protocol):
 
 
 def read_integer_options(planner: str, options: Options, defaults: Mapping[str, int]) -> dict[str, int]:
-    """Return `defaults` updated with `options`, each a whole number of at least 1.
+    """Return `defaults` updated with `options`: from 1 to GREATEST, `columns` and `rows` to GREATEST_SIDE.
 
     Raises UsageError for an option that has no default and for any other value.
     """
@@ -35,6 +41,9 @@ def read_integer_options(planner: str, options: Options, defaults: Mapping[str, 
             raise UsageError(f"planner {planner} has no option {name!r}", "its options: " + ", ".join(defaults))
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"option {name} of planner {planner}: {value!r} is not a whole number of at least 1")
+        greatest = GREATEST_SIDE if name in ("columns", "rows") else GREATEST
+        if value > greatest:
+            raise UsageError(f"option {name} of planner {planner}: {value} is more than {greatest}")
     return {name: int(str(options.get(name, value))) for name, value in defaults.items()}
 
 

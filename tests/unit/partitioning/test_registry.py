@@ -42,6 +42,11 @@ def test_the_registry_imports_no_planner_before_it_is_used() -> None:
         ("hybrid", 8, {"delta": "0.5"}, "not a number of at least 0"),
         ("hybrid", 8, {"delta": float("nan")}, "not a number of at least 0"),
         ("grid", 8, {"blocks": True}, "whole number of at least 1"),
+        ("kd_tree", 8, {"columns": 4097}, "more than 4096"),
+        ("a_grid", 8, {"rows": 10**20}, "more than 4096"),
+        ("auto", 8, {"rows": 10**9}, "more than 4096"),
+        ("r_tree", 8, {"leaves": 10**20}, "more than 2147483647"),
+        ("hypergraph", 8, {"seed": 2**31}, "more than 2147483647"),
     ],
 )
 def test_rejects(name: str, workers: int, options: dict[str, object], message: str) -> None:
