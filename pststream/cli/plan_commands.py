@@ -8,6 +8,7 @@ from pststream import names
 from pststream.cli.command import CommandContext, CommandResult, check_output_path, refuse_options
 from pststream.cli.result_texts import describe_plan, describe_topk_plan
 from pststream.errors import UsageError
+from pststream.settings import load_settings
 
 NEWEST = 1_000_000
 """Objects that planners are compared on, unless another number is given."""
@@ -34,9 +35,11 @@ def _plan_topk(context: CommandContext, arguments: Any) -> CommandResult:
 
     options = {"--from-version": arguments.from_version, "--to-version": arguments.to_version}
     refuse_options(f"plan --kinds {names.TOPK_KINDS}", options)
+    # The first plan of the other kinds, which `plan_topk` makes if there is none, has the options of the setting.
+    of_setting = load_settings(context.home.path).planner_options
     document = plan_topk(
         context.home,
-        context.settings,
+        replace(context.settings, planner_options=of_setting),
         arguments.chosen_planner,
         options=arguments.planner_options,
         dry_run=arguments.dry_run,

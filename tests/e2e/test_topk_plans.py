@@ -185,9 +185,14 @@ def test_plans_that_are_refused_or_made_again(tmp_path: Path) -> None:
     world = write_standing_world(tmp_path / "files", 35, 2)
     home = standing_home(tmp_path / "home", world)
     home.ingest("objects", world.objects)
+    hashed = "plan", "--planner", "hash", "--kinds", "topk", "--option", "columns=3"
+    assert "hash has no option 'columns'" in home.run(*hashed, code=2)["error"]
+    first = home.run("plan", "--planner", "spatial_first", "--workers", "4", "--option", "first=2", code=2)
+    assert "no topk subscription" in first["error"]  # but the first plan of the other kinds is made
     assert "no topk subscription" in home.run("plan", "--planner", "location", code=2)["error"]
     home.ingest("requests", world.requests)
     home.match()
+    assert "hash has no option 'columns'" in home.run(*hashed, code=2)["error"]
     assert (
         "does not divide"
         in home.run("plan", "--planner", "spatial_first", "--workers", "4", "--option", "first=3", code=2)["error"]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import Ledger
-from pststream.partitioning.dskype.planners import make_topk_plan
+from pststream.partitioning.dskype.planners import make_topk_plan, plan_levels
 from pststream.partitioning.dskype.topk_loads import TopkLoads, count_loads
 from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.pipeline.answers.draw_topk_sample import draw_topk_sample
@@ -56,12 +56,13 @@ def plan_topk(
         if Ledger(home).unfinished_batch() is not None:
             raise RetryableError("a batch is unfinished", "run: pststream match, then plan again")
         before = current_version(home)
+        planner, options = _choose_planner(home, before, planner, options)
+        plan_levels(planner, settings.workers, read_planner_options(options))
         if before == 0:
             if dry_run:
                 raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
             before = new_plan(home, settings, progress=progress)["plan_version"]
         version = before + 1
-        planner, options = _choose_planner(home, before, planner, options)
         if planner == names.BY_BUCKET:
             figures: dict[str, Any] = {"units": home.answer_buckets}
             if not dry_run:
@@ -82,7 +83,7 @@ def _choose_planner(home: Home, before: int, planner: str | None, options: str |
     `hash` needs nothing of that plan, so it also repairs a home that has lost the plan.
     """
     if planner == names.BY_BUCKET:
-        return planner, ""
+        return planner, options or ""
     in_force, known_options = topk_planner_of(home, before)
     planner = planner or in_force
     if options is None:
