@@ -140,3 +140,25 @@ def test_options_of_the_planner_are_stored_and_used_again(tmp_path: Path) -> Non
     assert (again["objective"], again["theta"], again["planner_options"]) == ("sum", 8, "objective=sum,theta=8")
     refused = home.run("plan", "--planner", "grid", *given, code=2)
     assert "grid has no option 'objective'" in refused["error"]
+
+
+@pytest.mark.slow
+def test_an_undone_plan_has_its_own_options(tmp_path: Path) -> None:
+    """The choice of `auto` does not stay behind: later subscriptions are placed by the planner of the plan."""
+    world = written(tmp_path / "files", 45)
+    home = home_for(tmp_path / "home", world, "dkm_sks")
+    home.set(planner_options="columns=16,rows=16")
+    for things, asked in zip(world.objects[:2], world.requests[:2]):
+        home.ingest("objects", [things])
+        home.ingest("requests", [asked])
+        home.match()
+    before = home.run("plans", "show")["options"]
+    assert home.run("balance", "global", "--planner", "auto", "--apply")["moves"]
+    shown = home.run("plans", "show")["options"]
+    assert "choice" in shown and "subset" not in shown
+    home.run("balance", "undo", "--apply")
+    assert home.run("plans", "show")["options"] == before
+    home.ingest("requests", world.requests[2:])
+    home.ingest("objects", world.objects[2:])
+    home.match()
+    assert_as_the_twin(home, world)

@@ -4,7 +4,6 @@ Source: PS2Stream section V. An adjustment makes a new plan version that is serv
 (migrate.py). Its rows in `migrations` and `plan_units` are written first; the row in `plans` puts it in force.
 """
 
-import json
 import time
 from itertools import zip_longest
 from pathlib import Path
@@ -207,8 +206,7 @@ def _save(
     save_units(home, new, adjustment.plan, columns)
     ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))
     crash_point("balance.units_written")
-    options = {**json.loads(read_plan_row(home, version)["options"]), **adjustment.plan.options}
-    figures = {**loads.figures, "options": options, "seconds": 0.0}
+    figures = {**loads.figures, "options": adjustment.plan.options, "seconds": 0.0}
     source = plan_after_undo(home, version)[0] if kind == "undo" else version
     placement = read_plan_row(home, source)["placement_version"] if adjustment.plan.by_subscription else None
     topk = topk_version_of(home, version)

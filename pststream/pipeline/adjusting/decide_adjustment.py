@@ -27,6 +27,7 @@ from pststream.pipeline.adjusting.active_plans import combined_loads, plan_after
 from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads, needed_batches
 from pststream.pipeline.adjusting.proposal_file import Decision
 from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.pipeline.planning.plan import stored_options
 from pststream.planner_options import read_planner_options
 from pststream.progress import Progress
 from pststream.samples.live_terms import drop_terms_without_postings
@@ -124,7 +125,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     plan = make_plan(settings.planner, sample, now.workers, cost, read_planner_options(options))
     if plan.by_subscription:
         return Decision(_NO_CELLS.format(plan.planner), measured.imbalance)
-    plan = replace(plan, options={**plan.options, "planner_options": options})
+    plan = replace(plan, options={**plan.options, **stored_options(settings, sample, options)})
     plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
     before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0

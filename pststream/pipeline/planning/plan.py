@@ -91,7 +91,7 @@ def new_plan(
         crash_point("plan.indexed")
         figures |= {"seconds": time.perf_counter() - began}
         placement = version if new.by_subscription else None
-        row = {**figures, "options": _stored_options(settings, made.sample)}
+        row = {**figures, "options": stored_options(settings, made.sample, settings.planner_options)}
         save_plan(home, version, new, row, placement=placement, topk=topk_version_of(home, before))
         crash_point("plan.done")
         delete_older_indexes(home, version)
@@ -146,13 +146,15 @@ def _save_parts(home: Home, version: int, made: _MadePlan) -> None:
         save_start(home, version, _last_request(home), made.counts.object_scale, new.units)
 
 
-def _stored_options(settings: Settings, sample: WorkloadSample) -> dict[str, Any]:
-    """Return the column `options` of a plan: the costs, the size of the sample, and the options of the planner."""
+def stored_options(settings: Settings, sample: WorkloadSample, planner_options: str) -> dict[str, Any]:
+    """Return what the column `options` of a plan has beside the options that were in force: the costs, the size of the
+    sample, and the options that the planner was given.
+    """
     return {
         **{f"cost_{name}": value for name, value in asdict(CostModel.of(settings)).items()},
         "sample_objects": sample.objects,
         "sample_pieces": sample.pieces,
-        "planner_options": settings.planner_options,
+        "planner_options": planner_options,
     }
 
 
