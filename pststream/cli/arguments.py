@@ -13,7 +13,14 @@ from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.more_examples import MORE_EXAMPLES
 from pststream.cli.plan_commands import compare_plans_command, plan_command
-from pststream.cli.plan_options import add_kinds_option, add_plan_options, add_planner_option, add_plans_options
+from pststream.cli.plan_options import (
+    PLANNERS_OF_ALL_KINDS,
+    add_kinds_option,
+    add_plan_options,
+    add_planner_name,
+    add_planner_option,
+    add_plans_options,
+)
 from pststream.cli.reading_commands import (
     answers_command,
     check_balance_command,
@@ -74,6 +81,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with `message`, which says what is wrong with the arguments."""
         raise UsageError(message, self.format_usage().strip())
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the arguments; raise UsageError, with the usage of this command, for one that it does not have."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error("unrecognized arguments: " + " ".join(unknown))
+        return parsed, unknown
 
 
 def build_parser() -> Parser:
@@ -148,7 +162,7 @@ def _add_flow(commands: Any) -> None:
 
     text = "run micro-batches, each exactly once"
     match = _add(commands, "match", match_command, text, "pststream match --max-objects 100000")
-    match.add_argument("--max-objects", type=positive, help="objects of a batch at most (default: the setting)")
+    match.add_argument("--max-objects", type=positive, help="objects of a batch at most (default: setting max_objects)")
     extent = match.add_mutually_exclusive_group()
     extent.add_argument("--until-empty", action="store_true", help="run until nothing is pending (default)")
     extent.add_argument("--one", action="store_true", help="run one batch")
@@ -157,7 +171,7 @@ def _add_flow(commands: Any) -> None:
     run = _add(commands, "run", run_command, text, "pststream run landing --home h")
     run.add_argument("landing", metavar="PATH", help="folder, or s3://bucket/prefix, with objects/ and requests/")
     _add_reader_options(run)
-    run.add_argument("--max-objects", type=positive, help="objects of a batch at most (default: the setting)")
+    run.add_argument("--max-objects", type=positive, help="objects of a batch at most (default: setting max_objects)")
     _add_strict(run)
     run.add_argument(
         "--watch", action="store_true", help="keep running, and ingest files as they land, until SIGTERM or Ctrl-C"
@@ -187,7 +201,7 @@ def _add_reader_options(command: Parser) -> None:
     command.add_argument(
         "--constant", action="append", default=[], metavar="FIELD=VALUE", help="the same value for every row"
     )
-    command.add_argument("--timezone", help="zone of times that carry none (default: the setting)")
+    command.add_argument("--timezone", help="zone of times that carry none (default: setting timezone)")
 
 
 def _add_delivery(commands: Any) -> None:
@@ -214,7 +228,8 @@ def _add_balance(commands: Any) -> None:
         "--method", choices=names.BALANCERS, help="for `local`: algorithm that selects what moves (default gr)"
     )
     add_kinds_option(balance, "for `local`, `global` and `retire`: the kinds whose plan is adjusted; not topk")
-    balance.add_argument("--planner", choices=names.PLANNERS, help="for `global`; default: the setting")
+    text = f"for `global`: {', '.join(names.PLANNERS)} (default: setting planner)"
+    add_planner_name(balance, names.PLANNERS, "planner", text)
     balance.add_argument(
         "--sigma",
         type=float,
@@ -362,12 +377,11 @@ def _add_replay(commands: Any) -> None:
     replay.add_argument("--to-version", type=version, metavar="B", help="... and up to this version of it")
     replay.add_argument("--last", type=positive, metavar="N", help="instead of versions: the last N batches")
     plan = replay.add_mutually_exclusive_group()
-    plan.add_argument(
-        "--planner",
-        dest="chosen_planner",
-        choices=tuple(dict.fromkeys([*names.PLANNERS, *names.TOPK_PLANNERS])),
-        help="a plan by this planner, of what was stored before the batches; of topk, of what the first batch leaves",
+    text = (
+        "a plan by this planner (`pststream plan --help` lists them), of what was stored before the batches;"
+        " of topk, of what the first batch leaves"
     )
+    add_planner_name(plan, PLANNERS_OF_ALL_KINDS, "chosen_planner", text)
     plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
     plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
     add_planner_option(replay)
@@ -383,9 +397,9 @@ def _add_workloads(commands: Any) -> None:
     example = "pststream generate requests --kind q3 --count 100000 --lifetime 20000 --out requests.jsonl"
     generate = _add(commands, "generate", generate_command, text, example)
     generate.add_argument("what", choices=("objects", "requests"))
-    generate.add_argument("--count", type=positive, required=True)
+    generate.add_argument("--count", type=positive, required=True, help="number of rows")
     generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
-    generate.add_argument("--seed", type=seed, default=1)
+    generate.add_argument("--seed", type=seed, default=1, help="default %(default)s")
     requests = generate.add_argument_group("requests")
     requests.add_argument(
         "--kind",
@@ -406,8 +420,8 @@ def _add_workloads(commands: Any) -> None:
     bench = _add(commands, "bench", bench_command, text, "pststream bench run kernel --scale small")
     bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
     bench.add_argument("name", nargs="?", help="for `run`: a benchmark, as `list` shows them")
-    bench.add_argument("--scale", choices=("small", "full"), default="small")
-    bench.add_argument("--seed", type=seed, default=1)
+    bench.add_argument("--scale", choices=("small", "full"), default="small", help="default %(default)s")
+    bench.add_argument("--seed", type=seed, default=1, help="default %(default)s")
     bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
     bench.add_argument("--workloads", metavar="A,B", help="of the benchmarks of planners: only these")
     bench.add_argument(

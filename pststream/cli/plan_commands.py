@@ -88,4 +88,4 @@ def check_planners(planners: Sequence[str], kinds: str) -> None:
     known = names.PLANNERS_OF[kinds]
     unknown = [name for name in planners if name not in known]
     if unknown:
-        raise UsageError(f"planner {unknown[0]!r} of {kinds} is unknown", "choose from: " + ", ".join(known))
+        raise UsageError(f"planner {unknown[0]!r} does not serve {kinds}", "choose from: " + ", ".join(known))

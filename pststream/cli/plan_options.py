@@ -1,16 +1,29 @@
 """Add the options of `plan` and `plans` to their parsers; which planners there are follows from the kinds of query."""
 
 import argparse
+from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 from pststream import names
 from pststream.cli.argument_types import JoinedTexts, positive
 from pststream.cli.plan_commands import NEWEST
 
+PLANNERS_OF_ALL_KINDS = tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values())))
+
 
 def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
     """Add `--kinds`; text: what it is for."""
-    command.add_argument("--kinds", choices=tuple(names.PLANNERS_OF), help=text)
+    kinds = tuple(names.PLANNERS_OF)
+    command.add_argument("--kinds", choices=kinds, metavar="KINDS", help=f"{' or '.join(kinds)}: {text}")
+
+
+def add_planner_name(command: Any, planners: Iterable[str], dest: str, text: str) -> None:
+    """Add `--planner` to a parser or group; planners: names to choose from; dest: its attribute; text: its help.
+
+    The usage, which each error repeats, does not list the names.
+    """
+    command.add_argument("--planner", metavar="PLANNER", dest=dest, choices=tuple(planners), help=text)
 
 
 def add_planner_option(command: argparse.ArgumentParser) -> None:
@@ -20,22 +33,18 @@ def add_planner_option(command: argparse.ArgumentParser) -> None:
         action=JoinedTexts,
         dest="planner_options",
         metavar="NAME=VALUE",
-        help="an option of the planner (docs/planners.md); may be given several times (default: the setting)",
+        help="an option of the planner (docs/planners.md); repeatable (default: setting planner_options)",
     )
 
 
 def add_plan_options(plan: argparse.ArgumentParser) -> None:
     """Add the options of `plan`."""
     add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
-    plan.add_argument(
-        "--planner",
-        dest="chosen_planner",
-        choices=tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values()))),
-        help=f"default: the setting, and for {names.TOPK_KINDS} the planner of its plan in force; of"
-        f" {names.TOPK_KINDS}: " + ", ".join(names.TOPK_PLANNERS),
-    )
+    regions = f"of {names.REGION_KINDS}: {', '.join(names.PLANNERS)} (default: setting planner)"
+    topk = f"of {names.TOPK_KINDS}: {', '.join(names.TOPK_PLANNERS)} (default: that of its plan in force)"
+    add_planner_name(plan, PLANNERS_OF_ALL_KINDS, "chosen_planner", f"{regions}; {topk}")
     add_planner_option(plan)
-    plan.add_argument("--workers", type=positive, help="default: the setting")
+    plan.add_argument("--workers", type=positive, help="default: setting workers")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
     plan.add_argument("--to-version", type=int, help="sample objects written up to this Delta version of objects")
     plan.add_argument("--dry-run", action="store_true", help="print the plan's figures; change nothing")
@@ -49,7 +58,7 @@ def add_plans_options(plans: argparse.ArgumentParser) -> None:
     plans.add_argument("--planners", metavar="A,B", help=f"for `compare`; default: all ({planners})")
     kinds = "for `show` and `compare`: the kinds that the plan serves; default: " + names.REGION_KINDS
     add_kinds_option(plans, kinds)
-    plans.add_argument("--workers", type=positive, help="for `compare`; default: the setting")
+    plans.add_argument("--workers", type=positive, help="for `compare`; default: setting workers")
     plans.add_argument(
         "--objects",
         type=positive,

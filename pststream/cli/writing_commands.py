@@ -126,8 +126,10 @@ def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
     sources: dict[str, str] = {}
     for text in texts:
         field, equals, value = text.partition("=")
-        if not equals or not value or field not in fields:
+        if not equals or not value:
             raise UsageError(f"{option} {text}: not FIELD=VALUE", "fields: " + ", ".join(fields))
+        if field not in fields:
+            raise UsageError(f"{option} {text}: field {field!r} is unknown", "fields: " + ", ".join(fields))
         if (option, field) == ("--constant", "object_id"):
             raise UsageError(f"{option} {text}: all rows would have the same id", "--column object_id=@row")
         if field in sources:

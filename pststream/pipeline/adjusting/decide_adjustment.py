@@ -78,9 +78,9 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     """
     measured = measure_loads(home, version, settings.balance_batches)
     batches = counted(measured.batches, "batch", "batches")
+    if measured.batches < (needed := needed_batches(settings)):
+        return Decision(f"{batches} measured, {needed} are needed to judge the balance", measured.imbalance)
     text = f"measured imbalance {imbalance_text(measured.imbalance)} over {batches}"
-    if measured.batches < needed_batches(settings):
-        return Decision(f"{text}: {needed_batches(settings)} are needed", measured.imbalance)
     if not is_out_of_balance(measured, settings):
         return Decision(f"{text}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     plan, retiring = load_plan(home, version), retiring_plan(read_plan_row(home, version))

@@ -150,7 +150,9 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
         made = (plan["planner"], plan["planner_options"] or NO_OPTIONS, str(plan["workers"]), str(plan["units"]))
         rows.append((version, *made, *loads, plan["topk_planner"], plan["created_at"][:19]))
     retiring = "; ~ still serves the older subscriptions" if any(plan["retiring"] for plan in plans) else ""
-    return "\n".join([*table_lines(rows), f"* is the current plan{retiring}; loads are seconds of Definition 1"])
+    return "\n".join(
+        [*table_lines(rows), f"* is the current plan{retiring}; load, greatest (of a worker): predicted CPU seconds"]
+    )
 
 
 def _render_retiring(plan: dict[str, Any]) -> list[str]:

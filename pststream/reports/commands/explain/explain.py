@@ -131,7 +131,7 @@ def _explain_unknown(
     if rejects[kind]:
         why = f"a row with this id was rejected: {describe_reject(rejects[kind][0])}"
     else:
-        why = "if a file contains it, its row was rejected for another field: see pststream rejects"
+        why = "if a file contains it, its row was rejected: see pststream rejects"
     return {"state": NOT_MATCHED, "condition": condition, "reason": f"no {noun} {name!r} was accepted; {why}"}
 
 

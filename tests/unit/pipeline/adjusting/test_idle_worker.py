@@ -14,7 +14,7 @@ def test_an_idle_worker_has_no_number(hand_home: Home) -> None:
     assert check_balance(hand_home, Settings())["measured_imbalance"] is None
     document = balance(hand_home, Settings(), "local", dry_run=True)
     assert document["measured_imbalance"] is None
-    assert document["reason"] == "measured imbalance infinite (idle worker) over 1 batch: 2 are needed"
+    assert document["reason"] == "1 batch measured, 2 are needed to judge the balance"
     add_file(hand_home, "objects", [thing(1, "o2", 2)])
     add_batch(hand_home, cpu_seconds=(3.0, 1.5))
     assert check_balance(hand_home, Settings())["measured_imbalance"] == 4.0

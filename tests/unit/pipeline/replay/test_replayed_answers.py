@@ -44,7 +44,7 @@ def test_the_kinds_say_which_plan_a_planner_makes(home_with_answers: Home) -> No
     assert topk["plan"]["planner"] != "hash" and topk["topk"]["planner"] == "hash"
     for words, why in (
         (("--last", "1", "--planner", "prefix"), "made after the first of the batches"),
-        (("--last", "2", "--planner", "prefix", "--kinds", "range,knn"), "'prefix' of range,knn is unknown"),
+        (("--last", "2", "--planner", "prefix", "--kinds", "range,knn"), "'prefix' does not serve range,knn"),
         (("--last", "2", "--kinds", "topk"), "--kinds says which plan --planner makes"),
         (("--last", "2", "--option", "first=1"), "--option is one of --planner"),
         (("--last", "2", "--planner", "spatial_first", "--option", "blocks=1"), "blocks"),
