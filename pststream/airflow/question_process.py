@@ -22,17 +22,17 @@ class QuestionOutcome(NamedTuple):
     refused: bool
 
 
-def ask_in_process(home: str, fields: Mapping[str, str], seconds: float = SECONDS) -> QuestionOutcome:
+def ask_in_process(home: str, fields: Mapping[str, str]) -> QuestionOutcome:
     """Answer a question with these texts by field."""
     with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
         page = Path(folder) / "answer.html"
         arguments = [f"--home={home}", f"--question={json.dumps(dict(fields))}", f"--page={page}", "--form"]
-        outcome, _ = JobProcess("ask", environment(), seconds).run(arguments, Path(folder) / "result.json")
+        outcome, _ = JobProcess("ask", environment(), SECONDS).run(arguments, Path(folder) / "result.json")
         if outcome is not None and outcome["error"] is None:
             return QuestionOutcome(page.read_text("utf-8"), "", False)
     if outcome is None:
         problem = (
-            f"The question took longer than {seconds:g} s, or its process was killed. Ask about a smaller region or"
+            f"The question took longer than {SECONDS:g} s, or its process was killed. Ask about a smaller region or"
             " window, or use the command pststream ask. The first question after large files were ingested also"
             " builds their segments: ask again."
         )

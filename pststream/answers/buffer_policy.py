@@ -110,10 +110,10 @@ def cheapest_kept(k: int, evaluation: float) -> int:
     return k + int(np.argmin(cost(k, np.arange(k, MOST_TIMES_K * k + 1), evaluation)))
 
 
-def trim_evaluations(asked: Asked, answers: Values, share: float = SKYBAND_SHARE) -> tuple[Asked, Values]:
-    """Leave out the values whose score is less than a share of the score of the k-th (`skyband`).
+def trim_evaluations(asked: Asked, answers: Values) -> tuple[Asked, Values]:
+    """Leave out the values whose score is less than SKYBAND_SHARE times the score of the k-th (`skyband`).
 
-    Of distances, which are positive values, those greater than the k-th divided by the share.
+    Of distances, which are positive values, those greater than the k-th divided by SKYBAND_SHARE.
 
     answers: values of the subscriptions that `asked` has, in any order
     Returns both with fewer values, and with the number that is left as `kept` where one was left out.
@@ -124,7 +124,7 @@ def trim_evaluations(asked: Asked, answers: Values, share: float = SKYBAND_SHARE
     full = stops - starts >= asked.k
     limits = np.full(len(starts), np.inf)
     kth = rows.value[starts[full] + asked.k[full] - 1].astype(np.float64)
-    limits[full] = np.where(kth < 0, kth * share, kth / share)
+    limits[full] = np.where(kth < 0, kth * SKYBAND_SHARE, kth / SKYBAND_SHARE)
     stays = rows.value <= np.repeat(limits, stops - starts)
     before = np.append(0, np.cumsum(stays))
     left = before[stops] - before[starts]

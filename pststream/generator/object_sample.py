@@ -19,6 +19,12 @@ from pststream.text.words import tokenize
 SAMPLE = 200_000
 """Default number of objects of a sample."""
 
+TERMS_PER_TEXT = 9.0
+"""Mean number of words of a text."""
+
+LOCAL_SHARE = 0.25
+"""Share of the words that are topics of the area of the object (`local_topics.py`)."""
+
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "json", ".ndjson": "json"}
 
 
@@ -36,14 +42,13 @@ def generate_sample(
     *,
     places: Places | None = None,
     vocabulary: Vocabulary | None = None,
-    terms_per_text: float = 9.0,
-    local_share: float = 0.25,
+    local_share: float = LOCAL_SHARE,
 ) -> ObjectSample:
-    """Generate a sample of the objects that `write_objects` writes for the same seed, places and vocabulary."""
+    """Generate a sample of objects; by default of those that `write_objects` writes for the same seed and places."""
     vocabulary = vocabulary or make_vocabulary()
     rng = np.random.default_rng([seed, 4])
     lon, lat = scatter(rng, places or city_places(), count)
-    areas = np.repeat(area_of(lon, lat), 1 + rng.poisson(max(terms_per_text - 1.0, 0.0), count))
+    areas = np.repeat(area_of(lon, lat), 1 + rng.poisson(TERMS_PER_TEXT - 1.0, count))
     terms = draw_terms(rng, areas, vocabulary.law, seed, local_share)
     occurrences, by_rank = rank_terms(terms, vocabulary.law.size)
     return ObjectSample(

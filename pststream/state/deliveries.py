@@ -91,8 +91,8 @@ def mark_delivered(home: Home, letters: Sequence[dict[str, Any]]) -> None:
     ledger_tables.append(home, names.DEAD_LETTERS, [row | changes for row in letters])
 
 
-def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict[str, Any]]]:
-    """Yield the dead letters that no replay has delivered, each once, in lists of at most `rows`, in no order.
+def dead_letters(home: Home, sink: str) -> Iterator[list[dict[str, Any]]]:
+    """Yield the dead letters that no replay has delivered, each once, in lists of at most 1,000, in no order.
 
     Keeps the ids of all dead letters in memory.
     """
@@ -102,7 +102,7 @@ def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict
     replayed = data.to_table(columns=["message_id"], filter=mine & (pds.field("status") == DELIVERED))
     seen = set(replayed.column(0).to_pylist())
     columns = ["sink", "message_id", "batch_id", "subscription_id", "kind", "reason", "message", "written_at"]
-    for batch in data.to_batches(columns=columns, filter=mine & (pds.field("status") == DEAD), batch_size=rows):
+    for batch in data.to_batches(columns=columns, filter=mine & (pds.field("status") == DEAD), batch_size=1_000):
         letters = []
         for row in batch.to_pylist():
             if row["message_id"] not in seen:

@@ -33,9 +33,9 @@ Samples = dict[str, list[Sample]]
 _UP_STATES = ("ok", "behind")
 
 
-def render_metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
-    """Render the metrics of a home as text. `now` is for tests."""
-    document = read_status(home, now)
+def render_metrics(home: AnyHome) -> str:
+    """Render the metrics of a home as text."""
+    document = read_status(home)
     samples: Samples = {
         "build_info": [({"version": __version__}, 1)],
         "stored_rejects": _stored_rejects(home),

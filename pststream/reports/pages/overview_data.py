@@ -79,7 +79,7 @@ def open_home(home: str) -> TolerantReader:
     return TolerantReader(home)
 
 
-def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
+def read_overview(home: str) -> Overview:
     """Read the state of a home.
 
     Raises NoHome. A table that cannot be read counts as empty, and `problems` names it.
@@ -98,7 +98,7 @@ def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
         sinks = tables.tolerate(names.DELIVERIES, lambda: read_deliveries(reader, ledgers), [])
     return Overview(
         home=home,
-        at=now or dt.datetime.now(dt.UTC),
+        at=dt.datetime.now(dt.UTC),
         history=history,
         lag=lag,
         plan=plan,

@@ -69,13 +69,13 @@ def sample_points(tables: TolerantReader) -> np.ndarray:
     return points
 
 
-def sample_matches(tables: TolerantReader, seed: int = 0) -> list[MatchView]:
+def sample_matches(tables: TolerantReader) -> list[MatchView]:
     """Sample at most PAIRS pairs, ordered by time, few of each subscription; half of the oldest subscriptions.
 
     The pairs come from some files of `matches`. Their objects and subscriptions are read from a few blocks of each log,
     so the time does not depend on the length of the logs.
     """
-    pairs = _pairs(tables, seed)
+    pairs = _pairs(tables)
     objects = _by_key(tables, names.OBJECTS, "object_key", {p[0] for p in pairs}, ("ts", "lon", "lat", "text"))
     keys = {p[1] for p in pairs}
     columns = ("op", "subscription_id", "keywords", *(column.name for column in REQUEST_COLUMNS), "payload")
@@ -108,9 +108,9 @@ def summarize_rejects(tables: TolerantReader) -> list[RejectView]:
     return list(views.values())
 
 
-def _pairs(tables: TolerantReader, seed: int) -> list[tuple[int, int, str, int]]:
+def _pairs(tables: TolerantReader) -> list[tuple[int, int, str, int]]:
     """Chosen pairs: object key, subscription key, object id, worker."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     columns = ("object_key", "object_id", "subscription_keys", "worker", "retracted")
     seen: dict[tuple[int, int], tuple[int, int, str, int]] = {}
     for batch in tables.sample_files(names.MATCHES, columns, _FILES):

@@ -299,7 +299,7 @@ def test_sample_of_a_file(tmp_path: Path) -> None:
 
 def test_bad_arguments_write_nothing(tmp_path: Path) -> None:
     bad: list[tuple[str, dict]] = [
-        ("o.txt", {}), ("o.parquet.gz", {}), ("o.csv", {"start": "noon"}), ("o.csv", {"terms_per_text": 0}),
+        ("o.txt", {}), ("o.parquet.gz", {}), ("o.csv", {"start": "noon"}), ("o.csv", {"seconds_per_object": -1}),
         ("o.csv", {"seconds_per_object": float("nan")}),
     ]  # fmt: skip
     for name, arguments in bad:
