@@ -57,6 +57,7 @@ class BatchEnd(NamedTuple):
     last_object   greatest object key that counts
     windows       int64[w]    the lengths of count windows, ascending, each once
     boundaries    int64[w,2]  ts and key of the object before the window of that length; objects up to it do not count
+    started_at    start of the batch by the clock; a batch of the same number before a restore has another
     """
 
     batch_id: int

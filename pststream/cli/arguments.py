@@ -167,9 +167,9 @@ def _add_flow(commands: Any) -> None:
     extent.add_argument("--until-empty", action="store_true", help="run until nothing is pending (default)")
     extent.add_argument("--one", action="store_true", help="run one batch")
 
-    text = "ingest, match and deliver what is new in a landing folder"
+    text = "ingest, match and deliver what is new in a landing folder, and answer its files of questions"
     run = _add(commands, "run", run_command, text, "pststream run landing --home h")
-    run.add_argument("landing", metavar="PATH", help="folder, or s3://bucket/prefix, with objects/ and requests/")
+    run.add_argument("landing", metavar="PATH", help="folder with objects/, requests/, questions/; s3://bucket/prefix")
     _add_reader_options(run)
     run.add_argument("--max-objects", type=positive, help="objects of a batch at most (default: setting max_objects)")
     _add_strict(run)

@@ -15,7 +15,7 @@ COLUMNS = ("ingest_id", "options")
 
 @dataclass(frozen=True)
 class Retry:
-    """An ingest that took in all rejects with a reason and stored fields of the ingests since the retry before."""
+    """An ingest of the rejects with one reason and stored fields, of all ingests since the retry before."""
 
     ingest_id: int
     reason: str
