@@ -1,6 +1,6 @@
 """Judge pandas frames by suites, with a Checkpoint of Great Expectations, and build the Data Docs of the run.
 
-Only this module loads the library, which takes four seconds and 300 MB, and only for a home that has suites. Its
+Only this module loads the library, which takes 3 s of CPU time and 255 MB, and only for a home that has suites. Its
 context is ephemeral: it has no files but the Data Docs, uses no network and sends no usage statistics.
 """
 
