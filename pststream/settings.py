@@ -122,7 +122,7 @@ class Settings:
     sample_subscriptions: int = declare(200_000, "subscriptions in a planner's sample at most", least=1)
     cost_check: float = declare(
         0.0,
-        "c1 of Definition 1: seconds to check one object against one subscription",
+        "c1 of Definition 1 of PS2Stream: seconds to check one object against one subscription",
         **_SECONDS,
     )
     cost_object: float = declare(5.6e-7, "c2: seconds to handle one object", **_SECONDS)
