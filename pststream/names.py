@@ -27,6 +27,12 @@ PLANNERS = {
 `partitioning/registry.py` imports a module when its planner is first used, so this list loads nothing.
 """
 
+AUTO = "auto"
+"""The planner that chooses among the others; the default."""
+
+FIRST_PLANNER = "kd_tree"
+"""The planner in the place of `auto` of the plan that the first batch makes."""
+
 BY_BUCKET = "hash"
 """The planner of `topk` that finds candidates by answer bucket; no row of `topk_plans` is of it."""
 

@@ -79,7 +79,7 @@ class Settings:
     """Every key of `pststream.toml`."""
 
     planner: str = declare(
-        "kd_tree", "planner of new plans of range and knn: " + ", ".join(names.PLANNERS), choices=names.PLANNERS
+        names.AUTO, "planner of new plans of range and knn: " + ", ".join(names.PLANNERS), choices=names.PLANNERS
     )
     planner_options: str = declare(
         "",

@@ -13,7 +13,6 @@ from pststream.partitioning.registry import make_plan, place_sample
 from pststream.samples.sample_halves import split_sample
 from pststream.space.plan_raster import COLUMNS, ROWS
 
-NAME = "auto"
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 
@@ -23,8 +22,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Each planner plans for one half of the sample and is judged by a run of the other half, and the other way round; its
     load is the mean of the two. The best one then plans for the whole sample. On the objects and subscriptions that it
     was made from, a plan of many small decisions looks better than it is for those that it has not seen. The slowest
-    worker decides how long a batch takes, so its load counts and not the total. Among equals, the planner that is
-    listed first.
+    worker decides how long a batch takes, so its load counts and not the total. Among equals, and all are equal without
+    a sample, `names.FIRST_PLANNER`, then the planner that is listed first.
 
     options  columns, rows: of the raster of every plan; without them, each planner has its own
 
@@ -33,20 +32,20 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
     Source: none; the papers compare planners on workloads that are known in advance.
     """
-    read_integer_options(NAME, options, DEFAULTS)
+    read_integer_options(names.AUTO, options, DEFAULTS)
     one, other = split_sample(sample)
     loads = {}
     for name in names.PLANNERS:
-        if name != NAME:
+        if name != names.AUTO:
             halves = ((one, other), (other, one))
             judged = [
                 _judge(make_plan(name, seen, workers, cost, options), seen, unseen, cost) for seen, unseen in halves
             ]
             loads[name] = sum(judged) / 2
-    best = min(loads, key=lambda name: loads[name])
+    best = min(loads, key=lambda name: (loads[name], name != names.FIRST_PLANNER))
     made = make_plan(best, sample, workers, cost, options)
     choice = {"planner": best, "greatest_loads": loads}
-    return replace(made, planner=NAME, options={**made.options, "choice": choice})
+    return replace(made, planner=names.AUTO, options={**made.options, "choice": choice})
 
 
 def _judge(plan: PartitionPlan, seen: WorkloadSample, unseen: WorkloadSample, cost: CostModel) -> float:

@@ -20,7 +20,7 @@ from pststream.partitioning.dskype.planners import make_topk_plan, plan_levels
 from pststream.partitioning.dskype.topk_loads import TopkLoads, count_loads
 from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.pipeline.answers.draw_topk_sample import draw_topk_sample
-from pststream.pipeline.planning.plan import delete_rows_of_killed_planner, new_plan
+from pststream.pipeline.planning.plan import delete_rows_of_killed_planner, first_plan
 from pststream.planner_options import read_planner_options
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
@@ -61,7 +61,7 @@ def plan_topk(
         if before == 0:
             if dry_run:
                 raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
-            before = new_plan(home, settings, progress=progress)["plan_version"]
+            before = first_plan(home, settings, progress=progress)["plan_version"]
         version = before + 1
         if planner == names.BY_BUCKET:
             figures: dict[str, Any] = {"units": home.answer_buckets}

@@ -42,7 +42,7 @@ from pststream.pipeline.engine.warm_up import is_compiled
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
-from pststream.pipeline.planning.plan import new_plan
+from pststream.pipeline.planning.plan import first_plan
 from pststream.pipeline.term_reports.log_reports import log_reports
 from pststream.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
 from pststream.settings import Settings
@@ -160,7 +160,7 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
     if pending.empty:
         return None
     if current_version(home) == 0:
-        new_plan(home, settings)
+        first_plan(home, settings)
     bound = limit_objects(home, settings, ledger, pending, max_objects)
     if bound < max_objects:
         pending = ledger.pending(bound)

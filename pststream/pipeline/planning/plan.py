@@ -66,6 +66,15 @@ def plan(
         return new_plan(home, settings, dry_run=dry_run, versions=versions, progress=progress)
 
 
+def first_plan(home: Home, settings: Settings, *, progress: Progress = no_progress) -> dict[str, Any]:
+    """Make the plan of a home that has none, which is locked already, as `plan` does.
+
+    The first batch does not wait for `auto`, which judges by a sample: `names.FIRST_PLANNER` takes its place.
+    """
+    planner = names.FIRST_PLANNER if settings.planner == names.AUTO else settings.planner
+    return new_plan(home, replace(settings, planner=planner), progress=progress)
+
+
 def new_plan(
     home: Home,
     settings: Settings,
