@@ -5,7 +5,7 @@ from typing import Any
 
 from pststream.balancing.cell_selection import METHODS
 from pststream.benchmarks.scenarios.answers import topk_planners
-from pststream.benchmarks.scenarios.plans import adjust, scalability
+from pststream.benchmarks.scenarios.plans import adjust, scalability, standing_planners
 from pststream.benchmarks.scenarios.streams import planner_latency
 from pststream.generator.draw_subscriptions import KINDS
 
@@ -23,6 +23,12 @@ WORKER_FIGURES = ("throughput", "max_over_mean", "model_max_over_mean")
 UNIT_FIGURES = (
     "throughput", "slowest_us", "total_us", "imbalance", "model_imbalance", "replication", "copies", "plan_seconds",
     "route_us", "pairs",
+)  # fmt: skip
+
+STANDING_FIGURES = (
+    "made_by", "throughput", "slowest_ms", "total_ms", "imbalance_ms", "imbalance_share", "sent_share",
+    "postings_share", "copies", "pieces", "dispatch_ms", "insert_ms", "kernel_and_fold_ms", "changes_per_object",
+    "plan_seconds", "model_total_ms", "model_share", "model_correlation",
 )  # fmt: skip
 
 ADJUST_FIGURES = ("throughput", "imbalance", "moved_subscriptions", "adjustment_seconds")
@@ -68,6 +74,15 @@ def render_adjust(figures: dict[str, Any], shown: Format) -> Tables:
     for name, case in adjust.IMBALANCES.items():
         rows = {method: f"{name}_{method}" for method in ("none", *case.methods)}
         yield f"`{name}`", _rows(figures, "balancer", rows, ADJUST_FIGURES, shown)
+
+
+def render_standing_planners(figures: dict[str, Any], shown: Format) -> Tables:
+    """Yield the figures of each planner on standing queries, by workload (DkM-SKS, tables 2 and 3)."""
+    for name, (_, _, planners) in standing_planners.WORKLOADS.items():
+        rows = {planner: f"{name}_{planner}" for planner in planners}
+        ratio = shown(figures[f"{name}_auto_over_best"])
+        title = f"`{name}`; slowest ms of `auto` over the best other planner: {ratio}"
+        yield title, _rows(figures, "planner", rows, STANDING_FIGURES, shown)
 
 
 def render_topk_planners(figures: dict[str, Any], shown: Format) -> Tables:

@@ -19,6 +19,7 @@ from pststream.benchmarks.paper_tables import (
     render_latency,
     render_methods,
     render_scalability,
+    render_standing_planners,
     render_topk_planners,
 )
 from pststream.benchmarks.region_curve import region_curve
@@ -47,12 +48,15 @@ PAPER_TABLES = {
     **{f"balance-methods-{millions}m": render_methods for millions in (1, 5, 10)},
     "planner-latency": render_latency,
     "planner-sweeps": render_sweeps,
+    "planners-standing": render_standing_planners,
     "scalability": render_scalability,
     "topk-planners": render_topk_planners,
 }
 """The benchmarks that follow figures of a paper, and what renders them."""
 
-SIZES = ("subscriptions", "objects", "objects_per_second", "workers", "units", "seeds")
+SIZES = (
+    "subscriptions", "stored_objects", "batch_objects", "objects", "objects_per_second", "workers", "units", "seeds",
+)  # fmt: skip
 
 COMPARED_WITH_PAPER = ("paper-job", "paper-job-uk", "planners")
 """Benchmarks whose ratios are compared with the paper's figures 6, 7, 9 and 10."""
@@ -217,10 +221,19 @@ def _model_tables(document: dict[str, Any]) -> str:
 
 
 def _paper_tables(document: dict[str, Any]) -> str:
-    """Return the tables of a benchmark that follows one figure of the paper; a list if an earlier version ran it."""
+    """Return the tables of a benchmark that follows figures of a paper, the one of targets last; a list if an earlier
+    version ran it.
+    """
     figures = document["figures"]
     tables = [f"{title}.\n\n{_table(rows)}" for title, rows in PAPER_TABLES[document["name"]](figures, _format_value)]
-    return "\n".join([_sizes(figures), *tables]) if tables else _figures_table(document)
+    if not tables:
+        return _figures_table(document)
+    targets = [
+        (f"`{name}`", _format_value(figures[name]), _target(target)) for name, target in document["targets"].items()
+    ]
+    if targets:
+        tables.append(_table([("figure", "value", "target"), ("---",) * 3, *targets]))
+    return "\n".join([_sizes(figures), *tables])
 
 
 def _sizes(figures: dict[str, Any]) -> str:
