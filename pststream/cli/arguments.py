@@ -14,12 +14,12 @@ from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command
 from pststream.cli.more_examples import MORE_EXAMPLES
 from pststream.cli.plan_commands import compare_plans_command, plan_command
 from pststream.cli.plan_options import (
-    PLANNERS_OF_ALL_KINDS,
     add_kinds_option,
     add_plan_options,
     add_planner_name,
     add_planner_option,
     add_plans_options,
+    planners_of_all_kinds,
 )
 from pststream.cli.reading_commands import (
     answers_command,
@@ -381,7 +381,7 @@ def _add_replay(commands: Any) -> None:
         "a plan by this planner (`pststream plan --help` lists them), of what was stored before the batches;"
         " of topk, of what the first batch leaves"
     )
-    add_planner_name(plan, PLANNERS_OF_ALL_KINDS, "chosen_planner", text)
+    add_planner_name(plan, planners_of_all_kinds(), "chosen_planner", text)
     plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
     plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
     add_planner_option(replay)

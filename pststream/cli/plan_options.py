@@ -9,13 +9,16 @@ from pststream import names
 from pststream.cli.argument_types import JoinedTexts, positive
 from pststream.cli.plan_commands import NEWEST
 
-PLANNERS_OF_ALL_KINDS = tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values())))
-
 
 def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
     """Add `--kinds`; text: what it is for."""
     kinds = tuple(names.PLANNERS_OF)
     command.add_argument("--kinds", choices=kinds, metavar="KINDS", help=f"{' or '.join(kinds)}: {text}")
+
+
+def planners_of_all_kinds() -> tuple[str, ...]:
+    """Return the names of all planners, each once."""
+    return tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values())))
 
 
 def add_planner_name(command: Any, planners: Iterable[str], dest: str, text: str) -> None:
@@ -42,7 +45,7 @@ def add_plan_options(plan: argparse.ArgumentParser) -> None:
     add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
     regions = f"of {names.REGION_KINDS}: {', '.join(names.PLANNERS)} (default: setting planner)"
     topk = f"of {names.TOPK_KINDS}: {', '.join(names.TOPK_PLANNERS)} (default: that of its plan in force)"
-    add_planner_name(plan, PLANNERS_OF_ALL_KINDS, "chosen_planner", f"{regions}; {topk}")
+    add_planner_name(plan, planners_of_all_kinds(), "chosen_planner", f"{regions}; {topk}")
     add_planner_option(plan)
     plan.add_argument("--workers", type=positive, help="default: setting workers")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
