@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     environment = airflow_environment(options)
     os.umask(PRIVATE)
     try:
-        prepare(options, environment)
+        make_folders(options)
         with standalone(options.airflow_home, environment) as process:
             wait_until_healthy(process, base_url(options.port), options.timeout)
             if options.check:
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped")
         return 0
-    except (DidNotStart, subprocess.CalledProcessError) as error:
+    except DidNotStart as error:
         print(f"{error}\n  see {log_file(options.airflow_home)}", file=sys.stderr)
         return 1
 
@@ -85,7 +85,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--home", default=environment("PSTSTREAM_HOME"), help="a folder, or s3://bucket/prefix")
     parser.add_argument("--landing", default=environment("PSTSTREAM_LANDING"), help="a folder, or s3://bucket/prefix")
     parser.add_argument("--master", default=None, help="where Spark runs; default: infra/airflow/connections.json")
-    parser.add_argument("--timeout", type=float, default=180, help="seconds to wait until it is healthy")
+    parser.add_argument("--timeout", type=float, default=240, help="seconds to wait until it is healthy")
     parser.add_argument("--check", action="store_true", help="start, check, stop")
     options = parser.parse_args(arguments)
     options.home = options.home or here / "pststream-home"
@@ -148,16 +148,12 @@ def _lineage(options: argparse.Namespace) -> dict[str, str]:
     return {f"OPENLINEAGE__TRANSPORT__{name}": value for name, value in transport.items()}
 
 
-def prepare(options: argparse.Namespace, environment: dict[str, str]) -> None:
-    """Make the folders, Airflow's own tables and the pool; safe to run again."""
+def make_folders(options: argparse.Namespace) -> None:
+    """Make the folders of Airflow and of landed files; safe to run again."""
     landing = [] if in_bucket(options.landing) else [options.landing / "objects", options.landing / "requests"]
     for folder in (options.airflow_home, *landing):
         folder.mkdir(parents=True, exist_ok=True)
     options.airflow_home.chmod(0o777 & ~PRIVATE)  # one that was made before may be open
-    with log_file(options.airflow_home).open("ab") as log:
-        for words in (["db", "migrate"], ["pools", "import", str(DEFINITIONS / "pools.json")]):
-            command = [str(BINARIES / "airflow"), *words]
-            subprocess.run(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, check=True)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Run `airflow standalone` on loopback only, and end it with its parent process.
+"""Run `airflow standalone` with our pool on loopback only, and end it with its parent process.
 
 The scheduler and the triggerer would serve their log files on every address of the machine, and no setting changes
 that. On one machine the API server reads the files itself, so an option switches these servers off.
@@ -8,10 +8,14 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from airflow.cli.commands import standalone_command
+from airflow.cli.commands.pool_command import pool_import_helper
+from airflow.configuration import write_default_airflow_configuration_if_needed
 
+POOLS = Path(__file__).parent / "pools.json"
 SERVES_LOGS = ("scheduler", "triggerer")
 
 
@@ -22,6 +26,15 @@ class LoopbackCommand(standalone_command.SubCommand):
         if name in SERVES_LOGS:
             command = [*command, "--skip-serve-logs"]
         super().__init__(parent, name, command, env)
+
+
+class PreparedCommand(standalone_command.StandaloneCommand):
+    """An Airflow with its configuration, its tables and our pools before any component starts."""
+
+    def initialize_database(self) -> None:
+        """Make or migrate the tables, and set the pools; safe to run again."""
+        super().initialize_database()
+        pool_import_helper(str(POOLS))
 
 
 def end_with_parent() -> None:
@@ -43,4 +56,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, interrupt)
     threading.Thread(target=end_with_parent, daemon=True).start()
     standalone_command.SubCommand = LoopbackCommand
-    standalone_command.StandaloneCommand().run()
+    # As the program `airflow` does: components that write it at the same time would not have the same keys.
+    write_default_airflow_configuration_if_needed()
+    PreparedCommand().run()
