@@ -18,12 +18,16 @@ from typing import Any
 
 import psutil
 
+from tests.lean_jvm import LEAN
+
 ROOT = Path(__file__).parents[2]
 START, RUN, STOP = 400.0, 600.0, 150.0
 ASKING = 60.0
 """Seconds of retries after a status of 500: Airflow's SQLite is sometimes locked."""
 READ_AGAIN = "150"
 """Seconds after which Airflow reads the file of a DAG again; its default is 30."""
+TURNED_ON = ("MICRO_BATCH", "REPARTITION", "ADJUST_LOAD", "MAINTAIN", "QUESTIONS")
+"""The DAGs that tests turn on. A run by the clock would make the runs that the tests trigger wait."""
 OVER = {"success", "failed"}
 READING = 5.0
 """Seconds that a person takes to read a question."""
@@ -186,9 +190,9 @@ def standalone(folder: Path, settings: dict[str, str]) -> Iterator[Airflow]:
     """
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-    environment |= {f"PSTSTREAM_{dag}_SCHEDULE": "none" for dag in ("MICRO_BATCH", "REPARTITION", "ADJUST_LOAD")}
+    environment |= {f"PSTSTREAM_{dag}_SCHEDULE": "none" for dag in TURNED_ON}
     environment |= {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": READ_AGAIN}
-    environment |= {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1", **settings}
+    environment |= {"JAVA_TOOL_OPTIONS": LEAN, **settings}
     command = [sys.executable, str(ROOT / "infra" / "run_airflow.py"), f"--port={port}"]
     command += [f"--airflow-home={folder}/airflow", f"--home={folder}/home", f"--landing={folder}/landing"]
     with (folder / "output.txt").open("wb") as output:
