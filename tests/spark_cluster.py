@@ -19,13 +19,13 @@ from typing import Any
 
 from pststream.kernels.compile import cache_folder
 from tests.docs.fences import blocks
+from tests.lean_jvm import LEAN
 from tests.moto_process import free_port
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "cluster.md"
 LOOPBACK = "127.0.0.1"
 WAIT_SECONDS = 300
-LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = {
     "spark.executor.memory": "512m",
     "spark.cores.max": "3",

@@ -18,6 +18,7 @@ from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, use
 from tests.dags.dag_runs import FinishedRun, bag_of
 from tests.dags.landing_folder import ACCEPTED, PAIRS, fill_landing
+from tests.lean_jvm import LEAN
 from tests.moto_process import CREDENTIALS, moto_server
 
 CONNECTION = "cloud"
@@ -30,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketHome
     """An address in an empty bucket."""
     monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
     monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", LEAN)
     with moto_server() as url:
         address = use(url, monkeypatch)
         Uploader(url).new_bucket()

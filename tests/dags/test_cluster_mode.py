@@ -14,6 +14,7 @@ from pststream import names
 from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun
 from tests.dags.landing_folder import PAIRS, fill_landing
+from tests.lean_jvm import LEAN
 from tests.spark_cluster import LEAN_DRIVER, Cluster, cluster_for_drivers, connection_for_drivers
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
@@ -55,7 +56,7 @@ def test_a_driver_on_the_cluster_ends_as_a_local_job_and_is_submitted_once(
     monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
     monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
     monkeypatch.setenv("PSTSTREAM_SPARK_DRIVER_MEMORY", "512m")
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", LEAN)
     monkeypatch.delenv("PSTSTREAM_ENGINE", raising=False)
     landing, dag = str(fill_landing(tmp_path / "landing")), dagbag.dags["pststream_micro_batch"]
     local, remote = Home(tmp_path / "local"), Home(tmp_path / "remote")

@@ -13,6 +13,7 @@ from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun
 from tests.dags.java_recorder import JavaRecorder
 from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
+from tests.lean_jvm import LEAN
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
@@ -26,10 +27,10 @@ CLUSTER = "spark://127.0.0.1:1"
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few workers, no imbalance by noise, a JVM with one compiler, and the engine that the home names."""
+    """Few workers, no imbalance by noise, a lean JVM, and the engine that the home names."""
     monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
     monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", LEAN)
     monkeypatch.delenv("PSTSTREAM_ENGINE", raising=False)
 
 

@@ -9,6 +9,7 @@ from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun, killed_once
 from tests.dags.java_recorder import JavaRecorder
 from tests.dags.landing_folder import PAIRS, fill_landing
+from tests.lean_jvm import LEAN
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
@@ -17,10 +18,10 @@ SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few workers, a JVM with one compiler, no imbalance by noise, and the engine that the home names."""
+    """Few workers, a lean JVM, no imbalance by noise, and the engine that the home names."""
     monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
     monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", LEAN)
     monkeypatch.delenv("PSTSTREAM_ENGINE", raising=False)
 
 

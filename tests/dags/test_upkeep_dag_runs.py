@@ -11,13 +11,14 @@ from pststream.state.home import Home as Tables
 from tests.commands import Home, new_home
 from tests.dags.dag_runs import FinishedRun
 from tests.dags.landing_folder import fill_landing
+from tests.lean_jvm import LEAN
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
 def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", LEAN)
     assert "PSTSTREAM_HOME" not in os.environ
     home, folder = new_home(tmp_path / "home"), fill_landing(tmp_path / "landing")
     home.set(gate_min_rows=1, gate_bad_share=0.1)
