@@ -77,14 +77,28 @@ def test_every_package_is_under_contract() -> None:
         assert packages - exempt <= sources(contract), f"add the package to {contract} in .importlinter"
 
 
-@pytest.mark.parametrize("file", FILES, ids=named)
-def test_a_file_is_documented_and_small(file: Path) -> None:
-    text = file.read_text("utf-8")
+def faults_of(text: str) -> list[str]:
+    """Return what a module lacks or has too much of."""
     tree = ast.parse(text)
-    assert ast.get_docstring(tree), "no module docstring"
-    assert text.count("\n") <= LONGEST_FILE
+    faults = [] if ast.get_docstring(tree) else ["no module docstring"]
+    if (lines := text.count("\n")) > LONGEST_FILE:
+        faults.append(f"{lines} lines")
     long = {function.name: length(function) for function in functions(tree) if length(function) > LONGEST_FUNCTION}
-    assert not long, f"longer than {LONGEST_FUNCTION} lines"
+    return [*faults, *(f"{name}: {lines} lines" for name, lines in long.items())]
+
+
+def test_the_faults_of_a_file_are_its_docstring_its_lines_and_its_functions() -> None:
+    lines = "    pass\n" * LONGEST_FILE
+    assert faults_of(f"def f():\n{lines}") == ["no module docstring", "451 lines", "f: 451 lines"]
+    short = "    pass\n" * (LONGEST_FUNCTION - 1)
+    assert faults_of(f'"""A."""\ndef f():\n    """B."""\n{short}') == []
+
+
+def test_files_are_documented_and_small() -> None:
+    """One test for all files: a test for each would take longer to start and to report than to run."""
+    faults = {named(file): faults_of(file.read_text("utf-8")) for file in FILES}
+    assert faults
+    assert {name: some for name, some in faults.items() if some} == {}
 
 
 def test_packages_are_small() -> None:
