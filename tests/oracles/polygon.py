@@ -1,6 +1,7 @@
-"""Points and polygons in exact fractions: the slow twin of the polygon kernel, with which it shares no code.
+"""Points and polygons, decided exactly: the slow twin of the polygon kernel, with which it shares no code.
 
-The winding number decides, summed over the signs of exact determinants; edges are tested one by one before.
+The winding number decides, summed over the signs of determinants in fractions; edges are tested one by one before. The
+comparison of two coordinates is exact without fractions.
 """
 
 from collections.abc import Sequence
@@ -8,15 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 Ring = Sequence[Sequence[float]]
-Corner = tuple[Fraction, Fraction]
+Corner = tuple[float, float]
 
 
 def covers(rings: Sequence[Ring], lon: float, lat: float) -> bool:
     """Whether a valid polygon, or several that do not overlap, has the point inside or on an edge."""
-    point = Fraction(lon), Fraction(lat)
-    turns = []
+    point, turns = (lon, lat), []
     for ring in rings:
-        corners = [(Fraction(x), Fraction(y)) for x, y, *_ in ring]
+        corners = [(x, y) for x, y, *_ in ring]
         if any(on_segment(point, a, b) for a, b in zip(corners, corners[1:])):
             return True
         turns.append(winding(point, corners))
@@ -32,7 +32,7 @@ def covers_geometry(geometry: dict[str, Any], lon: float, lat: float) -> bool:
 
 def crosses_itself(ring: Ring) -> bool:
     """Whether two edges of a ring meet that do not follow one another."""
-    corners = [(Fraction(x), Fraction(y)) for x, y, *_ in ring]
+    corners = [(x, y) for x, y, *_ in ring]
     edges = list(zip(corners, corners[1:]))
     pairs = ((i, j) for i in range(len(edges)) for j in range(i + 2, len(edges)) if (i, j) != (0, len(edges) - 1))
     return any(_meet(*edges[i], *edges[j]) for i, j in pairs)
@@ -51,8 +51,9 @@ def on_segment(point: Corner, a: Corner, b: Corner) -> bool:
 
 
 def turn_of(point: Corner, a: Corner, b: Corner) -> Fraction:
-    """Twice the area of the triangle: positive if the point is left of the way from a to b."""
-    return (b[0] - a[0]) * (point[1] - a[1]) - (point[0] - a[0]) * (b[1] - a[1])
+    """Twice the area of the triangle, exactly: positive if the point is left of the way from a to b."""
+    (x, y), (ax, ay), (bx, by) = (map(Fraction, place) for place in (point, a, b))
+    return (bx - ax) * (y - ay) - (x - ax) * (by - ay)
 
 
 def winding(point: Corner, corners: Sequence[Corner]) -> int:

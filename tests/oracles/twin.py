@@ -290,7 +290,7 @@ def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
     """Whether an object matches a subscription (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
         return False
-    return in_region(thing, subscription) and (subscription.tree is None or holds(subscription.tree, thing.words))
+    return (subscription.tree is None or holds(subscription.tree, thing.words)) and in_region(thing, subscription)
 
 
 def in_region(thing: PublishedObject, subscription: Incarnation) -> bool:
