@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.answers.contract import Values
+from pststream.domain.read_only import read_only
 from pststream.kernels.questions.text_weights import sum_squares
 from pststream.kernels.scored.fill_blocks import change_thresholds
 from pststream.kernels.scored.find_candidates import find_candidates
@@ -106,7 +107,7 @@ class ScoredIndex:
         offsets = messages.offsets.astype(np.int64, copy=False)
         squares = sum_squares(offsets, np.arange(len(messages.terms)), messages.weights)
         points = np.column_stack([messages.lon, messages.lat]).astype(np.float64, copy=False)
-        arrays = MessageArrays(points, squares, offsets, messages.terms)
+        arrays = MessageArrays(points, squares, offsets, read_only(messages.terms))
         pairs = [_search(segment, arrays) for segment in self.segments]
         if not pairs:
             pairs = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pststream.domain.read_only import read_only
 from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.scored.message_words import MANY_WORDS, MessageArrays, find_words
 
@@ -22,7 +23,8 @@ def test_words_are_ascending(unknown: int) -> None:
     terms = [rng.permutation(np.append(ids[known[own]], ids[order[len(known) :]])) for own in words]
     offsets = np.append(0, np.cumsum([len(own) for own in terms]))
     count = len(COUNTS)
-    messages = MessageArrays(np.zeros((count, 2)), np.ones(count, np.float32), offsets, np.concatenate(terms))
+    squares = np.ones(count, np.float32)
+    messages = MessageArrays(np.zeros((count, 2)), squares, offsets, read_only(np.concatenate(terms)))
     own_offsets, own_words = find_words(messages, table)
     assert [own_words[first:stop].tolist() for first, stop in zip(own_offsets, own_offsets[1:])] == [
         sorted(own.tolist()) for own in words

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pststream.domain.read_only import read_only
+from pststream.kernels.scored import find_candidates
 from pststream.kernels.scored.message_words import MANY_WORDS
 from pststream.scored_index.scored_index import RATIO, ScoredIndex
 from pststream.scored_index.scored_segment import build_scored_segment, subscriptions_of
@@ -231,3 +233,13 @@ def test_an_empty_index_finds_nothing() -> None:
     index.delete(np.array([1]))
     index.insert(as_subscriptions([Scored(2, 0.0, 0.0, (term(1),))], {}))
     assert [len(segment.keys) for segment in index.segments] == [1]
+
+
+def test_the_search_is_compiled_once_for_words_of_arrow_and_of_numpy() -> None:
+    """Words of Arrow are read-only, which is a type of its own for the compiler."""
+    messages = as_messages([Message(1, 0.0, 0.0, (term(1),))], {})
+    index = index_of([Scored(1, 0.0, 0.0, (term(1),))], {})
+    of_arrow = index.find_candidates(messages._replace(terms=read_only(messages.terms)))
+    variants = len(find_candidates.find_candidates.signatures)
+    assert by_pair(index.find_candidates(messages)) == by_pair(of_arrow) != {}
+    assert len(find_candidates.find_candidates.signatures) == variants

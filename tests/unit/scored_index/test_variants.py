@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pststream.benchmarks.support.answers.scored_variants import VARIANTS
+from pststream.domain.read_only import read_only
 from pststream.kernels.scored.find_candidates import find_candidates
 from pststream.kernels.scored.index_arrays import IndexArrays
 from pststream.kernels.scored.message_words import MessageArrays, list_probes
@@ -21,7 +22,8 @@ def test_a_variant_finds_the_same_pairs(variant: Callable[[IndexArrays], IndexAr
     arrays = as_messages(messages, weights)
     squares = np.array([(arrays.weights[low:high].astype(float) ** 2).sum() for low, high in
                         zip(arrays.offsets, arrays.offsets[1:], strict=False)], np.float32)  # fmt: skip
-    batch = MessageArrays(np.column_stack([arrays.lon, arrays.lat]), squares, arrays.offsets, arrays.terms)
+    points, terms = np.column_stack([arrays.lon, arrays.lat]), read_only(arrays.terms)
+    batch = MessageArrays(points, squares, arrays.offsets, terms)
     thresholds = with_thresholds(rnd, subscriptions, messages, weights)
     segment = build_scored_segment([as_subscriptions(thresholds, weights)])
     probes = list_probes(batch, segment.table, segment.ids, segment.weights)

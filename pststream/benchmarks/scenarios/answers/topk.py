@@ -27,6 +27,7 @@ from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
+from pststream.domain.read_only import read_only
 from pststream.generator.synthetic_arrays import SyntheticObjects, term_ids
 from pststream.kernels.questions.text_weights import sum_squares
 from pststream.kernels.scored.find_candidates import find_candidates
@@ -240,7 +241,8 @@ def _as_messages(objects: SyntheticObjects, segment: IndexArrays) -> MessageArra
     place = order[np.minimum(np.searchsorted(segment.ids, terms, sorter=order), len(order) - 1)]
     weights = np.where(segment.ids[place] == terms, segment.weights[place], segment.weights[0])
     squares = sum_squares(objects.term_offsets, np.arange(len(terms)), weights)
-    return MessageArrays(np.column_stack([objects.lon, objects.lat]), squares, objects.term_offsets, terms)
+    points = np.column_stack([objects.lon, objects.lat])
+    return MessageArrays(points, squares, objects.term_offsets, read_only(terms))
 
 
 def _measure_buffers(scratch: Path, scale: str) -> Iterator[tuple[str, dict[str, float]]]:
