@@ -1,5 +1,7 @@
 """Generate samples like those of PS2Stream section VI: Q1, Q2, and Q3 with either of them by region."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from pststream.benchmarks.support.arrays import clause_lists, frequencies
@@ -15,8 +17,9 @@ from tests.plans import pack, unpack
 Posted = tuple[np.ndarray, list[list[int]]]
 
 
+@lru_cache(maxsize=8)
 def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rare: float = 1.0) -> WorkloadSample:
-    """Make a sample around the cities of the USA; keywords joined by AND.
+    """Make a sample around the cities of the USA; keywords joined by AND. Tests share it, so none may change it.
 
     rare   share of the keywords of Q2 that are drawn as frequently as in objects; 0: uniformly from the vocabulary
     """
