@@ -38,7 +38,8 @@ def read_integer_options(planner: str, options: Options, defaults: Mapping[str, 
     """
     for name, value in options.items():
         if name not in defaults:
-            raise UsageError(f"planner {planner} has no option {name!r}", "its options: " + ", ".join(defaults))
+            known = ", ".join(defaults) or "none"
+            raise UsageError(f"planner {planner} has no option {name!r}", f"its options: {known}")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"option {name} of planner {planner}: {value!r} is not a whole number of at least 1")
         greatest = GREATEST_SIDE if name in ("columns", "rows") else GREATEST

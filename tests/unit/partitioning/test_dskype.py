@@ -219,7 +219,7 @@ def test_the_levels_of_a_hybrid() -> None:
     assert first == {1: 1, 2: 1, 4: 2, 5: 1, 12: 3, 32: 4}
     with pytest.raises(UsageError, match="does not divide"):
         make_topk_plan("spatial_first", sample, 4, {"first": 3})
-    with pytest.raises(UsageError, match="no option"):
+    with pytest.raises(UsageError, match="no option 'first'\\n  its options: none"):
         make_topk_plan("prefix", sample, 4, {"first": 2})
     with pytest.raises(UsageError, match="unknown"):
         make_topk_plan("kd_tree", sample, 4)
