@@ -90,7 +90,7 @@ def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     home.ingest("requests", world.requests)
     home.run("plan")
     unmeasured = home.run("balance", "local", "--apply")
-    assert unmeasured["moves"] == [] and "over 0 batches" in unmeasured["reason"]
+    assert unmeasured["moves"] == [] and "0 batches measured" in unmeasured["reason"]
     home.match()
     home.set(sigma=100_000.0)
     error = home.run("balance", "global", "--method", "gr", code=2)["error"]
