@@ -1,5 +1,6 @@
 """Planner `auto`: judge every planner on a half of the sample that it has not seen, and take the plan of the best."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pststream import names
@@ -9,11 +10,12 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.partitioning.registry import make_plan, place_sample
+from pststream.partitioning.registry import make_plan, place_sample, shares_by_subscription
 from pststream.samples.sample_halves import split_sample
 from pststream.space.plan_raster import COLUMNS, ROWS
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+OTHERS = tuple(name for name in names.PLANNERS if name != names.AUTO)
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -32,16 +34,25 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
     Source: none; the papers compare planners on workloads that are known in advance.
     """
+    return _choose(OTHERS, sample, workers, cost, options)
+
+
+def plan_by_space_or_terms(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
+    """Return a plan as `plan` does, but of no planner that shares by subscription: `balance` makes no such plan."""
+    return _choose((name for name in OTHERS if not shares_by_subscription(name)), sample, workers, cost, options)
+
+
+def _choose(
+    planners: Iterable[str], sample: WorkloadSample, workers: int, cost: CostModel, options: Options
+) -> PartitionPlan:
+    """Return the plan of the best of some planners, with the choice among its options."""
     read_integer_options(names.AUTO, options, DEFAULTS)
     one, other = split_sample(sample)
     loads = {}
-    for name in names.PLANNERS:
-        if name != names.AUTO:
-            halves = ((one, other), (other, one))
-            judged = [
-                _judge(make_plan(name, seen, workers, cost, options), seen, unseen, cost) for seen, unseen in halves
-            ]
-            loads[name] = sum(judged) / 2
+    for name in planners:
+        halves = ((one, other), (other, one))
+        judged = [_judge(make_plan(name, seen, workers, cost, options), seen, unseen, cost) for seen, unseen in halves]
+        loads[name] = sum(judged) / 2
     best = min(loads, key=lambda name: (loads[name], name != names.FIRST_PLANNER))
     made = make_plan(best, sample, workers, cost, options)
     choice = {"planner": best, "greatest_loads": loads}

@@ -28,6 +28,11 @@ def load_planner(name: str) -> Planner:
     return planner
 
 
+def shares_by_subscription(name: str) -> bool:
+    """Whether the plans of a planner share by subscription: its module is a `Placement`, too. Not of `auto`."""
+    return hasattr(import_module(names.PLANNERS[name]), "cost_of_new")
+
+
 def load_placement(plan: PartitionPlan) -> Placement:
     """Import the module of the planner of a plan that shares by subscription, of the one that `auto` chose for it."""
     placement: Placement = import_module(names.PLANNERS[planner_of(plan.planner, plan.options)])

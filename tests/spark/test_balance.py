@@ -155,7 +155,8 @@ def test_an_undone_plan_has_its_own_options(tmp_path: Path) -> None:
     before = home.run("plans", "show")["options"]
     assert home.run("balance", "global", "--planner", "auto", "--apply")["moves"]
     shown = home.run("plans", "show")["options"]
-    assert "choice" in shown and "subset" not in shown
+    assert "dkm_sks" not in shown["choice"]["greatest_loads"], "balance makes no plan that shares by subscription"
+    assert "subset" not in shown
     home.run("balance", "undo", "--apply")
     assert home.run("plans", "show")["options"] == before
     home.ingest("requests", world.requests[2:])

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from pststream import names
 from pststream.balancing.balancing_task import BalancingTask
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.balancing.registry import adjust
@@ -19,9 +20,11 @@ from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.imbalance import imbalance_text
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, changed_cells
+from pststream.domain.planner_choice import planner_of
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.format_values import counted
+from pststream.partitioning.auto import plan_by_space_or_terms
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.adjusting.active_plans import combined_loads, plan_after_undo, split_sample
 from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads, needed_batches
@@ -85,7 +88,7 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
         return Decision(f"{text}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     plan, retiring = load_plan(home, version), retiring_plan(read_plan_row(home, version))
     if plan.by_subscription:
-        return Decision(f"{text}; {_NO_CELLS.format(plan.planner)}", measured.imbalance)
+        return Decision(f"{text}; {_NO_CELLS.format(planner_of(plan.planner, plan.options))}", measured.imbalance)
     progress(f"{text}: looking for raster cells to move")
     sample, cost = _recent_sample(home, settings, version, measured, progress)
     older, scaled_older = np.zeros(plan.workers), np.zeros(plan.workers)
@@ -112,7 +115,8 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
 
     The old plan continues to serve the stored subscriptions, and the new plan serves later ones (PS2Stream section
     V-B), so nothing is copied. The setting `mapping` assigns the parts of the new plan to workers that store most of
-    their subscriptions already, so that few subscriptions move when the old plan is retired.
+    their subscriptions already, so that few subscriptions move when the old plan is retired. No plan that shares by
+    subscription is made, so `auto` chooses among the planners that make other plans.
     """
     if retiring_plan(read_plan_row(home, version)):
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
@@ -122,14 +126,15 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     boxes = counted(sample.pieces, "subscription box", "subscription boxes")
     progress(f"planning with {settings.planner}: {counted(sample.objects, 'recent object')}, {boxes}")
     options = _planner_options(home, settings, version)
-    plan = make_plan(settings.planner, sample, now.workers, cost, read_planner_options(options))
+    make = plan_by_space_or_terms if settings.planner == names.AUTO else partial(make_plan, settings.planner)
+    plan = make(sample, now.workers, cost, read_planner_options(options))
     if plan.by_subscription:
-        return Decision(_NO_CELLS.format(plan.planner), measured.imbalance)
+        return Decision(_NO_CELLS.format(planner_of(plan.planner, plan.options)), measured.imbalance)
     plan = replace(plan, options={**plan.options, **stored_options(settings, sample, options)})
     plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
     before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
-    text = f"a new {settings.planner} plan lowers the greatest load by {gain:.1%}"
+    text = f"a new plan of {planner_of(plan.planner, plan.options)} lowers the greatest load by {gain:.1%}"
     if gain <= settings.repartition_gain:
         return Decision(f"{text}; more than {settings.repartition_gain:.0%} is required", measured.imbalance)
     everything = Move(-1, -1, np.arange(plan.grid.cells))

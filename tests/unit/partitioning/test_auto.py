@@ -13,6 +13,7 @@ from pststream.domain.planner_choice import describe_choice
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.errors import UsageError
+from pststream.partitioning import auto
 from pststream.partitioning.registry import make_plan, place_sample
 from pststream.samples.sample_halves import keep_objects, split_sample
 from tests.paper_samples import paper_sample
@@ -77,6 +78,19 @@ def test_halves_have_every_object_once_and_stand_for_the_same_period(unsampled: 
 def test_without_a_sample_the_planner_of_first_plans_is_taken() -> None:
     plan = make_plan("auto", make_sample([], [], [], []), 3, COST)
     assert plan.options["choice"]["planner"] == names.FIRST_PLANNER == "kd_tree"
+
+
+def test_a_plan_for_balance_does_not_share_by_subscription() -> None:
+    """Here the best plan shares by subscription; `balance` gets that of the best other planner, judged alike."""
+    sample = paper_sample("q1", 2000, 1000)
+    arguments = (sample, 4, COST, {"columns": 64, "rows": 64})
+    best, movable = auto.plan(*arguments), auto.plan_by_space_or_terms(*arguments)
+    assert best.by_subscription and not movable.by_subscription
+    by_subscription = {"keyword_oriented", "space_oriented", "dkm_sks", "hash"}
+    loads = best.options["choice"]["greatest_loads"]
+    others = {name: load for name, load in loads.items() if name not in by_subscription}
+    least = min(others, key=lambda name: others[name])
+    assert movable.options["choice"] == {"planner": least, "greatest_loads": others}
 
 
 def test_the_choice_is_described_with_the_least_first() -> None:
