@@ -19,6 +19,7 @@ from pststream.reports.views.definitions import view_statements
 from pststream.settings import load_settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.state.plans import read_plan_row
 from tests.commands import run_here
 from tests.disturbed_homes import disturbed_home
 from tests.unit.reports.commands.homes import add_file, deletion, insertion, log_key
@@ -50,7 +51,9 @@ def demo_home(folder: Path) -> Home:
     """The home of `pststream demo`."""
     assert run_here("demo", "--out", folder).code == 0
     (folder / "pststream-home").symlink_to(folder / "home")
-    return Home(folder / "home")
+    home = Home(folder / "home")
+    assert read_plan_row(home, 1)["planner"] == names.FIRST_PLANNER, "the map shows the places of a worker"
+    return home
 
 
 def chaos_home(folder: Path) -> Home:

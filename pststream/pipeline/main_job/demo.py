@@ -1,4 +1,4 @@
-"""Generate demo data, ingest, plan and match it in a new home, ask about it, write a report page (`pststream demo`)."""
+"""Generate demo data, ingest and match it in a new home, ask about it, write a report page (`pststream demo`)."""
 
 import shutil
 import time
@@ -12,7 +12,6 @@ from pststream.demo_data.standing_subscriptions import standing_subscriptions
 from pststream.errors import UsageError
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
-from pststream.pipeline.planning.plan import plan
 from pststream.progress import Progress
 from pststream.questions.answered_question import answer_for_page
 from pststream.reports.pages.report_page import write_report
@@ -50,7 +49,6 @@ def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
     half = len(files.objects) // 2
     ingest(home, settings, "requests", first, ReaderOptions(), progress)
     ingest(home, settings, "objects", files.objects[:half], ReaderOptions(), progress)
-    plan(home, settings, progress=progress)
     first_match = match(home, settings, progress=progress)
     ingest(home, settings, "requests", later, ReaderOptions(), progress)
     ingest(home, settings, "objects", files.objects[half:], ReaderOptions(), progress)
