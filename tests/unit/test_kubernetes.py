@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,6 @@ def test_only_metrics_open_a_port() -> None:
     assert [rule["ports"] for rule in admitted] == [[{"port": port["name"], "protocol": "TCP"}]]
 
 
-POLICIES = [one for folder in (".", "watcher") for one in render(FOLDER / folder) if one["kind"] == "NetworkPolicy"]
 DRIVER = {"tier": "airflow", "component": "scheduler", "release": "airflow"}
 LABELS = {
     "scheduler": DRIVER,
@@ -145,6 +145,11 @@ ADMITTED = {
 """Who may open connections to whom."""
 
 
+@cache
+def policies() -> list[dict[str, Any]]:
+    return [one for folder in (".", "watcher") for one in render(FOLDER / folder) if one["kind"] == "NetworkPolicy"]
+
+
 def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     assert selector.keys() == {"matchLabels"}
     return selector["matchLabels"].items() <= labels.items()
@@ -152,7 +157,7 @@ def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
 
 def is_admitted(source: dict[str, str], target: dict[str, str]) -> bool:
     """Whether policies let a pod reach another one of its namespace: any rule of any policy of the target suffices."""
-    own = [one["spec"] for one in POLICIES if selects(one["spec"]["podSelector"], target)]
+    own = [one["spec"] for one in policies() if selects(one["spec"]["podSelector"], target)]
     peers = [peer for spec in own for rule in spec.get("ingress", []) for peer in rule["from"]]
     return not own or any(selects(peer["podSelector"], source) for peer in peers)
 

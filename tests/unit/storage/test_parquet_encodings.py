@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import duckdb
 import numpy as np
-import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -37,6 +35,9 @@ def column(field: pa.Field, rng: np.random.Generator) -> pa.Array:
 
 @pytest.mark.parametrize("name", [OBJECTS, MATCHES])
 def test_every_reader_returns_what_was_written(name: str, tmp_path: Path) -> None:
+    import duckdb  # loads slowly, as Polars, and only this test needs them
+    import polars
+
     schema = TABLES[name].schema
     rng = np.random.default_rng(1)
     rows = pa.Table.from_arrays([column(field, rng) for field in schema], schema=schema)

@@ -8,6 +8,7 @@ import random
 import re
 import sys
 import unicodedata
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,11 @@ def test_no_id_is_a_formula_to_a_spreadsheet(hand_home: Home, tmp_path: Path, na
     assert json.loads((tmp_path / "m.jsonl").read_text("utf-8"))["object_id"] == name
 
 
-FORMULA_STARTS = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.normalize("NFKC", c) in {*"=+-@−"}]
+@cache
+def formula_starts() -> list[str]:
+    """The characters that a spreadsheet may read as the start of a formula."""
+    starts = {*"=+-@−"}
+    return [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.normalize("NFKC", c) in starts]
 
 
 def cells(text: str, separator: str) -> list[str]:
@@ -94,7 +99,7 @@ def cells(text: str, separator: str) -> list[str]:
 def is_formula(cell: str) -> bool:
     """Whether a spreadsheet may run a cell. A number that a time or an unclosed quote follows is no formula."""
     number = re.match(r"[+-][0-9]+(\.[0-9]+)?(,.*T00:00:00|,[^\"]*(\"[^\"]*\")*[^\"]*\"[^\"]*$|$)", cell, re.DOTALL)
-    return cell.lstrip('"\ufeff\u200b\u3000\x01 ')[:1] in FORMULA_STARTS and number is None
+    return cell.lstrip('"\ufeff\u200b\u3000\x01 ')[:1] in formula_starts() and number is None
 
 
 def restored(field: str) -> str:
@@ -109,9 +114,9 @@ def restored(field: str) -> str:
 def test_no_cell_is_a_formula_however_lines_are_split_and_texts_come_back(hand_home: Home, tmp_path: Path) -> None:
     rnd = random.Random(25)
     parts = ("1+cmd|'/C calc'!A0;x", "1\"+cmd|'/C calc'!A0+\";x", "-1", "+46", "-1;", "-1|x")
-    alphabet = [*"=+-@;|\t\r\n'\"\\ ,a1", *"\ufeff\u200b\u3000\x0b\x85\u2028\x01＝−", *rnd.sample(FORMULA_STARTS, 4)]
+    alphabet = [*"=+-@;|\t\r\n'\"\\ ,a1", *"\ufeff\u200b\u3000\x0b\x85\u2028\x01＝−", *rnd.sample(formula_starts(), 4)]
     ids = sorted(
-        {"".join(rnd.choices(alphabet, k=rnd.randint(1, 7))) for _ in range(3_000)} | {*FORMULA_STARTS, *parts}
+        {"".join(rnd.choices(alphabet, k=rnd.randint(1, 7))) for _ in range(3_000)} | {*formula_starts(), *parts}
     )
     note = json.dumps({"note": "b;=1+1|@c"})
     asked = add_file(hand_home, "requests", [insertion(n, name, payload=note) for n, name in enumerate(ids, 1)])

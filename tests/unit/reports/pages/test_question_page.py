@@ -4,6 +4,7 @@ import base64
 import datetime as dt
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -43,21 +44,20 @@ def test_the_form_has_each_field_of_each_kind() -> None:
     assert all(field["id"] in labelled for field in page.all("input") if field["type"] == "text")
 
 
-def pages() -> dict[str, str]:
-    fields = {"kind": "knn", "keywords": HOSTILE}
-    return {
-        "form": render_question(HOSTILE, fields, PLACES, problem=f"keywords: {HOSTILE}"),
-        "without objects": render_question("home", {}, np.empty((0, 2))),
-        "nearest": render_answer(HOSTILE, fields, NEAREST, form=True),
-        "stored": render_answer(HOSTILE, fields, NEAREST, form=False),
-        "terms": render_answer("home", {"kind": "frequent_terms"}, FREQUENT, form=True),
-        "nothing": render_answer("home", {}, replace(NEAREST, rows=[], point=None), form=True),
-    }
+FIELDS = {"kind": "knn", "keywords": HOSTILE}
+PAGES: dict[str, Callable[[], str]] = {
+    "form": lambda: render_question(HOSTILE, FIELDS, PLACES, problem=f"keywords: {HOSTILE}"),
+    "without objects": lambda: render_question("home", {}, np.empty((0, 2))),
+    "nearest": lambda: render_answer(HOSTILE, FIELDS, NEAREST, form=True),
+    "stored": lambda: render_answer(HOSTILE, FIELDS, NEAREST, form=False),
+    "terms": lambda: render_answer("home", {"kind": "frequent_terms"}, FREQUENT, form=True),
+    "nothing": lambda: render_answer("home", {}, replace(NEAREST, rows=[], point=None), form=True),
+}
 
 
-@pytest.mark.parametrize("name", list(pages()))
+@pytest.mark.parametrize("name", PAGES)
 def test_no_text_becomes_markup_and_nothing_is_loaded(name: str) -> None:
-    page = pages()[name]
+    page = PAGES[name]()
     elements = Elements(page)
     assert [tag for tag, _ in elements.tags].count("script") == 1 and not elements.all("b")
     assert not any(attribute.startswith("on") for _, attributes in elements.tags for attribute in attributes)
@@ -73,7 +73,7 @@ def test_no_text_becomes_markup_and_nothing_is_loaded(name: str) -> None:
 
 
 def test_each_object_has_a_dot_and_a_row() -> None:
-    page = Elements(pages()["nearest"])
+    page = Elements(PAGES["nearest"]())
     dots = [path for path in page.all("path") if path.get("class") == "match"]
     assert [dot["data-rows"] for dot in dots] == ["0", "1"]
     assert [row["id"] for row in page.all("tr") if "id" in row] == ["pair-0", "pair-1"]
@@ -84,9 +84,9 @@ def test_each_object_has_a_dot_and_a_row() -> None:
 def test_long_texts_are_cut_wherever_the_page_has_them() -> None:
     """The page of 500 objects with texts of a megabyte would be a gigabyte, which the API server keeps."""
     long = [replace(row, text="é" * 1_000_000) for row in ROWS]
-    assert len(render_answer("home", {}, replace(NEAREST, rows=long), form=True)) < 2 * len(pages()["nearest"])
+    assert len(render_answer("home", {}, replace(NEAREST, rows=long), form=True)) < 2 * len(PAGES["nearest"]())
     words = [AnswerRow(1, term="é" * 1_000_000, count=4)]
-    assert len(render_answer("home", {}, replace(FREQUENT, rows=words), form=True)) < 2 * len(pages()["terms"])
+    assert len(render_answer("home", {}, replace(FREQUENT, rows=words), form=True)) < 2 * len(PAGES["terms"]())
 
 
 def test_the_map_shows_the_region_and_its_surroundings() -> None:
