@@ -19,7 +19,8 @@ def build_area_sums(values: np.ndarray) -> np.ndarray:
 def sum_area(table: np.ndarray, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
     """Sum the values in each rectangle, given by first and last column and row, inclusive.
 
-    A rectangle whose last column or row is before its first is empty.
+    A rectangle whose last column or row is before its first is empty. A table may have several values an entry, on a
+    last axis, which the result then has too.
     """
     right, upper = np.maximum(np.add(x1, 1), x0), np.maximum(np.add(y1, 1), y0)
     return np.asarray(table[upper, right] - table[y0, right] - table[upper, x0] + table[y0, x0])

@@ -24,12 +24,11 @@ from pststream.samples.raster_ranges import compute_cell_ranges
 
 @dataclass(frozen=True)
 class RegionCounts:
-    """Tables int64[rows+1, columns+1]: entry [y, x] sums the rows before y and the columns before x.
+    """Tables of which entry [y, x] sums the rows before y and the columns before x.
 
-    live       objects that have a live term
-    corners    four tables: boxes by their south-west, south-east, north-west, north-east corner
-    covered    pairs of a live object and a box that covers the raster cell of the object
-    read       `reads` of the objects
+    corners    int64[4, rows+1, columns+1]: boxes by their south-west, south-east, north-west, north-east corner
+    sums       int64[rows+1, columns+1, 3]: objects that have a live term; pairs of such an object and a box that covers
+               the raster cell of the object; `reads` of the objects
 
     All methods take rectangles by first and last column and row, inclusive, as numbers or as arrays that broadcast; a
     rectangle whose last is before its first is empty. Counts are of the sample, not scaled.
@@ -38,24 +37,22 @@ class RegionCounts:
     antimeridian have two), and such tables cannot avoid it. `cost.load_model.compute_worker_loads` counts it once.
     """
 
-    live: np.ndarray
     corners: np.ndarray
-    covered: np.ndarray
-    read: np.ndarray
+    sums: np.ndarray
 
     @property
     def columns(self) -> int:
         """Columns of the raster."""
-        return self.live.shape[1] - 1
+        return self.sums.shape[1] - 1
 
     @property
     def rows(self) -> int:
         """Rows of the raster."""
-        return self.live.shape[0] - 1
+        return self.sums.shape[0] - 1
 
     def objects(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Count the live objects in each rectangle: int64."""
-        return sum_area(self.live, x0, y0, x1, y1)
+        return sum_area(self.sums[..., 0], x0, y0, x1, y1)
 
     def subscriptions(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Count the boxes that overlap each rectangle: int64."""
@@ -66,11 +63,15 @@ class RegionCounts:
 
         These are the pairs (object, subscription) that no further cut in space can avoid.
         """
-        return sum_area(self.covered, x0, y0, x1, y1)
+        return sum_area(self.sums[..., 1], x0, y0, x1, y1)
 
     def reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Sum the `reads` of the objects in each rectangle: int64."""
-        return sum_area(self.read, x0, y0, x1, y1)
+        return sum_area(self.sums[..., 2], x0, y0, x1, y1)
+
+    def objects_pairs_reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
+        """Return `objects`, `pairs` and `reads` of a rectangle, or of n, from one look at the table: int64[3(, n)]."""
+        return sum_area(self.sums, x0, y0, x1, y1).T
 
     def load(self, rates: LoadRates, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Compute the load of a worker that serves each rectangle alone (Definition 1): seconds, float64."""
@@ -90,7 +91,8 @@ def build_region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCou
     corners = np.stack([build_area_sums(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
     x, y = np.arange(grid.columns)[None, :], np.arange(grid.rows)[:, None]
     covered = objects * _overlapping(corners, x, y, x, y)
-    return RegionCounts(build_area_sums(objects), corners, build_area_sums(covered), build_area_sums(read))
+    sums = np.stack([build_area_sums(values) for values in (objects, covered, read)], axis=-1)
+    return RegionCounts(corners, sums)
 
 
 def _count(grid: DispatchGrid, cells: np.ndarray) -> np.ndarray:

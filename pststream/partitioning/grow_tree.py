@@ -81,15 +81,19 @@ def _grow(
     before: Node | None,
 ) -> Node:
     """Grow a tree over a rectangle; `before` is the node at its place in the tree grown last."""
+    # A rectangle of one worker is a leaf, and its load needs no estimate.
+    if workers == 1:
+        load = float(counts.load(rates, *rectangle))
+        return Node(rectangle, workers, None, (), (), np.array([load]), load)
     expected = float(estimate_load(counts, rates, workers, *rectangle))
     # A leaf that was partitioned by text remains so.
-    if before and before.by_text and by_text and workers > 1 and (groups := by_text(rectangle, workers, np.inf)):
+    if before and before.by_text and by_text and (groups := by_text(rectangle, workers, np.inf)):
         return Node(rectangle, workers, None, (), tuple(groups), np.array([group.load for group in groups]), expected)
-    # A rectangle of one worker or one raster cell is a leaf.
-    if workers == 1 or rectangle.cells == 1:
-        load = np.atleast_1d(counts.load(rates, *rectangle))
-        leaf = Node(rectangle, workers, None, (), (), load, expected)
-        return _or_by_text(leaf, by_text) if workers > 1 and before is None else leaf
+    # A rectangle of one raster cell is a leaf.
+    if rectangle.cells == 1:
+        loads = np.atleast_1d(counts.load(rates, *rectangle))
+        leaf = Node(rectangle, workers, None, (), (), loads, expected)
+        return _or_by_text(leaf, by_text) if before is None else leaf
     # Cut again in the same direction, with corrected estimates, or find the best cut.
     low_before, high_before = before.children if before and before.children else (None, None)
     if before and low_before and high_before and before.axis is not None and can_cut(before.axis, rectangle):

@@ -61,10 +61,9 @@ def estimate_load(
     separates such a pair. Then a worker has the fraction (1 - share) / workers + share of the subscriptions. For one
     worker, this is Definition 1.
     """
-    objects = counts.objects(x0, y0, x1, y1)
+    objects, pairs, reads = counts.objects_pairs_reads(x0, y0, x1, y1)
     subscriptions = counts.subscriptions(x0, y0, x1, y1)
-    share = counts.pairs(x0, y0, x1, y1) / np.maximum(objects * subscriptions, 1)
-    reads = counts.reads(x0, y0, x1, y1)
+    share = pairs / np.maximum(objects * subscriptions, 1)
     return rates.load(objects / workers, subscriptions * ((1.0 - share) / workers + share), reads / workers)
 
 
