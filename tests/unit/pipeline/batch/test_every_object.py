@@ -55,7 +55,7 @@ def test_matches_are_those_of_the_twin(seed: int, planner: str, tmp_path: Path) 
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """An object without a word in the region of a subscription without keywords, which is younger than the object."""
     folder = tmp_path_factory.mktemp("every")
-    made = new_home(folder / "home", engine="local", workers=2)
+    made = new_home(folder / "home", planner="kd_tree", engine="local", workers=2)
     box = {"op": "insert", "created_at": worlds.moment(0), "bbox": [0.0, 0.0, 2.0, 2.0]}
     things = [{"object_id": "mute", "ts": worlds.moment(1), "lon": 1.0, "lat": 1.0, "text": "!"}]
     things.append({"object_id": "away", "ts": worlds.moment(1), "lon": 3.0, "lat": 1.0, "text": "tea"})
