@@ -15,7 +15,6 @@ from pststream.samples.sample_halves import split_sample
 from pststream.space.plan_raster import COLUMNS, ROWS
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
-OTHERS = tuple(name for name in names.PLANNERS if name != names.AUTO)
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -34,12 +33,17 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
     Source: none; the papers compare planners on workloads that are known in advance.
     """
-    return _choose(OTHERS, sample, workers, cost, options)
+    return _choose(_others(), sample, workers, cost, options)
 
 
 def plan_by_space_or_terms(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """Return a plan as `plan` does, but of no planner that shares by subscription: `balance` makes no such plan."""
-    return _choose((name for name in OTHERS if not shares_by_subscription(name)), sample, workers, cost, options)
+    planners = [name for name in _others() if not shares_by_subscription(name)]
+    return _choose(planners, sample, workers, cost, options)
+
+
+def _others() -> list[str]:
+    return [name for name in names.PLANNERS if name != names.AUTO]
 
 
 def _choose(

@@ -46,10 +46,12 @@ def test_figures_of_one_figure_of_the_paper_are_a_table() -> None:
         "q3_hybrid_4_workers_throughput": 1_000,
         "q3_hybrid_4_workers_max_over_mean": 1.5,
         "q3_metric_32_workers_throughput": 7,
+        "a": 5,
     }
     page = render([_document(1, figures, True) | {"name": "scalability"}])
     assert "9 subscriptions.\n\nQ3, as the paper.\n\n| planner | throughput | max over mean |" in page
     assert "| hybrid, 4 workers | 1,000 | 1.5 |" in page and "| metric, 32 workers | 7 | - |" in page
+    assert "| figure | value | target |\n| --- | --- | --- |\n| `a` | 5 | 3: met |" in page
 
 
 def test_real_objects_are_shown_apart_from_synthetic_ones() -> None:

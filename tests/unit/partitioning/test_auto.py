@@ -44,6 +44,14 @@ def test_takes_the_planner_that_is_best_on_the_unseen_half(kind: str, workers: i
     assert identical_plans(replace(plan, planner=chosen.planner, options=chosen.options), chosen)
 
 
+def test_planners_are_those_of_the_list_when_it_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {name: names.PLANNERS[name] for name in ("grid", "dkm_sks", "auto")}
+    monkeypatch.setattr(names, "PLANNERS", few)
+    sample = paper_sample("q1", 500, 300)
+    assert set(auto.plan(sample, 2, COST, {}).options["choice"]["greatest_loads"]) == {"grid", "dkm_sks"}
+    assert set(auto.plan_by_space_or_terms(sample, 2, COST, {}).options["choice"]["greatest_loads"]) == {"grid"}
+
+
 @pytest.mark.parametrize("kind", ["q1", "q2", "q3"])
 def test_is_near_the_best_on_later_objects(kind: str) -> None:
     """At most 5% above the least greatest load of all planners, on 20,000 objects and 5,000 subscriptions of later."""
