@@ -1,9 +1,10 @@
 """Group the raster cells of one worker into blocks, and estimate the load and subscriptions of each from a sample.
 
-Such a run is called a block.
+A block is a run of raster cells along the Hilbert curve.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -71,18 +72,20 @@ def compute_block_loads(
     pyramid = build_pyramid(codes, grid.columns, grid.rows, len(code_leaf) + 1)
     ranges = compute_cell_ranges(grid, sample.boxes)
     posts = (sample.post_offsets, sample.post_terms)
-    coded = (pyramid, code_leaf, code_block)
-    subscriptions = count_block_pieces(ranges, *posts, arrays, worker, *coded, blocks)
-    of_worker = count_block_pieces(ranges, *posts, arrays, worker, *coded[:2], np.zeros_like(code_block), 1)
+    pieces = partial(count_block_pieces, ranges, *posts, arrays, worker, pyramid, code_leaf)
+    subscriptions = pieces(code_block, blocks)
     sums = [np.bincount(block, counts[cells], blocks) for counts in (objects, reads)]
-    rest = sums[0].sum() - sums[0], of_worker.sum() - subscriptions
+    loads = rates.load(sums[0], subscriptions.astype(np.float64), sums[1])
+    # Add the pairs that the rows of a block make with the other rows of the worker.
+    if rates.pair:
+        rest = pieces(np.zeros_like(code_block), 1) - subscriptions
+        loads = loads + rates.pair * (sums[0] * rest + subscriptions * (sums[0].sum() - sums[0]))
     return BlockLoads(
         offsets=np.append(0, np.cumsum(np.bincount(block, minlength=blocks))),
         cells=cells[order],
         objects=sums[0].astype(np.int64),
         subscriptions=subscriptions,
-        loads=rates.load(sums[0], subscriptions.astype(np.float64), sums[1])
-        + rates.pair * (sums[0] * rest[1] + subscriptions * rest[0]),
+        loads=loads,
     )
 
 

@@ -150,7 +150,7 @@ def _measured(
     throughput = {plan["planner"]: plan["throughput"] for plan in document["plans"]}
     for ours in ("hybrid", "auto"):
         if ours in throughput:
-            best = max(value for planner, value in throughput.items() if planner not in (ours, "auto"))
+            best = max(value for planner, value in throughput.items() if planner not in (ours, names.AUTO))
             figures[f"{name}_{ours}_over_best"] = round(throughput[ours] / best, 3)
-    figures |= {f"{name}_auto_made_by": plan["made_by"] for plan in document["plans"] if plan["planner"] == "auto"}
+    figures |= {f"{name}_auto_made_by": plan["made_by"] for plan in document["plans"] if plan["planner"] == names.AUTO}
     return figures

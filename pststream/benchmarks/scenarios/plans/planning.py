@@ -49,7 +49,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     targets = {}
     if scale == "full":
         targets = {
-            f"{name}_seconds": at_most(figures[f"{name}_seconds"], 20.0) for name in names.PLANNERS if name != "auto"
+            f"{name}_seconds": at_most(figures[f"{name}_seconds"], 20.0)
+            for name in names.PLANNERS
+            if name != names.AUTO
         }
         targets["peak_memory_gb"] = at_most(figures["peak_memory_gb"], 3.0)
         targets |= {step: at_most(figures[step], 1.0) for step in ("share_seconds", "merge_seconds")}

@@ -123,7 +123,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             raise PstError(f"planners found different changes of answers: {changes}", "please report this bug")
         share = f"{workload}_dkm_sks_imbalance_share"
         targets[share] = at_most(figures[share], IMBALANCE)
-        least = min(figures[f"{workload}_{planner}_slowest_ms"] for planner in planners if planner != "auto")
+        least = min(figures[f"{workload}_{planner}_slowest_ms"] for planner in planners if planner != names.AUTO)
         ratio = f"{workload}_auto_over_best"
         figures[ratio] = round(figures[f"{workload}_auto_slowest_ms"] / least, 3)
         targets[ratio] = at_most(figures[ratio], SLOWER)
