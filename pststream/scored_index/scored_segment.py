@@ -103,6 +103,14 @@ def subscriptions_of(index: IndexArrays) -> ScoredSubscriptions:
     return take_subscriptions(index, np.flatnonzero(index.thresholds > -np.inf))
 
 
+def take_rows(subscriptions: ScoredSubscriptions, rows: np.ndarray) -> ScoredSubscriptions:
+    """Return some subscriptions (int[n]), in the order of `rows`."""
+    some = subscriptions
+    offsets, places = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
+    columns = [column[rows] for column in some[:6]]
+    return ScoredSubscriptions._make([*columns, offsets, some.terms[places], some.weights[places]])
+
+
 def take_subscriptions(index: IndexArrays, rows: np.ndarray) -> ScoredSubscriptions:
     """Return the subscriptions of a segment in some rows: int[n]."""
     offsets, words = gather_rows(rows, index.word_offsets, index.words)

@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.domain.topk_plan import TopkPlan
-from pststream.kernels.questions.build_segment import gather_rows
 from pststream.partitioning.dskype.loose_prefix import mark_prefix
-from pststream.scored_index.scored_segment import ScoredSubscriptions
+from pststream.scored_index.scored_segment import ScoredSubscriptions, take_rows
 
 
 class UnitShare(NamedTuple):
@@ -29,7 +28,5 @@ class UnitShare(NamedTuple):
         some = subscriptions
         is_stored = np.zeros(len(some.key), bool)
         is_stored[np.repeat(np.arange(len(some.key)), np.diff(some.offsets))[self.mark(some)]] = True
-        rows = np.flatnonzero(is_stored & self.plan.holds(self.unit, some.key, some.lon, some.lat))
-        offsets, places = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
-        columns = [column[rows] for column in some[:6]]
-        return ScoredSubscriptions._make([*columns, offsets, some.terms[places], some.weights[places]])
+        is_stored &= self.plan.holds(self.unit, some.key, some.lon, some.lat)
+        return take_rows(some, np.flatnonzero(is_stored))

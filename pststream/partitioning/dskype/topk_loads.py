@@ -34,7 +34,8 @@ class TopkLoads:
 
 def count_loads(sample: TopkSample, plan: TopkPlan) -> TopkLoads:
     """Return the loads of a plan on a sample."""
-    stored = np.array([len(stored_by(sample, plan, unit)) for unit in range(plan.units)], np.int64)
+    _, unit = find_stored(sample, plan)
+    stored = np.bincount(unit, minlength=plan.units)
     _, unit = plan.route(sample.message_offsets, sample.message_terms)
     sent = np.bincount(unit, minlength=plan.units)
     load = stored * sample.subscription_scale * sent / max(sample.messages, 1)
@@ -43,12 +44,9 @@ def count_loads(sample: TopkSample, plan: TopkPlan) -> TopkLoads:
     )
 
 
-def stored_by(sample: TopkSample, plan: TopkPlan, unit: int) -> np.ndarray:
-    """Return the sampled subscriptions that a unit holds, ascending: int64[]."""
-    is_own = plan.owns(unit, sample.terms)
+def find_stored(sample: TopkSample, plan: TopkPlan) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs of a sampled subscription and a unit that holds it, by unit and subscription: int64[p] each."""
+    offsets, terms = sample.offsets, sample.terms
     if plan.is_prefix:
-        is_own &= sample.in_prefix
-    here = plan.holds(unit, sample.keys, sample.lon, sample.lat)
-    has_own = np.zeros(sample.subscriptions, bool)
-    has_own[sample.owners[is_own]] = True
-    return np.flatnonzero(here & has_own)
+        offsets, terms = np.append(0, np.cumsum(sample.in_prefix))[offsets], terms[sample.in_prefix]
+    return plan.find_units(sample.keys, sample.lon, sample.lat, offsets, terms)

@@ -11,7 +11,7 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.topk_plan import TopkPlan, find_leaves, leaf_boxes
 from pststream.errors import UsageError
 from pststream.partitioning.dskype.planners import make_topk_plan, order_words
-from pststream.partitioning.dskype.topk_loads import count_loads, stored_by
+from pststream.partitioning.dskype.topk_loads import count_loads, find_stored
 from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.partitioning.registry import make_plan
 from tests.oracles.dskype import Sent, Wish, by_frequency, is_inside, loose_prefix, split_space, split_words
@@ -44,6 +44,11 @@ def world(seed: int, wishes: int = 60, messages: int = 50) -> tuple[list[Wish], 
         for _ in range(wishes)
     ]
     return made, [Sent(*place(), tuple(words(9))) for _ in range(messages)]
+
+
+def stored_by(sample: TopkSample, plan: TopkPlan, unit: int) -> np.ndarray:
+    subscription, unit_of = find_stored(sample, plan)
+    return subscription[unit_of == unit]
 
 
 def sample_of(wishes: list[Wish], sent: list[Sent]) -> TopkSample:

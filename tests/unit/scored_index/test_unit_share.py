@@ -9,7 +9,7 @@ import pytest
 from pststream import names
 from pststream.domain.topk_plan import TopkPlan
 from pststream.partitioning.dskype.planners import make_topk_plan
-from pststream.partitioning.dskype.topk_loads import stored_by
+from pststream.partitioning.dskype.topk_loads import find_stored
 from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.scored_index.scored_index import Messages, ScoredIndex
 from pststream.scored_index.scored_segment import ScoredSubscriptions
@@ -57,8 +57,8 @@ def test_units_find_what_one_index_finds(planner: str, units: int) -> None:
     assert expected
     assert found_by_units(plan, indexes, messages) == expected
     stored = [np.concatenate([segment.keys for segment in index.segments]) for index in indexes if index.segments]
-    wanted = [some.key[stored_by(sample_of(some, messages), plan, unit)] for unit in range(units)]
-    assert sorted(np.concatenate(stored).tolist()) == sorted(np.concatenate(wanted).tolist())
+    rows, _ = find_stored(sample_of(some, messages), plan)
+    assert sorted(np.concatenate(stored).tolist()) == sorted(some.key[rows].tolist())
 
 
 @pytest.mark.parametrize("units", [1, 5, 6])
@@ -121,12 +121,13 @@ def test_a_subscription_is_at_each_unit_of_the_prefixes_that_it_has_had(planner:
     indexes, expected, sizes = [ScoredIndex(marks=share.mark) for share in shares], [set[int]() for _ in shares], []
     for bound in bounds:
         arrays = as_subscriptions([replace(one, threshold=bound) for one in made], weights)
+        rows_of, unit_of = find_stored(sample_of(arrays, messages), plan)
         for unit, (share, index) in enumerate(zip(shares, indexes)):
             index.change_thresholds(arrays.key, arrays.threshold)
             held = {key for s in index.segments for key in s.keys[s.thresholds > -np.inf].tolist()}
             rows = [row for row, key in enumerate(arrays.key.tolist()) if key not in held]
             index.insert(share.select(as_subscriptions([replace(made[row], threshold=bound) for row in rows], weights)))
-            expected[unit] |= set(arrays.key[stored_by(sample_of(arrays, messages), plan, unit)].tolist())
+            expected[unit] |= set(arrays.key[rows_of[unit_of == unit]].tolist())
             held = [key for s in index.segments for key in s.keys[s.thresholds > -np.inf].tolist()]
             assert sorted(held) == sorted(expected[unit])
         sizes.append(sum(map(len, expected)))
