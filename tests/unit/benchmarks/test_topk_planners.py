@@ -1,10 +1,12 @@
 """The benchmark of DSkype's partitioners measures all of them, and fails if one of them finds other pairs."""
 
+import numpy as np
 import pytest
 
 from pststream import names
 from pststream.benchmarks.scenarios.answers import topk_planners
-from pststream.benchmarks.support.answers.topk_worlds import _fill, make_world
+from pststream.benchmarks.support.answers import topk_worlds
+from pststream.benchmarks.support.answers.topk_worlds import make_worlds
 from pststream.scored_index import measure_units
 from pststream.scored_index.scored_index import ScoredIndex
 from tests.counted_benchmark import run_counted
@@ -36,19 +38,20 @@ def test_planners_that_lose_pairs_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         measure_units,
         "measure_unit",
-        lambda subscriptions, messages, share: measured(
-            subscriptions, measure_units.take_messages(messages, slice(1 if share.unit else 0, None)), share
-        ),
+        lambda index, messages: measured(index, measure_units.take_messages(messages, slice(1, None))),
     )
     with pytest.raises(ValueError, match="different pairs"):
         run_counted("topk-planners")
 
 
-def test_thresholds_are_those_of_full_buffers() -> None:
-    world = make_world(topk_planners.DATA["gn"], (60, 250, 10), 5, topk_planners.QueryWords(5), 3)
-    index = ScoredIndex()
-    index.insert(world.subscriptions._replace(threshold=_fill(world.subscriptions, world.window, 10**6)))
-    found = index.find_candidates(world.window)
-    for key, threshold in zip(world.subscriptions.key.tolist(), world.subscriptions.threshold.tolist(), strict=True):
-        values = sorted(found.value[found.subscription == key].tolist())
-        assert threshold == (values[4] if len(values) > 4 else float("inf"))
+def test_thresholds_are_those_of_full_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topk_worlds, "SLICE", 25)
+    worlds = make_worlds(topk_planners.DATA["gn"], (60, 250, 10), (5, 3), topk_planners.QueryWords(5), 3)
+    index, window = ScoredIndex(), worlds[0].window
+    index.insert(worlds[0].subscriptions._replace(threshold=np.full(60, np.inf, np.float32)))
+    found = index.find_candidates(window)
+    for world, kept in zip(worlds, (5, 3), strict=True):
+        some = world.subscriptions
+        for key, threshold in zip(some.key.tolist(), some.threshold.tolist(), strict=True):
+            values = sorted(found.value[found.subscription == key].tolist())
+            assert threshold == (values[kept - 1] if len(values) >= kept else float("inf"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from pststream import names
 from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, Stream
-from pststream.benchmarks.support.answers.topk_worlds import TopkWorld, make_world
+from pststream.benchmarks.support.answers.topk_worlds import TopkWorld, make_worlds
 from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.steps import Steps
 from pststream.generator.power_law import PowerLaw
@@ -33,8 +33,8 @@ highest thresholds and the shortest loose prefixes.
 SWEPT = "tweets"
 """The stream of the sweeps."""
 
-SIZES = {"small": (1_000, 600, 200), "full": (200_000, 400_000, 5_000)}
-"""Subscriptions, messages of the window, messages that are measured. The paper has 5,000,000 subscriptions."""
+SIZES = {"small": (1_000, 600, 200), "full": (5_000_000, 400_000, 5_000)}
+"""Subscriptions, messages of the window, messages that are measured. The paper has a window of 1,000,000 messages."""
 
 SAMPLED = {"small": 500, "full": 50_000}
 """Messages in the sample of a plan."""
@@ -42,7 +42,8 @@ SAMPLED = {"small": 500, "full": 50_000}
 UNITS = {"small": 4, "full": 32}
 SWEPT_UNITS = {"small": (2,), "full": (4, 8, 16)}
 K, SWEPT_K = 20, {"small": (10,), "full": (10, 30, 40, 50)}
-SWEPT_SIZES = {"small": (500,), "full": (50_000, 100_000, 400_000)}
+SWEPT_SIZES = {"small": (500,), "full": (200_000, 1_000_000, 2_500_000)}
+"""Subscriptions, fewer than those of SIZES. The paper has 5 to 20 million."""
 
 SWEPT_PLANNERS = ("hash", "location", "prefix")
 """Planners of figures 22 to 24, as in the paper."""
@@ -68,17 +69,18 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         _require_equal_pairs(figures, prefix)
 
     for name, stream in DATA.items():
-        world = _make(stream, SIZES[scale], K, seed)
+        swept_k = SWEPT_K[scale] if name == SWEPT else ()
+        world, *others = _make(stream, SIZES[scale], (K, *swept_k), seed)
         measure(world, names.TOPK_PLANNERS, units, name)
         if name == SWEPT:
             for number in SWEPT_UNITS[scale]:
                 measure(world, SWEPT_PLANNERS, number, f"units_{number}")
             for level in levels:
                 measure(world, HYBRIDS, units, f"first_{level}", first=level)
-    for k in SWEPT_K[scale]:
-        measure(_make(DATA[SWEPT], SIZES[scale], k, seed), SWEPT_PLANNERS, units, f"k_{k}")
-    for size in SWEPT_SIZES[scale]:
-        measure(_make(DATA[SWEPT], (size, *SIZES[scale][1:]), K, seed), SWEPT_PLANNERS, units, f"size_{size}")
+            for size in SWEPT_SIZES[scale]:
+                measure(world.first(size), SWEPT_PLANNERS, units, f"size_{size}")
+        for k, other in zip(swept_k, others, strict=True):
+            measure(other, SWEPT_PLANNERS, units, f"k_{k}")
     return {"figures": figures, "floor": {}, "targets": {}}
 
 
@@ -87,9 +89,9 @@ def _levels(units: int) -> list[int]:
     return [1 << bit for bit in range(units.bit_length()) if units % (1 << bit) == 0]
 
 
-def _make(stream: Stream, sizes: tuple[int, ...], k: int, seed: int) -> TopkWorld:
-    subscriptions, window, messages = sizes
-    return make_world(stream, (subscriptions, window, messages), kept_for(k), QueryWords(5), seed)
+def _make(stream: Stream, sizes: tuple[int, int, int], ks: tuple[int, ...], seed: int) -> list[TopkWorld]:
+    """Make a world for each k."""
+    return make_worlds(stream, sizes, [kept_for(k) for k in ks], QueryWords(5), seed)
 
 
 def measure_planner(

@@ -4,7 +4,8 @@ The thresholds are found by sending the messages of a window through one index: 
 keeps its best values, and its threshold is the last of them, as in a buffer that never loses a message.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from pststream.generator.synthetic_arrays import SyntheticObjects, term_ids
 from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.scored_index.measure_units import as_sample, take_messages
 from pststream.scored_index.scored_index import Messages, ScoredIndex
-from pststream.scored_index.scored_segment import ScoredSubscriptions
+from pststream.scored_index.scored_segment import ScoredSubscriptions, take_rows
 
 PART, FIRST_PART = 50_000, 100
 """Messages that pass between two changes of the thresholds; fewer at first, when most messages enter."""
+
+SLICE = 500_000
+"""Subscriptions whose buffers are filled at once."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,15 @@ class TopkWorld:
         """Return all subscriptions, and the last messages of the window, as a sample."""
         return as_sample(self.subscriptions, take_messages(self.window, slice(-messages, None)))
 
+    def first(self, subscriptions: int) -> "TopkWorld":
+        """Return the world of the first subscriptions: they are drawn one by one, and their thresholds stay."""
+        return replace(self, subscriptions=take_rows(self.subscriptions, np.arange(subscriptions)))
 
-def make_world(stream: Stream, sizes: tuple[int, int, int], kept: int, words: QueryWords, seed: int) -> TopkWorld:
-    """Make a world.
+
+def make_worlds(
+    stream: Stream, sizes: tuple[int, int, int], kept: Sequence[int], words: QueryWords, seed: int
+) -> list[TopkWorld]:
+    """Make a world for each size of the buffers; the worlds differ in the thresholds alone.
 
     sizes  subscriptions, messages of the window, messages to measure
     kept   entries of a buffer, the last of which is the threshold
@@ -46,11 +56,9 @@ def make_world(stream: Stream, sizes: tuple[int, int, int], kept: int, words: Qu
     weights = _Weights(window)
     drawn = draw_topk(source, count, 1, {"window_objects": stored}, words, seed)
     subscriptions = _subscriptions(drawn, weights)
-    messages = _messages(window, weights)
-    thresholds = _fill(subscriptions, messages, kept)
-    return TopkWorld(
-        subscriptions._replace(threshold=thresholds), _messages(stream.draw(measured, seed + 5), weights), messages
-    )
+    sent, messages = _messages(window, weights), _messages(stream.draw(measured, seed + 5), weights)
+    thresholds = _fill(subscriptions, sent, kept)
+    return [TopkWorld(subscriptions._replace(threshold=some), messages, sent) for some in thresholds]
 
 
 class _Weights:
@@ -78,22 +86,54 @@ def _messages(objects: SyntheticObjects, weights: _Weights) -> Messages:
     return Messages(keys, keys, objects.lon, objects.lat, objects.term_offsets, terms, weights.of_terms(terms))
 
 
-def _fill(subscriptions: ScoredSubscriptions, messages: Messages, kept: int) -> np.ndarray:
-    """Return the value of the `kept`-th best message of each subscription, infinity if it has fewer: float32[n]."""
-    index, first, part = ScoredIndex(), 0, FIRST_PART
-    index.insert(subscriptions)
-    owners, values = np.empty(0, np.int64), np.empty(0, np.float32)
+def _fill(subscriptions: ScoredSubscriptions, messages: Messages, kept: Sequence[int]) -> np.ndarray:
+    """Return the value of the `kept`-th best message of each subscription, infinity if it has fewer: float32[k, n].
+
+    Each slice of SLICE subscriptions is filled on its own: the buffers of all would take gigabytes.
+    """
+    keys = np.arange(len(subscriptions.key))
+    slices = [keys[first : first + SLICE] for first in range(0, len(keys), SLICE)]
+    return np.hstack([_fill_slice(take_rows(subscriptions, some), messages, kept) for some in slices])
+
+
+def _fill_slice(subscriptions: ScoredSubscriptions, messages: Messages, kept: Sequence[int]) -> np.ndarray:
+    count, size, first, part = len(subscriptions.key), max(kept), 0, FIRST_PART
+    index, buffers = ScoredIndex(), np.empty(0, np.uint64)
+    index.insert(subscriptions._replace(key=np.arange(count)))
     while first < len(messages.key):
         candidates = index.find_candidates(take_messages(messages, slice(first, first + part)))
-        owners, values = np.append(owners, candidates.subscription), np.append(values, candidates.value)
-        order = np.lexsort((values, owners))
-        owners, values = owners[order], values[order]
-        rank = np.arange(len(owners)) - np.searchsorted(owners, owners)
-        is_last = rank == kept - 1
-        index.change_thresholds(owners[is_last], values[is_last])
-        owners, values = owners[rank < kept], values[rank < kept]
+        buffers = np.concatenate([buffers, _pack(candidates.subscription, candidates.value)])
+        buffers.sort()
+        owners, ranks = _rank(buffers)
+        index.change_thresholds(owners[ranks == size - 1], _unpack(buffers[ranks == size - 1]))
+        buffers = buffers[ranks < size]
         first, part = first + part, min(2 * part, PART)
-    thresholds = np.full(len(subscriptions.key), np.inf, np.float32)
-    rank = np.arange(len(owners)) - np.searchsorted(owners, owners)
-    thresholds[owners[rank == kept - 1]] = values[rank == kept - 1]
+    owners, ranks = _rank(buffers)
+    thresholds = np.full((len(kept), count), np.inf, np.float32)
+    for row, entries in enumerate(kept):
+        is_last = ranks == entries - 1
+        thresholds[row, owners[is_last]] = _unpack(buffers[is_last])
     return thresholds
+
+
+def _rank(buffers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the owner of each entry of sorted buffers, and its rank from 0: int64[n] each."""
+    owners = (buffers >> np.uint64(32)).astype(np.int64)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    return owners, np.arange(len(owners)) - np.repeat(starts, np.diff(starts, append=len(owners)))
+
+
+def _pack(owners: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the entries of buffers, which sort by owner and then by value: uint64[n].
+
+    The low half is an integer in the order of the values.
+    """
+    bits = values.view(np.uint32)
+    ordered = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
+    return (owners.astype(np.uint64) << np.uint64(32)) | ordered
+
+
+def _unpack(packed: np.ndarray) -> np.ndarray:
+    """Return the values of entries: float32[n]."""
+    ordered = packed.astype(np.uint32)
+    return np.where(ordered >> 31, ordered ^ np.uint32(1 << 31), ~ordered).view(np.float32)
