@@ -150,7 +150,10 @@ WHOLE_WORKER = -1
 UNIT_OF_TOPK = -1
 """The worker of the rows of `unit_loads` that are of units of the plan of `topk`."""
 
-NEVER_US = 2**63 - 1
+MAX_INT64 = 2**63 - 1
+"""Bound above every key and every number of rows."""
+
+NEVER_US = MAX_INT64
 """End of validity, in microseconds since 1970, of what never ends."""
 
 STORAGES = {"s3://": "pststream.storage.s3"}

@@ -17,7 +17,7 @@ from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
 from pststream.state.home import LOG_RETENTION, Home, log_retention
 from pststream.state.log_entries import WRITER_IDS, describe_writer, metadata_action
-from pststream.state.slices import Slice, read_slices
+from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes
 
@@ -155,7 +155,7 @@ def _rewrite(home: Home, name: str, files: Iterable[DataFile], kept: pc.Expressi
     """Write the rows of files to a new file, or only some of them; no file if there are no rows."""
     schema = TABLES[name].schema
     writer = FileWriter(home.table(name), schema, row_group=ROW_GROUP)
-    slices = [Slice(f"{home.table(name)}/{file.path}", 0, names.NEVER_US) for file in files]
+    slices = [whole_file(f"{home.table(name)}/{file.path}") for file in files]
     for rows in read_slices(slices, schema.names):
         writer.write(rows if kept is None else rows.filter(kept))
     written = writer.close()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pststream import names
 from pststream.state.data_files import DataFile
 from pststream.state.tables import select_columns
 from pststream.storage.parquet_files import open_parquet, without_views
@@ -32,6 +33,11 @@ class Slice:
     first: int
     stop: int
     rows: int = field(default=0, compare=False)
+
+
+def whole_file(path: str, rows: int = 0) -> Slice:
+    """Return the slice of all row groups of a file; `rows` as in Slice."""
+    return Slice(path, 0, names.MAX_INT64, rows)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pststream.state.data_files import (
 )
 from pststream.state.home import APPEND_ONLY, BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
 from pststream.state.log_entries import commit_entry, metadata_action
-from pststream.state.slices import Slice, read_slices
+from pststream.state.slices import read_slices, whole_file
 from pststream.state.table_types import RESULTS, SECONDS, Table
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import flush_names
@@ -217,7 +217,7 @@ def _write_file_again(home: Home, table: Table, sources: dict[str, str], file: D
     """Write a file with the declared columns; sources: the column of the file for each. Reads a batch at a time."""
     writer = FileWriter(home.table(table.name), table.schema)
     ((address, _),) = addresses_and_rows(home, table.name, [file])
-    for rows in read_slices([Slice(address, 0, names.NEVER_US)], list(sources.values())):
+    for rows in read_slices([whole_file(address)], list(sources.values())):
         columns = [PARSERS.get(new, _unchanged)(rows.column(old)) for new, old in sources.items()]
         writer.write(pa.RecordBatch.from_arrays(columns, names=list(sources)))
     return writer.close()

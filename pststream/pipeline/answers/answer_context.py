@@ -32,7 +32,7 @@ from pststream.state.data_files import DataFile, addresses_and_rows, list_data_f
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.plans import load_topk_plan, topk_version_of
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
 from pststream.stored_objects.object_cache import ObjectFile, group_files
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.utc_times import to_micros
@@ -292,7 +292,7 @@ def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
     """Yield the data files of `objects` that have objects of a batch."""
     keys = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
     for path, rows in addresses_and_rows(home, names.OBJECTS, keys.files(list_data_files(home, names.OBJECTS))):
-        yield Slice(path, 0, 2**62, rows)
+        yield whole_file(path, rows)
 
 
 def read_previous(home: Home, settings: Settings, before: Sequence[BatchRow]) -> Position:

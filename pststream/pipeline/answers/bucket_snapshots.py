@@ -22,7 +22,7 @@ from pststream.pipeline.answers.standing_queries import StandingQueries
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.table_types import TIME
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
@@ -111,7 +111,7 @@ def _files_of_bucket(home: Home, batch_id: int, bucket: int) -> list[DataFile]:
 
 
 def _read_keys(home: Home, files: list[DataFile], batch_id: int, bucket: int, keys: KeyRange) -> Logged:
-    slices = [Slice(path, 0, names.NEVER_US) for path, _ in addresses_and_rows(home, names.ANSWERS, files)]
+    slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.ANSWERS, files)]
 
     def of_bucket() -> Iterator[pa.RecordBatch]:
         for rows in read_slices(slices, SCHEMA.names, keys):

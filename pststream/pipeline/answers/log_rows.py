@@ -11,7 +11,7 @@ from pststream import names
 from pststream.answers.contract import LAST_KEY, NO_TIME, Folded, Logged, Thresholds, Values
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
 from pststream.state.table_types import TIME
 from pststream.state.tables import TABLES
 
@@ -111,7 +111,7 @@ def list_state_files(home: Home, after: int, up_to: int) -> list[DataFile]:
 
 def slices_of(home: Home, files: Iterable[DataFile]) -> list[Slice]:
     """Return the whole files as slices."""
-    return [Slice(path, 0, 2**62, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, list(files))]
+    return [whole_file(path, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, list(files))]
 
 
 def read_state(home: Home, bucket: int, after: int, up_to: int, keys: Sequence[np.ndarray]) -> Iterator[Logged]:

@@ -10,7 +10,7 @@ from pststream import names
 from pststream.pipeline.answers.log_rows import ENTRY, list_state_files, slices_of
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, read_slices, whole_file
 
 COLUMNS = ["batch_id", "event", "subscription_key", "value"]
 
@@ -43,7 +43,7 @@ def _of_log(home: Home, after: int, up_to: int) -> Iterator[_Rows]:
 def _of_snapshot(home: Home, batch_id: int) -> Iterator[_Rows]:
     of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
     files = of_batch.files(list_data_files(home, names.ANSWERS))
-    slices = [Slice(path, 0, names.NEVER_US) for path, _ in addresses_and_rows(home, names.ANSWERS, files)]
+    slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.ANSWERS, files)]
     for rows in read_slices(slices, ["batch_id", "subscription_key", "threshold"], of_batch):
         batch, key, value = _arrays(rows, "threshold")
         first = np.flatnonzero(np.diff(key, prepend=-1))  # a subscription has a row for each entry of its buffer

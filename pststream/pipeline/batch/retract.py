@@ -24,7 +24,7 @@ from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
 from pststream.utc_times import to_micros
 
 PART_PAIRS = 2_000_000
@@ -87,7 +87,7 @@ def write_retractions(
 
 def _read_deletions(of_batch: KeyRange, paths: tuple[str, ...]) -> Deletions:
     """Read the deletions of this batch."""
-    slices = [Slice(path, 0, 2**62) for path in paths]
+    slices = [whole_file(path) for path in paths]
     rows = list(read_slices(slices, ["subscription_key", "end_at", "batch_id"], of_batch))
     return merge_deletions([build_deletions(pa.Table.from_batches(rows))] if rows else [])
 

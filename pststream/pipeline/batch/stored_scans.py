@@ -15,7 +15,7 @@ from pststream.pipeline.batch.route_task import STORED_OBJECTS, ObjectScan
 from pststream.pipeline.index.build_index import TASK_BYTES
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, split_into_tasks
+from pststream.state.slices import KeyRange, split_into_tasks, whole_file
 from pststream.stored_objects.object_cache import ObjectFile, settled_groups
 from pststream.utc_times import to_micros
 
@@ -48,7 +48,7 @@ def stored_scans(
         places = zip(files, rows.items())
         stored_files = [ObjectFile(*place, file.low.get("object_key", -1), file.bytes) for file, place in places]
         for group in _asked_groups(stored_files, read.keys(), cache_bytes):
-            whole = tuple(Slice(file.address, 0, 2**62) for file in group)
+            whole = tuple(whole_file(file.address) for file in group)
             scans.append(ObjectScan(whole, stored, STORED_OBJECTS, since, withdrawn, late))
             for file in group:
                 read.pop(file.address, None)
@@ -63,7 +63,7 @@ def _late_requests(home: Home, batch: dict[str, Any], ledger: Ledger, created_to
     requests, rows = ledger.accepted_requests(keys.after, keys.up_to), sum(file.rows for file in files)
     if sum(file.bytes for file in files) * requests > TASK_BYTES * rows:
         return None
-    slices = (Slice(path, 0, 2**62) for path, _ in addresses_and_rows(home, names.REQUESTS, files))
+    slices = (whole_file(path) for path, _ in addresses_and_rows(home, names.REQUESTS, files))
     return LateRequests(tuple(slices), keys, created_to)
 
 

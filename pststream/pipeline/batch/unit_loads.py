@@ -15,7 +15,7 @@ from pststream.pipeline.batch.worker_search import UnitCounts
 from pststream.state import ledger_tables
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, read_slices, whole_file
 
 
 def save_unit_loads(
@@ -36,7 +36,7 @@ def save_unit_loads(
 def _are_written(home: Home, batch_id: int) -> bool:
     of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
     files = of_batch.files(list_data_files(home, names.UNIT_LOADS))
-    slices = [Slice(path, 0, names.NEVER_US) for path, _ in addresses_and_rows(home, names.UNIT_LOADS, files)]
+    slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.UNIT_LOADS, files)]
     return any(rows.num_rows for rows in read_slices(slices, ["batch_id"], of_batch))
 
 

@@ -32,7 +32,7 @@ from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, FileOfPlan, files_of_plan, index_files
 from pststream.state.plans import index_version
-from pststream.state.slices import Slice, read_slices
+from pststream.state.slices import read_slices, whole_file
 from pststream.utc_times import to_micros
 
 SIMILAR_ROWS = 4
@@ -167,7 +167,7 @@ def _compact_files(compaction: Compaction) -> list[DataFile]:
 
 def _kept_rows(compaction: Compaction) -> Iterator[pa.RecordBatch]:
     columns = [*PIECES.names, "batch_id"]
-    for rows in read_slices([Slice(path, 0, 2**62) for path in compaction.paths], columns):
+    for rows in read_slices([whole_file(path) for path in compaction.paths], columns):
         pieces = apply_deletions(rows, compaction.deletions)
         has_memory = pieces.column("kind").is_valid().to_numpy(zero_copy_only=False)
         bound = np.where(has_memory, compaction.memory_bound, compaction.bound)

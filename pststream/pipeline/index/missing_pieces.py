@@ -12,7 +12,7 @@ from pststream.pipeline.engine.task_context import TaskContext
 from pststream.pipeline.index.build_index import write_index_rows
 from pststream.state.data_files import DataFile
 from pststream.state.index_files import IndexFile
-from pststream.state.slices import BATCH_ROWS, Slice, read_slices
+from pststream.state.slices import BATCH_ROWS, read_slices, whole_file
 
 _WRITTEN = (*IDENTITY, "batch_id")
 """Columns of equal rows: a later batch may write a piece of a subscription with memory that is like an earlier one."""
@@ -43,7 +43,7 @@ def write_missing(
     rows = rows.take(pa.array(np.sort(first)))
     if dry_run:
         return WrittenPieces(rows.num_rows, [])
-    slices = tuple(Slice(file.path, 0, 2**62) for file in files if file.worker == worker)
+    slices = tuple(whole_file(file.path) for file in files if file.worker == worker)
     keys = rows.column("subscription_key").unique()
     stored = [
         part.filter(pc.is_in(part.column("subscription_key"), keys)) for part in read_slices(slices, list(_WRITTEN))

@@ -16,7 +16,7 @@ from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, read_slices, whole_file
 
 START, PIECES, REPLACED = 0, 1, 2
 """Tags of sent rows: a row that makes a compaction run; pieces with their batch; keys with the last batch of each."""
@@ -39,7 +39,7 @@ def has_standing_queries(home: Home, requests_to: int = names.NEVER_US, is_weigh
 def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[SentRows]:
     """Send the subscription key and the batch of each piece in the files of a compaction to the part of its key."""
     yield 0, START, pa.record_batch({"number": pa.array([number])})
-    for rows in read_slices([Slice(path, 0, 2**62) for path in paths], ["subscription_key", "batch_id", "kind"]):
+    for rows in read_slices([whole_file(path) for path in paths], ["subscription_key", "batch_id", "kind"]):
         of_memory = rows.filter(pc.is_valid(rows.column("kind"))).drop_columns(["kind"])
         of_memory = of_memory.append_column("number", pa.array(np.full(of_memory.num_rows, number)))
         part = of_memory.column("subscription_key").to_numpy() % parts

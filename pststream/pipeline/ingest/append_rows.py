@@ -17,7 +17,7 @@ from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, REASONS, RETRIABLE
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
-from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices
+from pststream.state.slices import SLICE_ROWS, KeyRange, read_slices, whole_file
 from pststream.state.table_types import RECORD
 from pststream.state.tables import TABLES
 
@@ -90,7 +90,7 @@ def _read_verdicts(task: AppendTask) -> pa.Table:
     """Return the verdicts on the rows of this file, sorted by key."""
     of_file = KeyRange("key", log_key(task.file_seq, 0), log_key(task.file_seq + 1, 0) - 1)
     verdicts: Iterator[pa.RecordBatch] = read_slices(
-        [Slice(path, 0, 2**62) for path in task.verdicts], VERDICTS.names, of_file
+        [whole_file(path) for path in task.verdicts], VERDICTS.names, of_file
     )
     return pa.Table.from_batches(list(verdicts), VERDICTS).sort_by("key").combine_chunks()
 

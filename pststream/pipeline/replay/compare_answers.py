@@ -21,7 +21,7 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import removed_rows
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
 from pststream.state.tables import TABLES
 
 COLUMNS = ["batch_id", "bucket", "event", "subscription_key", "object_key", "ts", "value", "term"]
@@ -60,7 +60,7 @@ def _have_equal_answers(home: Home, scratch: Home, settings: Settings, last: int
 def _list_changes(home: Home, last: int) -> _Side:
     files = KeyRange("batch_id", -1, last).files(list_data_files(home, names.ANSWER_LOG))
     files = [file for file in files if file.partition["part"] == CHANGE]
-    slices = (Slice(path, 0, names.NEVER_US, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, files))
+    slices = (whole_file(path, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, files))
     return _Side(tuple(zip(files, slices, strict=True)))
 
 

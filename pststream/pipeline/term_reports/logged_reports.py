@@ -18,7 +18,7 @@ from pststream.answers.remaining_rows import as_numbers, remaining_rows
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
 from pststream.state.tables import TABLES
 
 _NAMES = ["batch_id", "event", "subscription_key", "object_key", "ts", "term", "count"]
@@ -93,7 +93,7 @@ def open_logged_reports(home: Home, batch_id: int) -> LoggedReports | None:
     files = KeyRange("batch_id", -1, batch_id - 1).files(list_data_files(home, names.ANSWER_LOG))
     # Only rows of reports have a count, and a file without a value has no bounds of the column.
     files = [file for file in files if "count" in file.low]
-    slices = (Slice(path, 0, names.NEVER_US, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, files))
+    slices = (whole_file(path, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, files))
     return LoggedReports(tuple(zip(files, slices, strict=True)), batch_id - 1)
 
 

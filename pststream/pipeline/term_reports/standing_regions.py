@@ -22,7 +22,7 @@ from pststream.kinds.frequent_terms.kind import NAME
 from pststream.shapes.registry import request_schema
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.stored_objects.object_cache import ObjectFile, group_files
 from pststream.stored_objects.question_batch import (
@@ -170,7 +170,7 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
     """Return the arrays of a group of data files: insertions by place, deletions by the key of their subscription."""
     inserted, deleted = [], []
     columns = ["op", "kind", "subscription_key", *_INSERTED.names]
-    for rows in read_slices([Slice(path, 0, names.NEVER_US) for path in paths], columns):
+    for rows in read_slices([whole_file(path) for path in paths], columns):
         own = rows.filter(pc.equal(rows.column("kind"), NAME))
         inserted.append(own.select(_INSERTED.names).cast(_INSERTED))
         deleted.append(rows.filter(pc.equal(rows.column("op"), "delete")).select(_DELETED))

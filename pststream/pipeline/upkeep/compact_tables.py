@@ -14,7 +14,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import Slice, read_slices
+from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
 
 ORDERED_BY = {
@@ -103,7 +103,7 @@ def _place(file: DataFile, column: str) -> tuple[int, int, int, str]:
 
 def _write_compacted(group: FileGroup) -> DataFile | None:
     writer = FileWriter(group.root, TABLES[group.table].schema, dict(group.partition))
-    slices = [Slice(path, 0, names.NEVER_US) for path in group.paths]
+    slices = [whole_file(path) for path in group.paths]
     for rows in read_slices(slices, writer.schema.names):
         writer.write(rows)
     return writer.close()

@@ -23,7 +23,7 @@ from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.erasures import KEEP
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros, utc_now
 
@@ -84,7 +84,7 @@ def _sum_up(old: _OldChanges, bucket: int) -> tuple[list[DataFile], int]:
     """Write the changes of a bucket that stay; return the files and the number of the other rows."""
     columns = [name for name in TABLES[names.ANSWER_LOG].schema.names if name != "part"]
     summed, later = (FileWriter(old.root, TABLES[names.ANSWER_LOG].schema, CHANGE) for _ in range(2))
-    slices = [Slice(path, 0, names.NEVER_US) for path, file in old.files if file.may_contain("bucket", bucket, bucket)]
+    slices = [whole_file(path) for path, file in old.files if file.may_contain("bucket", bucket, bucket)]
     parts = []
     for rows in read_slices(slices, columns):
         rows = rows.filter(pc.equal(rows.column("bucket"), bucket))

@@ -19,7 +19,7 @@ from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.erasures import PairCounts
 from pststream.state.home import Home
-from pststream.state.slices import Slice, read_slices, split_into_tasks
+from pststream.state.slices import Slice, read_slices, split_into_tasks, whole_file
 from pststream.state.tables import TABLES
 
 
@@ -116,7 +116,7 @@ def _lost_pairs(before: pa.RecordBatch, after: pa.RecordBatch) -> PairCounts:
 
 def _rewrite(change: RowChange, root: str, file: DataFile) -> DataFile | None:
     writer = FileWriter(root, TABLES[change.table].schema, file.partition)
-    for rows in read_slices([Slice(f"{root}/{file.path}", 0, names.NEVER_US)], writer.schema.names):
+    for rows in read_slices([whole_file(f"{root}/{file.path}")], writer.schema.names):
         writer.write(change.apply(rows)[0])
     return writer.close()
 

@@ -35,7 +35,7 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import removed_rows
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
 from pststream.state.tables import TABLES
 
 ROUND_ROWS = 2_000_000
@@ -162,7 +162,7 @@ def _context_of_snapshot(home: Home, settings: Settings, passed: int) -> AnswerC
 
 def _slices(home: Home, name: str, files: list[DataFile]) -> Iterator[tuple[DataFile, Slice]]:
     for file, (path, rows) in zip(files, addresses_and_rows(home, name, files), strict=True):
-        yield file, Slice(path, 0, names.NEVER_US, rows)
+        yield file, whole_file(path, rows)
 
 
 def _count_batches_off(home: Home, check: AnswerCheck, logged: np.ndarray) -> int:
