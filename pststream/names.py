@@ -150,11 +150,14 @@ WHOLE_WORKER = -1
 UNIT_OF_TOPK = -1
 """The worker of the rows of `unit_loads` that are of units of the plan of `topk`."""
 
-MAX_INT64 = 2**63 - 1
-"""Bound above every key and every number of rows."""
+MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
+"""Bounds below and above every key, number of rows and time."""
+
+NO_TIME = MIN_INT64
+"""Before every time, in microseconds since 1970: the time of what has none, the start of a range without one."""
 
 NEVER_US = MAX_INT64
-"""End of validity, in microseconds since 1970, of what never ends."""
+"""After every time, in microseconds since 1970: the end of validity of what never ends."""
 
 STORAGES = {"s3://": "pststream.storage.s3"}
 """The module of each storage, by the prefix of its addresses; any other address is a local path.

@@ -59,7 +59,7 @@ def read_keep(text: str) -> dict[str, int]:
             reason = "is given twice" if table in days else "is not a table whose rows have an age"
             raise SettingError("keep", f"{table!r} {reason}", "tables: " + ", ".join(names.KEEPABLE))
         days[table] = int(age[:-1])
-    if days.get(names.OBJECTS, names.NEVER_US) < days.get(names.MATCHES, names.NEVER_US):
+    if days.get(names.OBJECTS, names.MAX_INT64) < days.get(names.MATCHES, names.MAX_INT64):
         hint = f"add {names.MATCHES}={days[names.OBJECTS]}d, or fewer days"
         raise SettingError("keep", "matches would outlive their objects", hint)
     return days

@@ -18,12 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-NO_TIME = -(2**63)
-"""Before every time: the stream time before the first object, and the boundary of a window of all objects."""
-
-
-LAST_KEY = 2**63 - 1
-"""After every subscription key."""
+from pststream import names
 
 
 class Subscriptions(NamedTuple):
@@ -34,7 +29,7 @@ class Subscriptions(NamedTuple):
     kept            int32    entries that an evaluation keeps (K0): at least k
     window_micros   int64    length of a time window; 0: none
     window_objects  int64    length of a count window; 0: none
-    counts_from     int64    least ts of an object that counts: `created_at` of a `knn` without a window, else NO_TIME
+    counts_from     int64    least ts of an object that counts: `created_at` of a `knn` without a window; NO_TIME: any
     created_at      int64    start of validity
     end_at          int64    end of validity (exclusive), names.NEVER_US: never
     """
@@ -53,7 +48,7 @@ class BatchEnd(NamedTuple):
     """The end of a micro-batch, which decides what lives and what counts.
 
     batch_id      number of the batch
-    stream_time   greatest ts of the objects up to `last_object`, NO_TIME: none
+    stream_time   greatest ts of the objects up to `last_object`, names.NO_TIME: none
     last_object   greatest object key that counts
     windows       int64[w]    the lengths of count windows, ascending, each once
     boundaries    int64[w,2]  ts and key of the object before the window of that length; objects up to it do not count
@@ -90,7 +85,7 @@ class Thresholds(NamedTuple):
 
     subscription   int64     key of the subscription
     value          float32   threshold: the value of the limit; infinity: the buffer keeps all that counts
-    ts, object     int64     ts and key of the limit; NO_TIME and -1 if the threshold is infinite
+    ts, object     int64     ts and key of the limit; names.NO_TIME and -1 if the threshold is infinite
     reset          bool      the entries of this batch replace all earlier entries of the buffer
     """
 
@@ -109,7 +104,7 @@ class Logged(NamedTuple):
 
     entries: Values
     thresholds: Thresholds
-    up_to: int = LAST_KEY
+    up_to: int = names.MAX_INT64
 
 
 class Changes(NamedTuple):

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pststream import names
 from pststream.answers.bucket_file import BucketState
-from pststream.answers.contract import NO_TIME, Logged, Thresholds, Values
+from pststream.answers.contract import Logged, Thresholds, Values
 from pststream.kernels.answers.advance_rows import read_entries
 from pststream.kernels.answers.columns import LIVE
 
@@ -30,7 +31,8 @@ def _read_rows(state: BucketState, live: np.ndarray) -> Logged:
     rows = read_entries(columns, live)
     numbers = columns.limit[live]
     ts, keys = (
-        np.where(numbers >= 0, columns.object_rows[numbers, part], none) for part, none in enumerate((NO_TIME, -1))
+        np.where(numbers >= 0, columns.object_rows[numbers, part], none)
+        for part, none in enumerate((names.NO_TIME, -1))
     )
     limits = Thresholds(columns.key[live], columns.threshold[live], ts, keys, np.zeros(len(live), np.bool_))
     return Logged(Values(columns.key[rows.row], rows.object, rows.ts, rows.value), limits)

@@ -92,7 +92,7 @@ def _run_placement_kernels(sample: WorkloadSample, plan: PartitionPlan) -> None:
     """Place the subscriptions of the sample as present ones, and again as new ones."""
     counts, planner = count_sample(sample, plan.grid), load_placement(plan)
     subscriptions, _ = describe_sample(sample, plan)
-    placed = place(planner, plan, counts, subscriptions, names.NEVER_US, np.zeros(plan.units))
+    placed = place(planner, plan, counts, subscriptions, names.MAX_INT64, np.zeros(plan.units))
     place(planner, plan, counts, subscriptions, -1, placed.loads, [build_area_index(placed.areas)])
     points, k = sample.boxes[:, :2], np.ones(sample.pieces, np.int64)
     estimate_ranges(plan.grid, counts, points, k, sample.post_offsets, sample.post_terms)

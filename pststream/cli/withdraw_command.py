@@ -19,7 +19,7 @@ def withdraw_command(context: CommandContext, arguments: Any) -> CommandResult:
     selection = Selection(
         (*arguments.object_id, *lines_of(arguments.object_ids)),
         tuple(path if names.storage_prefix(path) else str(Path(path).absolute()) for path in arguments.file),
-        _micros(context, "--from", arguments.since, -names.NEVER_US),
+        _micros(context, "--from", arguments.since, names.NO_TIME),
         _micros(context, "--before", arguments.until, names.NEVER_US),
     )
     if not selection:

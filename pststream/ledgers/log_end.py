@@ -180,7 +180,7 @@ def read_files(home: TableAddresses, filter: pds.Expression | None = None) -> li
     return rows
 
 
-def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.NEVER_US) -> list[BatchRow]:
+def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.MAX_INT64) -> list[BatchRow]:
     """Return the batches with after < batch_id <= up_to, in order."""
     number = pds.field("batch_id")
     within = (number > after) & (number <= up_to)

@@ -37,7 +37,7 @@ class StatisticsVersion:
 NO_STATISTICS = StatisticsVersion()
 
 
-def statistics_in_force(home: TableAddresses, up_to: int = names.NEVER_US) -> StatisticsVersion:
+def statistics_in_force(home: TableAddresses, up_to: int = names.MAX_INT64) -> StatisticsVersion:
     """Return the version that is in force at the position `up_to` of the request log."""
     if not greatest_value(home.table(names.TERM_STATISTICS), "statistics_version"):
         return NO_STATISTICS

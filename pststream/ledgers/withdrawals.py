@@ -59,7 +59,7 @@ def contain(keys: np.ndarray, object_keys: np.ndarray) -> np.ndarray:
     return among
 
 
-def withdrawn_objects(home: TableAddresses, after: int = -1, up_to: int = names.NEVER_US) -> WithdrawnObjects:
+def withdrawn_objects(home: TableAddresses, after: int = -1, up_to: int = names.MAX_INT64) -> WithdrawnObjects:
     """Return the objects of the withdrawals at the positions after < key <= up_to of the object log."""
     address = home.table(names.WITHDRAWALS)
     if not greatest_value(address, "withdrawal_id"):

@@ -8,16 +8,11 @@ Deletions are stored separately from the segments, and the kernel looks them up 
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.kernels.matching.verify import Deleted, find_pieces, mark_bits
 from pststream.matching.segments import Segment
 
 COLUMNS = ("subscription_key", "end_at")
-ALL_KEYS = -(2**63)
-"""`after_key` if no subscription is left out: keys of subscriptions with memory are negative in segments."""
-
-BEFORE_ALL = -(2**63)
-"""End of the pieces that match no object, microseconds."""
-
 Deletions = tuple[np.ndarray, np.ndarray]
 """Keys int64[n], ascending and distinct, and ends int64[n], microseconds."""
 
@@ -44,7 +39,7 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
     return keys[first], ends[first]
 
 
-def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = ALL_KEYS) -> Deleted:
+def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = names.MIN_INT64) -> Deleted:
     """Return the pieces of the segment that the deletions end, with their ends, for `verify`."""
     # Most deletions concern subscriptions that are older than the segment.
     first, last = np.searchsorted(keys, segment.bounds[0], "left"), np.searchsorted(keys, segment.bounds[1], "right")
@@ -58,6 +53,6 @@ def without_pieces(segment: Segment, deleted: Deleted, others: np.ndarray) -> De
     """Return the deletions with further pieces (int64[n], ascending), which end before every object."""
     kept = ~np.isin(deleted.pieces, others)
     pieces = np.concatenate([deleted.pieces[kept], others])
-    ends = np.concatenate([deleted.ends[kept], np.full(len(others), BEFORE_ALL)])
+    ends = np.concatenate([deleted.ends[kept], np.full(len(others), names.NO_TIME)])
     order = np.argsort(pieces, kind="stable")
     return Deleted(mark_bits(pieces, segment.pieces), pieces[order], ends[order], deleted.after_key)

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pststream import names
 from pststream.kernels.matching.match_segment import SearchCounts, append_lists, match_segment
 from pststream.kernels.matching.verify import Deleted
-from pststream.matching.deletions import ALL_KEYS, NO_DELETIONS, Deletions, deleted_pieces, without_pieces
+from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces, without_pieces
 from pststream.matching.object_batch import ObjectBatch
 from pststream.matching.segments import Segment
 
@@ -40,12 +41,13 @@ class SegmentProbe(NamedTuple):
 def make_probe(
     segment: Segment,
     deletions: Deletions = NO_DELETIONS,
-    after_key: int = ALL_KEYS,
+    after_key: int = names.MIN_INT64,
     others: np.ndarray = NO_PIECES,
 ) -> SegmentProbe:
     """Prepare a segment for matching; subscriptions with keys up to `after_key`, and the pieces `others`, do not match.
 
-    others  int64[n], ascending
+    after_key  names.MIN_INT64 leaves out none: keys of subscriptions with memory are negative in segments
+    others     int64[n], ascending
     """
     deleted = deleted_pieces(segment, *deletions, after_key)
     return SegmentProbe(segment, without_pieces(segment, deleted, others) if len(others) else deleted)

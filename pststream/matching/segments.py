@@ -39,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.domain.owners import recorded_units
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
@@ -253,7 +254,7 @@ def _levels(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray) -> np.ndarray:
-    last, first = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    last, first = names.MAX_INT64, names.MIN_INT64
     return np.array(
         [keys.min(initial=last), keys.max(initial=first), created.max(initial=first), end.min(initial=last)], np.int64
     )

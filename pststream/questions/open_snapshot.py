@@ -61,7 +61,7 @@ class StoredSegments:
         return object_cache(self.cache_dir, self.cache_bytes)
 
 
-def list_segments(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.NEVER_US) -> StoredSegments:
+def list_segments(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.MAX_INT64) -> StoredSegments:
     """Return the segments of all objects that are stored now; stop mapping those of files that were removed.
 
     up_to: position in the log at which the version of the term statistics is in force
@@ -102,7 +102,7 @@ def discard_segments(settings: Settings, groups: Collection[Paths]) -> None:
         object_cache(settings.cache_dir, settings.cache_bytes).discard(paths)
 
 
-def weights_in_force(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.NEVER_US) -> TermWeights:
+def weights_in_force(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.MAX_INT64) -> TermWeights:
     """Return the weights of words by the version of the term statistics that is in force at a position of the log.
 
     If that version is no longer stored, the one that is in force now weighs them.

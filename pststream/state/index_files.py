@@ -84,7 +84,7 @@ def index_files(home: Home, plan_version: int) -> list[IndexFile]:
             f"{root}/{file.data.path}",
             file.worker,
             file.data.bytes,
-            file.data.high.get("subscription_key", names.NEVER_US),
+            file.data.high.get("subscription_key", names.MAX_INT64),
             file.data.rows,
             file.plan_version,
         )
@@ -134,7 +134,7 @@ def _segment_of(files: list[IndexFile]) -> SegmentFiles:
 def _plan_of(file: DataFile, version: int, retiring: Retiring | None) -> int:
     if retiring is None or file.partition["worker"] == names.EVERY_WORKER:
         return version
-    if file.high.get("subscription_key", names.NEVER_US) <= retiring.to:
+    if file.high.get("subscription_key", names.MAX_INT64) <= retiring.to:
         return retiring.plan_version
     if file.low.get("subscription_key", -1) > retiring.to:
         return version

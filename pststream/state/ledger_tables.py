@@ -203,7 +203,7 @@ def vacuum(home: Home, name: str, days: int) -> int:
     return len(present)
 
 
-def delete_versions(home: Home, name: str, column: str, first: int, last: int = names.NEVER_US) -> None:
+def delete_versions(home: Home, name: str, column: str, first: int, last: int = names.MAX_INT64) -> None:
     """Delete the rows with a value of `column` in [first, last] in one commit; the column is a plan or index version.
 
     Files that also have other rows are written again without these.

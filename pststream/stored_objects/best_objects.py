@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pststream import names
 from pststream.kernels.questions.nearest_rows import find_nearest
 from pststream.kernels.questions.question_arrays import choose_clauses
 from pststream.kernels.questions.scored_rows import find_scored
@@ -81,7 +82,7 @@ class BestRows:
         Questions without a heap have the least ts too.
         """
         full = (self.sizes > 0) & (self.sizes == np.diff(self.starts))
-        times = np.full(len(self.sizes), np.iinfo(np.int64).min)
+        times = np.full(len(self.sizes), names.NO_TIME)
         times[full] = self.rows[self.starts[:-1][full], 0]
         return times
 

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.array_cache.array_cache import Paths
 from pststream.kernels.questions.gather_texts import copy_texts, measure_texts
 from pststream.kernels.questions.text_weights import TextArrays
@@ -13,11 +14,11 @@ from pststream.kernels.questions.windows import count_by_time, greatest_time, ke
 from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.term_weights import EQUAL_WEIGHTS, TermWeights
 
-EARLIEST = -(2**63)
-WITHDRAWN_KEY = 2**63 - 1
+WITHDRAWN_KEY = names.MAX_INT64
 """Key of a withdrawn object: after every key that counts."""
 
 LAST_KEY = WITHDRAWN_KEY - 1
+"""The last key that counts: with a time, the place after all objects of this time that are not withdrawn."""
 
 _BUCKETS = 16_384
 """Parts of time in which objects are counted to find boundaries of count windows."""
@@ -60,9 +61,9 @@ class ObjectSnapshot:
         return np.array([segment.bounds for segment in self.segments], np.int64).reshape(-1, 4)
 
     def last_time(self, up_to_key: int = LAST_KEY) -> int:
-        """Return the greatest ts of objects up to a key, EARLIEST without such objects."""
+        """Return the greatest ts of objects up to a key, names.NO_TIME without such objects."""
         if up_to_key not in self._last_times:
-            latest = EARLIEST
+            latest = names.NO_TIME
             for segment, (_, last, first_key, last_key) in zip(self.segments, self.bounds.tolist()):
                 if last_key <= up_to_key:
                     latest = max(latest, last)
@@ -73,7 +74,7 @@ class ObjectSnapshot:
 
     def before_most_recent(self, counts: Sequence[int], up_to_ts: int, up_to_key: int = LAST_KEY) -> np.ndarray:
         """Return for each of `counts` (ts, key) after which exactly so many objects come, the most recent by (ts, key):
-        int64[n,2]; EARLIEST, LAST_KEY if there are fewer.
+        int64[n,2]; names.NO_TIME, LAST_KEY if there are fewer.
 
         Only objects with ts <= up_to_ts and key <= up_to_key count. All counts are found in one pass over the objects.
         """
@@ -87,7 +88,7 @@ class ObjectSnapshot:
     def _find_boundaries(self, counts: np.ndarray, up_to_ts: int, up_to_key: int) -> np.ndarray:
         """Return what `before_most_recent` does; counts: int64[n], ascending."""
         if not self.segments:
-            return np.tile((EARLIEST, LAST_KEY), (len(counts), 1))
+            return np.tile((names.NO_TIME, LAST_KEY), (len(counts), 1))
         low = self._first_time_of_most_recent(int(counts[-1]), up_to_ts, up_to_key)
         high = min(up_to_ts, int(self.bounds[:, 1].max()))
         return self._find_within(counts, low, high, up_to_key)
@@ -98,7 +99,7 @@ class ObjectSnapshot:
         counts: int64[n], ascending. Objects are counted by parts of the time. Those of the parts in which a boundary
         lies are sorted; a part with very many is divided again.
         """
-        boundaries = np.tile((EARLIEST, LAST_KEY), (len(counts), 1))
+        boundaries = np.tile((names.NO_TIME, LAST_KEY), (len(counts), 1))
         if low > high:
             return boundaries
         width = (high - low) // _BUCKETS + 1

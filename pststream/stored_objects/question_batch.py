@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.kernels.questions.text_weights import sum_squares
 from pststream.kinds.question_contract import ParsedQuestion
 from pststream.shapes.region import Region
 from pststream.shapes.registry import SHAPES, SIDES, cut_regions, request_schema, to_columns
 from pststream.stored_objects.object_segments import ObjectSegment
-from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectSnapshot
+from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.term_weights import TermWeights
 
 
@@ -43,7 +44,7 @@ def window_bounds(snapshot: ObjectSnapshot, questions: Iterable[TimedQuestion]) 
         up_to.append((as_of, last_key))
         if window.objects is not None:
             counted.setdefault((as_of, last_key), []).append((place, window.objects))
-        start = EARLIEST if window.micros is None else max(as_of - window.micros, EARLIEST)
+        start = names.NO_TIME if window.micros is None else max(as_of - window.micros, names.NO_TIME)
         after.append((start, LAST_KEY))
     bounds = np.array(after, np.int64).reshape(-1, 2)
     for latest, asked in counted.items():

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.generator.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
 from pststream.matching.object_batch import ObjectBatch, sort_objects
-from pststream.names import NEVER_US
 from pststream.shapes.registry import PIECE_COLUMNS, SIDES
 
 
@@ -57,8 +57,8 @@ def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) ->
             **{column.name: pa.nulls(count, column.type) for column in PIECE_COLUMNS},
             **sides,
             "clauses": clauses,
-            "created_at": np.full(count, -NEVER_US),
-            "end_at": np.full(count, NEVER_US),
+            "created_at": np.full(count, names.NO_TIME),
+            "end_at": np.full(count, names.NEVER_US),
             "kind": pa.nulls(count, pa.string()),
             "unit": pa.nulls(count, pa.int64()),
         }

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pststream import names
 from pststream.kernels.planning.nearest_areas import AreaIndex, find_nearest_areas
 from pststream.space.hilbert import hilbert_rank
 
@@ -52,7 +53,7 @@ def nearest_areas(ranges: np.ndarray, indexes: Sequence[AreaIndex]) -> np.ndarra
     ranges   int32[n, 4]
     indexes  of equal areas the first one of the first index is taken
     """
-    nearest, least = ranges.copy(), np.full(len(ranges), np.iinfo(np.int64).max)
+    nearest, least = ranges.copy(), np.full(len(ranges), names.MAX_INT64)
     for index in indexes:
         if len(index.first):
             distances, entries = find_nearest_areas(ranges, index)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.answers.contract import NO_TIME, BatchEnd
+from pststream.answers.contract import BatchEnd
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.delta_tables import describe_snapshot
 from pststream.domain.topk_plan import TopkPlan
@@ -45,7 +45,7 @@ UNITS = "units-"
 class Position:
     """The end of a batch in both logs; times in microseconds.
 
-    stream_time  greatest ts of the objects, NO_TIME: no object
+    stream_time  greatest ts of the objects, names.NO_TIME: no object
     started_at   start of the batch by the clock; 0: unknown
     """
 
@@ -105,7 +105,7 @@ class AnswerContext:
     topk_version: int | None
 
     def end(self, latest: int) -> Position:
-        """Return the end of this batch; latest: greatest ts of its objects, NO_TIME if it has none."""
+        """Return the end of this batch; latest: greatest ts of its objects, names.NO_TIME if it has none."""
         stream_time = max(self.stream_time, latest)
         return Position(self.batch_id, self.objects_to, self.previous.requests_to, self.requests_to, stream_time)
 
@@ -298,7 +298,7 @@ def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
 def read_previous(home: Home, settings: Settings, before: Sequence[BatchRow]) -> Position:
     """Return the end of the batch before a batch; before: the last batches before it, in order."""
     if not before:
-        return Position(0, 0, 0, 0, NO_TIME)
+        return Position(0, 0, 0, 0, names.NO_TIME)
     last = before[-1]
     objects_to, stream_time = last["objects_to"], last["stream_time"]
     if stream_time is None:  # a batch of an older format, or no object so far
@@ -310,17 +310,17 @@ def read_previous(home: Home, settings: Settings, before: Sequence[BatchRow]) ->
 
 
 def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: WithdrawnObjects) -> int:
-    """Return the greatest ts of the objects up to a key, without withdrawn ones; NO_TIME without objects."""
+    """Return the greatest ts of the objects up to a key, without withdrawn ones; names.NO_TIME without objects."""
     objects = KeyRange("object_key", -1, up_to)
     files = objects.files(list_data_files(home, names.OBJECTS))
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     times = get_engine(settings).run_tasks(tasks, partial(_greatest_ts_of, objects, withdrawn))
-    return max(times, default=NO_TIME)
+    return max(times, default=names.NO_TIME)
 
 
 def _greatest_ts_of(objects: KeyRange, withdrawn: WithdrawnObjects, slices: tuple[Slice, ...]) -> int:
-    latest = NO_TIME
+    latest = names.NO_TIME
     for rows in read_slices(slices, ["object_key", "ts"], objects):
         counts = ~withdrawn.contain(rows.column("object_key").to_numpy())
-        latest = max(latest, int(micros(rows.column("ts"))[counts].max(initial=NO_TIME)))
+        latest = max(latest, int(micros(rows.column("ts"))[counts].max(initial=names.NO_TIME)))
     return latest

@@ -11,7 +11,7 @@ from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.answers.ranked_kind import RankedQuestions
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS
 from pststream.pipeline.answers.standing_queries import Queries, take_queries
-from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectSnapshot
+from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import Clauses
 
 
@@ -51,9 +51,9 @@ def windows_start(queries: Queries, end: BatchEnd) -> np.ndarray:
     """Return (ts, key) after which objects count for each query: int64[n,2]."""
     after = np.full((len(queries.key), 2), LAST_KEY, np.int64)
     has_window = (queries.window_micros > 0) | (queries.window_objects > 0)
-    after[:, 0] = np.where(has_window, EARLIEST, queries.created_at - 1)
+    after[:, 0] = np.where(has_window, names.NO_TIME, queries.created_at - 1)
     timed = queries.window_micros > 0
-    after[timed, 0] = np.maximum(end.stream_time - queries.window_micros[timed], EARLIEST)
+    after[timed, 0] = np.maximum(end.stream_time - queries.window_micros[timed], names.NO_TIME)
     counted = np.flatnonzero(queries.window_objects > 0)
     if len(counted):
         after[counted] = end.boundaries[np.searchsorted(end.windows, queries.window_objects[counted])]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.bucket_file import BucketState, build_bucket, unite_objects
-from pststream.answers.contract import LAST_KEY, NO_TIME, Logged, Subscriptions, Thresholds, Values
+from pststream.answers.contract import Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import with_ends
 from pststream.ledgers.log_end import read_batches
 from pststream.pipeline.answers.log_rows import of_batches, split_keys
@@ -32,7 +32,7 @@ SCHEMA = TABLES[names.ANSWERS].schema
 TRANSACTIONS = "snapshots"
 """The application of the commits' transaction ids, which are numbers of batches."""
 
-EVERY_KEY = KeyRange("subscription_key", -1, LAST_KEY)
+EVERY_KEY = KeyRange("subscription_key", -1, names.MAX_INT64)
 
 WRITTEN_ROWS = 131_072
 """Rows that are converted at a time."""
@@ -124,7 +124,7 @@ def _read_keys(home: Home, files: list[DataFile], batch_id: int, bucket: int, ke
     return Logged(
         Values(_integers(rows, "subscription_key"), _integers(rows, "object_key"), _integers(rows, "ts"),
                rows.column("value").to_numpy()),
-        Thresholds(known, limits.column("threshold").to_numpy(), _integers(limits, "limit_ts", NO_TIME),
+        Thresholds(known, limits.column("threshold").to_numpy(), _integers(limits, "limit_ts", names.NO_TIME),
                    _integers(limits, "limit_object_key", -1), np.zeros(len(known), np.bool_)),
         keys.up_to,
     )  # fmt: skip
@@ -141,7 +141,7 @@ def build_state(home: Home, path: Path, queries: StandingQueries, bucket: int, b
     inserted = queries.insertions(-1, requests_to, bucket, home.answer_buckets)
     subscriptions = with_ends(inserted, queries.deletions(-1, requests_to))
     latest = batch["stream_time"] if batch else None
-    stream_time = NO_TIME if latest is None else to_micros(latest)
+    stream_time = names.NO_TIME if latest is None else to_micros(latest)
     lives = stream_time < subscriptions.end_at
     subscriptions = Subscriptions(*(array[lives] for array in subscriptions))
     read = partial(read_snapshot_parts, home, batch_id, bucket, subscriptions.key)

@@ -22,7 +22,7 @@ from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, open_bucket
 from pststream.answers.buffer_policy import SKYBAND, trim_evaluations
-from pststream.answers.contract import NO_TIME, Asked, BatchEnd, Subscriptions, Values
+from pststream.answers.contract import Asked, BatchEnd, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers, split_asked
 from pststream.answers.sorted_rows import key_order
 from pststream.kinds.registry import ranked_answers
@@ -110,7 +110,7 @@ def send_candidates(buckets: int, rows: pa.RecordBatch, tag: int = CANDIDATES) -
 
 def send_latest(buckets: int, latest: Iterable[int]) -> Iterator[SentRows]:
     """Send the greatest ts of the objects of the batch to every bucket, so that each of them runs."""
-    rows = pa.record_batch({"ts": pa.array([max(latest, default=NO_TIME)], pa.int64())})
+    rows = pa.record_batch({"ts": pa.array([max(latest, default=names.NO_TIME)], pa.int64())})
     return ((bucket, LATEST, rows) for bucket in range(buckets))
 
 
@@ -198,7 +198,7 @@ def _receive(received: ReceivedRows, report: BucketReport) -> tuple[list[pa.Reco
     """Return the candidates of the worker index, those of units of the plan of `topk`, and the greatest ts of the
     objects of the batch; keep the reports of workers and units.
     """
-    candidates, scored, latest = [], list[Values](), NO_TIME
+    candidates, scored, latest = [], list[Values](), names.NO_TIME
     for tag, rows in received:
         if tag == CANDIDATES:
             candidates.append(rows)
@@ -263,7 +263,7 @@ def _that_count(queries: StandingQueries, entries: Values, end: BatchEnd, lived:
     entries = Values(*(column[np.isin(entries.subscription, lived)] for column in entries))
     keys, subscription = np.unique(entries.subscription, return_inverse=True)
     is_known, chosen = queries.select(keys)
-    after = np.full((len(keys), 2), names.NEVER_US)
+    after = np.full((len(keys), 2), names.MAX_INT64)
     after[is_known] = windows_start(chosen, end)
     after_ts, after_key = after[subscription].T
     counts = (entries.ts > after_ts) | ((entries.ts == after_ts) & (entries.object > after_key))

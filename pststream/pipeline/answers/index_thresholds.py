@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.answers.contract import NO_TIME
 from pststream.domain.pieces import first_clauses
 from pststream.kinds.registry import ranked_answers
 from pststream.partitioning.by_subscription import estimate_ranges
@@ -60,7 +59,7 @@ def index_thresholds(home: Home, settings: Settings, context: TaskContext, answe
     context = replace(context, files=tuple(index_files(home, context.plan_version)))
     row = find_plan_row(home, context.plan_version)
     retiring = retiring_plan(row) if row else None
-    ranges = [(context.plan_version, retiring.to if retiring else -1, names.NEVER_US)]
+    ranges = [(context.plan_version, retiring.to if retiring else -1, names.MAX_INT64)]
     if retiring:
         ranges.append((retiring.plan_version, -1, retiring.to))
     added: list[DataFile] = []
@@ -149,7 +148,7 @@ def _pieces_of_kind(kind: str, queries: Queries, regions: pa.RecordBatch) -> pa.
         "subscription_key": pa.array(queries.key[owner]),
         **columns,
         "clauses": clauses_of(queries).take(pa.array(owner)),
-        "created_at": pa.array(np.where(has_window, NO_TIME, queries.created_at)[owner]),
+        "created_at": pa.array(np.where(has_window, names.NO_TIME, queries.created_at)[owner]),
         "end_at": pa.array(queries.expires_at[owner]),
         "kind": pa.array([kind] * len(owner)),
     }

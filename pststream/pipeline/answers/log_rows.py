@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.answers.contract import LAST_KEY, NO_TIME, Folded, Logged, Thresholds, Values
+from pststream.answers.contract import Folded, Logged, Thresholds, Values
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
@@ -137,7 +137,7 @@ def split_keys(keys: Sequence[np.ndarray], files: Iterable[DataFile]) -> Iterato
     borders: list[int] = []
     if parts > 1:  # most batches have one part, and a bucket may have a million keys
         borders = np.unique(np.sort(np.concatenate(keys))[np.arange(1, parts) * count // parts] - 1).tolist()
-    return (KeyRange("subscription_key", after, up_to) for after, up_to in pairwise([-1, *borders, LAST_KEY]))
+    return (KeyRange("subscription_key", after, up_to) for after, up_to in pairwise([-1, *borders, names.MAX_INT64]))
 
 
 def _rows_of_bucket(file: DataFile) -> int:
@@ -149,7 +149,7 @@ def _last_state(rows: pa.Table) -> tuple[Values, Thresholds]:
     """Return the entries that no later reset makes void, and the last limits of subscriptions."""
     batch = rows.column("batch_id").to_numpy()
     key, object_key = (rows.column(name).fill_null(-1).to_numpy() for name in ("subscription_key", "object_key"))
-    ts = rows.column("ts").cast(pa.int64()).fill_null(NO_TIME).to_numpy()
+    ts = rows.column("ts").cast(pa.int64()).fill_null(names.NO_TIME).to_numpy()
     value, is_entry, is_reset = rows.column("value").to_numpy(), is_event(rows, ENTRY), is_event(rows, RESET)
     # Each subscription's last reset, and its last limit.
     limits = np.flatnonzero(~is_entry)

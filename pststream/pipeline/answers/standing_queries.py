@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.buffer_policy import EVALUATION_COST, MOST_TIMES_K, SKYBAND, THRESHOLD, choose_kept
-from pststream.answers.contract import NO_TIME, Subscriptions
+from pststream.answers.contract import Subscriptions
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.domain.integer_hash import hash_integers
 from pststream.kernels.answers.touched_rows import rows_of_keys
@@ -225,7 +225,7 @@ def _subscriptions(queries: Queries, rows: np.ndarray, buffers: str) -> Subscrip
         kept=entries_kept(key, k, has_window, buffers),
         window_micros=window_micros,
         window_objects=window_objects,
-        counts_from=np.where(has_window, NO_TIME, created),
+        counts_from=np.where(has_window, names.NO_TIME, created),
         created_at=created,
         end_at=queries.expires_at[rows],
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.answers.contract import NO_TIME
+from pststream import names
 from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.domain.topk_plan import TopkPlan
 from pststream.ledgers.log_end import read_batches
@@ -109,9 +109,9 @@ def ended_since(context: AnswerContext, since: int) -> np.ndarray:
 
     since 0: all that have ended
     """
-    last, requests, stream_time = context.previous, -1, NO_TIME
+    last, requests, stream_time = context.previous, -1, names.NO_TIME
     if since:
         batch = read_batches(Home(context.home), since - 1, since)[0]
         requests = batch["requests_to"]
-        stream_time = NO_TIME if batch["stream_time"] is None else to_micros(batch["stream_time"])
+        stream_time = names.NO_TIME if batch["stream_time"] is None else to_micros(batch["stream_time"])
     return np.unique(context.queries().ended((requests, last.requests_to), (stream_time, last.stream_time)))

@@ -15,7 +15,7 @@ from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices
 from pststream.state.table_types import TIME
 from pststream.state.tables import TABLES
-from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY
+from pststream.stored_objects.object_snapshot import LAST_KEY
 
 SCHEMA = TABLES[names.ANSWER_LOG].schema
 WINDOW, BOUNDARY = "window", "boundary"
@@ -26,7 +26,7 @@ def write_boundaries(home: Home, bucket: int, end: BatchEnd) -> list[DataFile]:
     """Write the boundaries at the end of a batch as a data file of `answer_log`, which the caller commits."""
     lengths = len(end.windows)
     ts, key = end.boundaries.reshape(-1, 2).T
-    reaches_all = ts == EARLIEST
+    reaches_all = ts == names.NO_TIME
     given = {
         "batch_id": pa.array(np.full(lengths, end.batch_id)),
         "bucket": pa.array(np.full(lengths, bucket)),
@@ -59,7 +59,7 @@ def with_logged_boundaries(home: Home, bucket: int, end: BatchEnd) -> BatchEnd:
     for rows in read_slices(slices_of(home, files), COLUMNS, of_batch):
         mine = rows.filter(pa.array(rows.column("bucket").to_numpy() == bucket))
         length = mine.column("count").to_numpy()
-        ts = mine.column("ts").cast(pa.int64()).fill_null(EARLIEST).to_numpy()
+        ts = mine.column("ts").cast(pa.int64()).fill_null(names.NO_TIME).to_numpy()
         key = mine.column("object_key").fill_null(LAST_KEY).to_numpy()
         place = np.minimum(np.searchsorted(end.windows, length), len(end.windows) - 1)
         is_asked = end.windows[place] == length

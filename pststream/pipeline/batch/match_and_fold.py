@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from pststream.answers.contract import NO_TIME
+from pststream import names
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.fold_bucket import BucketReport, fold_bucket, send_latest
 from pststream.pipeline.answers.unit_candidates import (
@@ -61,7 +61,7 @@ def _send(
         yield from send_messages(answers, context.workers + 1, task)
         return
     if isinstance(task, _EveryBucket):
-        yield context.workers, ROUTE_COUNTS, pa.record_batch({"latest": pa.array([NO_TIME], pa.int64())})
+        yield context.workers, ROUTE_COUNTS, pa.record_batch({"latest": pa.array([names.NO_TIME], pa.int64())})
         return
     for part, tag, rows in route_objects(context, after_key, task):
         yield part, tag, rows

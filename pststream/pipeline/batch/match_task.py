@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.answers.contract import NO_TIME
-from pststream.matching.deletions import ALL_KEYS
 from pststream.matching.matcher import TooManyPairs
 from pststream.pipeline.answers.fold_bucket import send_candidates, send_report
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, STORED_OBJECTS
@@ -72,7 +70,7 @@ class WorkerReport:
     Of the routing tasks whose counts this task received:
     seen, discarded   objects of the batch, and those that went to no worker
     dispatch_seconds  CPU seconds
-    latest            greatest ts of these objects that are not withdrawn, microseconds; NO_TIME if there are none
+    latest            greatest ts of these objects that are not withdrawn, microseconds; names.NO_TIME if there are none
     built_seconds     CPU seconds in which they built segments, by the worker of the segments
     """
 
@@ -85,7 +83,7 @@ class WorkerReport:
     discarded: int = 0
     dispatch_seconds: float = 0.0
     built_seconds: dict[int, float] = field(default_factory=dict)
-    latest: int = NO_TIME
+    latest: int = names.NO_TIME
 
     def add_route_counts(self, rows: pa.RecordBatch) -> None:
         """Add the counts of a routing task (`route_task.COUNTS`)."""
@@ -161,7 +159,7 @@ class _Matcher:
         while start < chunk.num_rows:
             rows = chunk.slice(start, size.objects)
             try:
-                pairs = self.search.find_pairs(rows, self.after_key if tag == STORED_OBJECTS else ALL_KEYS)
+                pairs = self.search.find_pairs(rows, self.after_key if tag == STORED_OBJECTS else names.MIN_INT64)
             except TooManyPairs:
                 size.shrink(rows.num_rows)
                 continue

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from pststream import lineage, names
-from pststream.answers.contract import NO_TIME
 from pststream.format_values import counted, counted_matches, duration
 from pststream.ledgers.answer_counts import AnswerCounts, ledger_columns
 from pststream.ledgers.ledger_rows import step_seconds
@@ -187,8 +186,8 @@ class _Start:
     """The state that a batch starts from.
 
     previous     end of the batch before
-    stream_time  greatest ts of the earlier objects in microseconds, without those that this batch withdraws; NO_TIME:
-                 there is no such object
+    stream_time  greatest ts of the earlier objects in microseconds, without those that this batch withdraws;
+                 names.NO_TIME: there is no such object
     answers      what tasks need to know of the subscriptions with memory; None if there are none
     """
 
@@ -346,7 +345,7 @@ def _done_row(
         "status": "done",
         "seconds_by_step": list(timer.seconds.items()),
         "finished_at": utc_now(),
-        "stream_time": None if matched.stream_time == NO_TIME else from_micros(matched.stream_time),
+        "stream_time": None if matched.stream_time == names.NO_TIME else from_micros(matched.stream_time),
         **ledger_columns([*(bucket.counts for bucket in buckets), reported]),
     }
 

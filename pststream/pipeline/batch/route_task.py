@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.answers.contract import NO_TIME
+from pststream import names
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
 from pststream.matching.every_object import add_every_object
@@ -43,8 +43,8 @@ COUNTS = pa.schema(
     }
 )
 """Columns of ROUTE_COUNTS, one row a task: objects of the batch that it read, and that it discarded; the greatest ts of
-those that are not withdrawn, NO_TIME if there are none; its CPU seconds; the workers whose segments it built, and the
-CPU seconds of each.
+those that are not withdrawn, names.NO_TIME if there are none; its CPU seconds; the workers whose segments it built, and
+the CPU seconds of each.
 """
 
 
@@ -78,7 +78,7 @@ class ObjectScan:
     slices: tuple[Slice, ...]
     keys: KeyRange
     tag: int
-    min_ts: int = -(2**63)
+    min_ts: int = names.NO_TIME
     withdrawn: WithdrawnObjects = NONE
     late: LateRequests | None = None
 
@@ -92,12 +92,12 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     segment = None if scan.late is None else object_segment(context, (one.path for one in scan.slices))
     began = time.thread_time()
     routes = _prepare_routes(context, scan.tag, after_key)
-    seen, sent, latest = 0, 0, NO_TIME
+    seen, sent, latest = 0, 0, names.NO_TIME
     for objects in _read_objects(scan, segment):
         seen += objects.num_rows
         if scan.withdrawn:
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
-        latest = max(latest, int(micros(objects.column("ts")).max(initial=NO_TIME)))
+        latest = max(latest, int(micros(objects.column("ts")).max(initial=names.NO_TIME)))
         place, worker = _find_workers(objects, routes, context.workers)
         sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
         yield from _split_by_worker(objects, place, worker, context.workers, scan.tag)
@@ -106,7 +106,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     counts = {
         "seen": [new * seen],
         "discarded": [new * (seen - sent)],
-        "latest": [latest if new else NO_TIME],
+        "latest": [latest if new else names.NO_TIME],
         "seconds": [time.thread_time() - began - sum(seconds for _, seconds in routes.built)],
         "built_by": [[worker for worker, _ in routes.built]],
         "built_seconds": [[seconds for _, seconds in routes.built]],

@@ -23,7 +23,7 @@ def match_and_discard(
     after_key: only objects with a greater key. Nothing is folded: candidates of subscriptions with memory are dropped.
     """
     context = replace(make_task_context(home, settings, plan_version), files=tuple(index_files(home, plan_version)))
-    keys = KeyRange("object_key", after_key, names.NEVER_US)
+    keys = KeyRange("object_key", after_key, names.MAX_INT64)
     files = keys.files(list_data_files(home, names.OBJECTS))
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))[part]
     reports = route_and_match(settings, context, [ObjectScan(slices, keys, NEW_OBJECTS) for slices in tasks], -1)

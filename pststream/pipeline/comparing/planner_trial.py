@@ -181,7 +181,7 @@ def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, 
     for name in (names.OBJECTS, names.REQUESTS):
         files = list_data_files(home, name)
         if name == names.OBJECTS:
-            files = [f for f in files if f.may_contain("object_key", log_key(first, 0), names.NEVER_US)]
+            files = [f for f in files if f.may_contain("object_key", log_key(first, 0), names.MAX_INT64)]
         for file in files:
             target = Path(scratch.table(name)) / file.path
             target.parent.mkdir(parents=True, exist_ok=True)

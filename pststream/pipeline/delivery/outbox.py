@@ -30,8 +30,6 @@ from pststream.utc_times import iso, to_micros
 
 LOG_RANGE = ("objects_after", "objects_to", "requests_after", "requests_to")
 COLUMNS = ["batch_id", "started_at", "matches", "retractions", "changes", "stream_time", *LOG_RANGE]
-NO_STREAM_TIME = -(2**63)
-"""Before all ticks."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class Outbox:
     def _batch(self, place: int) -> ChangeBatch:
         (row,) = self._rows.slice(place, 1).to_pylist()
         before = row["stream_before"]
-        reported_until = NO_STREAM_TIME if before is None else to_micros(before)
+        reported_until = names.NO_TIME if before is None else to_micros(before)
         covered = {name: row[name] for name in LOG_RANGE}
         return ChangeBatch(row["batch_id"], **covered, as_of=iso(row["stream_time"]), reported_until=reported_until)
 

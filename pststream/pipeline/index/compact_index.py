@@ -38,7 +38,6 @@ from pststream.utc_times import to_micros
 SIMILAR_ROWS = 4
 """Ratio of rows up to which a file is joined with all smaller ones."""
 
-NO_BOUND = -(2**63)
 _NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
@@ -58,8 +57,8 @@ class Compaction:
     paths: tuple[str, ...]
     deletions: Deletions
     rows: int
-    bound: int = NO_BOUND
-    memory_bound: int = NO_BOUND
+    bound: int = names.NO_TIME
+    memory_bound: int = names.NO_TIME
     plan: tuple[str, int] | None = None
     replaced: tuple[np.ndarray, np.ndarray] = field(default=_NOTHING, repr=False)
 
@@ -109,7 +108,7 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     root = home.table(names.WORKER_INDEX)
     before = sum(map(_count_rows, groups.values()))
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
-    bound = NO_BOUND if horizon is None else to_micros(horizon)
+    bound = names.NO_TIME if horizon is None else to_micros(horizon)
     has_memory, memory_bound = has_standing_queries(home), max(bound, _stream_time(home))
     compactions = {
         (worker, plan): Compaction(
@@ -191,10 +190,10 @@ def _count_rows(files: Iterable[DataFile]) -> int:
 
 
 def _stream_time(home: Home) -> int:
-    """Return the stream time after the last batch (microseconds); NO_BOUND if it is not known."""
+    """Return the stream time after the last batch (microseconds); names.NO_TIME if it is not known."""
     last = Ledger(home).last_batch
     latest = last["stream_time"] if last else None
-    return NO_BOUND if latest is None else to_micros(latest)
+    return names.NO_TIME if latest is None else to_micros(latest)
 
 
 def _paths(root: str, files: list[DataFile]) -> tuple[str, ...]:

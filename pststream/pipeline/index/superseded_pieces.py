@@ -25,7 +25,7 @@ PART_ROWS = 8_000_000
 """Pieces of some 24 bytes that a task compares, about."""
 
 
-def has_standing_queries(home: Home, requests_to: int = names.NEVER_US, is_weighed: bool | None = None) -> bool:
+def has_standing_queries(home: Home, requests_to: int = names.MAX_INT64, is_weighed: bool | None = None) -> bool:
     """Whether the request log up to a key may have subscriptions whose answers are the k best objects.
 
     is_weighed  ask only about kinds whose values depend on the term statistics, or (False) only about the others

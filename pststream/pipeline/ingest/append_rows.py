@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.engine.arrow_columns import micros, whole
-from pststream.pipeline.ingest.deduplicate import KEY_OF, NO_HORIZON, VERDICTS, is_late
+from pststream.pipeline.ingest.deduplicate import KEY_OF, VERDICTS, is_late
 from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, REASONS, RETRIABLE
@@ -101,7 +101,7 @@ def _apply_verdicts(
     """Return the accepted rows with their log keys, and the other rows with the reason of the rules or of the log."""
     keys = rows.column("row").to_numpy() + log_key(task.file_seq, 0)
     reason, concerned = _look_up(keys, verdicts)
-    if task.kind == "objects" and task.horizon > NO_HORIZON:
+    if task.kind == "objects" and task.horizon > names.NO_TIME:
         late = is_late(rows, task.horizon)
         reason = pc.if_else(pa.array(late), "late", reason) if late.any() else reason
     rows = rows.append_column(KEY_OF[task.kind], pa.array(keys))

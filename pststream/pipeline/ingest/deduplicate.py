@@ -32,9 +32,6 @@ from pststream.state.home import Home
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.text.buffers import utf8_of
 
-NO_HORIZON = -(2**63)
-"""Horizon of a file without a watermark: none of its objects is late."""
-
 STORED_HORIZON = names.NEVER_US
 """Horizon of stored rows. No ts reaches it, so no stored row counts as a duplicate, whichever earlier rows are read."""
 
@@ -108,18 +105,19 @@ def deduplicate(
 ) -> list[str]:
     """Write verdict files about the new rows into `folder`; return their paths.
 
-    horizons: of each file (file_seq), the time before which its objects are late
+    horizons: of each file (file_seq), the time before which its objects are late; names.NO_TIME: none is
     """
-    new = [NewRows(part, one.file_seq, horizons.get(one.file_seq, NO_HORIZON)) for one in staged for part in one.parts]
+    horizon_of = {one.file_seq: horizons.get(one.file_seq, names.NO_TIME) for one in staged}
+    new = [NewRows(part, one.file_seq, horizon_of[one.file_seq]) for one in staged for part in one.parts]
     rows = sum(s.rows for s in staged)
     if not new:
         return []
     # With few new ids the stored rows are looked up by id, else all stored rows that may matter are read.
     first = log_key(min(s.file_seq for s in staged), 0)
     ids = NewIds(tuple(one.staged for one in new), *cache_place(settings)) if rows <= MAX_LOOKUP_ROWS else None
-    files = _stored_files(home, kind, first, min(horizons.values(), default=NO_HORIZON))
+    files = _stored_files(home, kind, first, min(horizons.values(), default=names.NO_TIME))
     withdrawn = withdrawn_objects(home) if kind == "objects" else NONE
-    tasks = _stored_tasks(home, kind, files, MIN_INDEXED_ROWS if ids else names.NEVER_US)
+    tasks = _stored_tasks(home, kind, files, MIN_INDEXED_ROWS if ids else names.MAX_INT64)
     stored = [StoredRows(slices, first, is_indexed, withdrawn) for slices, is_indexed in tasks]
     # A lookup finds few stored rows; without a lookup the number of parts depends on the stored rows too.
     parts = max(1, (rows if ids else rows + sum(file.rows for file in files)) // PART_ROWS)
@@ -144,9 +142,9 @@ def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataF
 
     Of objects, a row before the least horizon is not relevant: it makes no new object a duplicate.
     """
-    files = KeyRange(KEY_OF[kind], NO_HORIZON, first - 1).files(list_data_files(home, kind))
+    files = KeyRange(KEY_OF[kind], -1, first - 1).files(list_data_files(home, kind))
     if kind == "objects":
-        if horizon == NO_HORIZON:
+        if horizon == names.NO_TIME:
             return []
         files = [file for file in files if file.may_contain("ts", horizon, names.NEVER_US)]
     return files

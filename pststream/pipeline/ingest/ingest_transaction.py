@@ -18,7 +18,7 @@ from pststream.pipeline.engine.contract import TasksStalled
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.ingest import staging_folder
 from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
-from pststream.pipeline.ingest.deduplicate import NO_HORIZON, deduplicate
+from pststream.pipeline.ingest.deduplicate import deduplicate
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.isolated_reader import ReadLimits
 from pststream.pipeline.ingest.landing_gate import File
@@ -158,7 +158,7 @@ def _run(
     watermarks = _watermarks(ledger, files, staged)
     # A file whose ingest was begun by an older version has no lateness of its own.
     late_by = json.loads(files[0]["options"]).get("lateness_seconds", settings.lateness_seconds) * 1_000_000
-    horizons = {seq: NO_HORIZON if mark is None else mark - late_by for seq, mark in watermarks.items()}
+    horizons = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in watermarks.items()}
     verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_folder.staging_path(home), progress))
     # Each task writes the accepted and the rejected rows of one staged file.
     path_of = {file["file_seq"]: file["path"] for file in files}

@@ -54,7 +54,6 @@ MAX_AHEAD = "max_ahead_seconds"
 STORED_SETTINGS = ("max_polygon_vertices", *REQUEST_BOUNDS, MAX_AHEAD)
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
-NO_TIME = -(2**63)
 FOLDER = "folder"
 """Key in the options of a file: the folder that it must not lead out of."""
 
@@ -100,7 +99,7 @@ def stage_file(
     Raises PassingError if the rows cannot be written.
     """
     writer = StagedWriter(folder, SCHEMAS[kind], WHOLE_FILE_ROWS if part is None else sys.maxsize)
-    last_row, greatest, problem, faults = 0, NO_TIME, None, Counter[tuple[str, str]]()
+    last_row, greatest, problem, faults = 0, names.NO_TIME, None, Counter[tuple[str, str]]()
     parts: tuple[StagedRows, ...] = ()
     passing = 0
     try:
@@ -127,7 +126,7 @@ def stage_file(
         file["file_seq"],
         parts,
         last_row,
-        None if greatest == NO_TIME else greatest,
+        None if greatest == names.NO_TIME else greatest,
         problem,
         faults,
         problem is None or Path(file["path"]).exists(),

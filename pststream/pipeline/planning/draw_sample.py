@@ -106,7 +106,7 @@ def draw_objects(
         # By key, since `maintain` compacts files of several versions into one.
         before = [file.high["object_key"] for file in list_data_files(home, names.OBJECTS, after)]
         after_key = max([after_key, *before])
-    recent = KeyRange("object_key", after_key, names.NEVER_US)
+    recent = KeyRange("object_key", after_key, names.MAX_INT64)
     files = recent.files(files)
     rows = _rows_within(home, names.OBJECTS, files, recent)
     if after is not None and not rows:
@@ -130,7 +130,7 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
     with the share by which the first one fell short.
     """
     version, ledger, wanted = current_version(home), Ledger(home), settings.sample_subscriptions
-    waiting = KeyRange("request_key", ledger.requests_applied, names.NEVER_US)
+    waiting = KeyRange("request_key", ledger.requests_applied, names.MAX_INT64)
     indexed = tuple(index_files(home, version)) if version else ()
     requests = waiting.files(list_data_files(home, names.REQUESTS))
     rows = sum(file.rows for file in indexed) + _rows_within(home, names.REQUESTS, requests, waiting)

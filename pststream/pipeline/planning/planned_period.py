@@ -30,9 +30,9 @@ def find_period(files: list[DataFile], recent: KeyRange, up_to: int | None) -> K
     after = recent.after
     if after <= 0 and files:
         after = min(int(file.low.get(recent.column, 0)) for file in files) - 1
-    last = names.NEVER_US
+    last = names.MAX_INT64
     if up_to is not None and files:
-        last = max(int(file.high.get(recent.column, names.NEVER_US)) for file in files)
+        last = max(int(file.high.get(recent.column, names.MAX_INT64)) for file in files)
     return KeyRange("request_key", after, last)
 
 

@@ -12,7 +12,6 @@ from pststream.questions.asked_questions import AskedQuestion
 from pststream.questions.read_questions import Question
 from pststream.shapes.region import Region
 from pststream.state.tables import TABLES
-from pststream.stored_objects.object_snapshot import EARLIEST
 
 BATCH_ROWS = 8_192
 
@@ -35,8 +34,8 @@ def _row(question: Question, answered: AnsweredPart, place: int) -> dict[str, An
         "kind": question.kind.name,
         **dict(zip(("west", "south", "east", "north"), box)),
         "clauses": [list(clause) for clause in parsed.clauses],
-        "window_after": None if after == EARLIEST else after,
-        "window_to": None if up_to == EARLIEST else up_to,
+        "window_after": None if after == names.NO_TIME else after,
+        "window_to": None if up_to == names.NO_TIME else up_to,
         "k": parsed.k,
         "rows": int(answered.counts[place]),
         "distance_m": None if math.isnan(distance) else distance,

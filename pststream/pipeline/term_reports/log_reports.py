@@ -44,7 +44,7 @@ def log_reports(
 ) -> AnswerCounts:
     """Append the changes that a batch (a row of `batches`) makes in reports to `answer_log`, and count them.
 
-    stream_before, stream_time: at the end of the batch before and of this one; microseconds, NO_TIME: no object so far
+    stream_before, stream_time: at the end of the batch before and of this one; microseconds, names.NO_TIME: no object
     """
     cache = cache_place(settings)
     log = list_regions(home, batch["requests_after"], batch["requests_to"], *cache)

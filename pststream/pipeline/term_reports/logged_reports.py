@@ -24,7 +24,6 @@ from pststream.state.tables import TABLES
 _NAMES = ["batch_id", "event", "subscription_key", "object_key", "ts", "term", "count"]
 _SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in _NAMES])
 _TICK_NAMES = ["batch_id", "subscription_key", "object_key", "ts"]
-_EVERY_TICK = -(2**63)
 
 REPORT_ROWS = pa.schema([("pair", pa.int64()), ("rank", pa.int64()), ("term", pa.string()), ("count", pa.int64())])
 """Columns of the rows of reports; `pair`: place of the pair of a subscription and a tick."""
@@ -66,7 +65,7 @@ class LoggedReports:
             parts.append(rows.filter(pa.array(is_asked)))
             pairs.append(order[pair[is_asked]])
         logged = pa.concat_tables([_SCHEMA.empty_table(), *parts])
-        places = remaining_rows(logged, _EVERY_TICK)
+        places = remaining_rows(logged, names.NO_TIME)
         return _rank(np.concatenate(pairs)[places], logged.take(pa.array(places)))
 
     def _read(self, columns: list[str], keys: np.ndarray, first: int, last: int) -> Iterator[pa.Table]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from pststream.answers.contract import NO_TIME
+from pststream import names
 from pststream.ledgers.withdrawals import WithdrawnObjects, contain
 from pststream.pipeline.term_reports.logged_reports import REPORT_ROWS, LoggedReports
 from pststream.pipeline.term_reports.report_ticks import (
@@ -197,7 +197,7 @@ def _with_logged(context: ReportContext, asked: StandingRegions, ranges: TickRan
     first, last = ((ticks * asked.step)[some] for ticks in ranges)
     ticks = context.logged.ticks(asked.key[some], int(first.min()), int(last.max()))
     place = np.searchsorted(times.low, ticks, "right")
-    alone = ticks[ticks > np.append(NO_TIME, times.high)[place]]
+    alone = ticks[ticks > np.append(names.NO_TIME, times.high)[place]]
     low, high = (np.concatenate([edges, alone]) for edges in times)
     return Intervals(np.sort(low), np.sort(high))
 

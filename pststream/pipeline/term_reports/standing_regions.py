@@ -147,7 +147,7 @@ def list_regions(home: Home, after: int, up_to: int, cache_dir: str, cache_bytes
         return None
     # A deletion has a greater key than the insertion.
     least = min(file.low.get("request_key", -1) for file in with_regions)
-    files = KeyRange("request_key", least - 1, names.NEVER_US).files(files)
+    files = KeyRange("request_key", least - 1, names.MAX_INT64).files(files)
     places = addresses_and_rows(home, names.REQUESTS, files)
     stored = (ObjectFile(*place, file.low.get("request_key", -1), file.bytes) for file, place in zip(files, places))
     groups = group_files(stored)

@@ -25,7 +25,6 @@ from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.text.buffers import utf8_of
 from pststream.utc_times import to_micros
 
-NO_TIME = -(2**63)
 REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100
 
@@ -34,8 +33,8 @@ MAX_LISTED_FILES = 100
 class _Horizon:
     """Times (microseconds) before which the objects of a file were late: with the selected objects, and without."""
 
-    given: int
-    without: int
+    given: int = names.NO_TIME
+    without: int = names.NO_TIME
 
 
 def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: WithdrawnObjects) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def _read_rejects(home: Home, ingest_id: int) -> Iterator[pa.Table]:
 
     Their stored fields may be more than memory has: one object of a wrong clock makes all later ones late.
     """
-    since = KeyRange("ingest_id", ingest_id - 1, names.NEVER_US)
+    since = KeyRange("ingest_id", ingest_id - 1, names.MAX_INT64)
     files = since.files(list_data_files(home, names.REJECTS))
     slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.REJECTS, files)]
     for rows in read_slices(slices, ["kind", "file", "reason", "raw", "ingest_id", "record"], since):
@@ -110,13 +109,15 @@ def _horizons(
     wanted = {file["file_seq"] for file in files} & (lowered | affected)
     remaining = _greatest_times(home, wanted, selected, withdrawn)
     watermark = files[0]["watermark"]
-    given = without = NO_TIME if watermark is None else to_micros(watermark)
+    given = without = names.NO_TIME if watermark is None else to_micros(watermark)
     horizons: dict[int, _Horizon] = {}
     for file in files:
         late_by = json.loads(file["options"]).get("lateness_seconds", 0) * 1_000_000
-        horizons[file["file_seq"]] = _Horizon(max(given - late_by, NO_TIME), max(without - late_by, NO_TIME))
-        stated = NO_TIME if file["max_ts"] is None else to_micros(file["max_ts"])
-        greatest = remaining.get(file["file_seq"], _Horizon(NO_TIME, NO_TIME))
+        horizons[file["file_seq"]] = _Horizon(
+            max(given - late_by, names.NO_TIME), max(without - late_by, names.NO_TIME)
+        )
+        stated = names.NO_TIME if file["max_ts"] is None else to_micros(file["max_ts"])
+        greatest = remaining.get(file["file_seq"], _Horizon())
         given = max(given, greatest.given if file["file_seq"] in lowered else stated)
         without = max(without, greatest.without if file["file_seq"] in wanted else stated)
     return horizons
@@ -139,7 +140,7 @@ def _greatest_times(
         stays = counts & ~contain(selected, object_keys)
         numbers = object_keys >> names.ROW_BITS
         for number in np.unique(numbers[counts]).tolist():
-            before = greatest.get(number, _Horizon(NO_TIME, NO_TIME))
+            before = greatest.get(number, _Horizon())
             of_file = numbers == number
             greatest[number] = _Horizon(
                 int(times[of_file & counts].max(initial=before.given)),
@@ -150,6 +151,6 @@ def _greatest_times(
 
 def _has_rows_of(file: DataFile, file_seqs: np.ndarray) -> bool:
     """Whether a data file may have objects of one of these input files (int64[n], ascending)."""
-    low, high = file.low.get("object_key", 0), file.high.get("object_key", names.NEVER_US)
+    low, high = file.low.get("object_key", 0), file.high.get("object_key", names.MAX_INT64)
     first, end = np.searchsorted(file_seqs, [low >> names.ROW_BITS, (high >> names.ROW_BITS) + 1])
     return bool(first < end)

@@ -115,7 +115,7 @@ def _wrong_watermarks(files: pa.Table) -> int:
     """Count the files of objects whose watermark is not that of the log before them: the greatest ts since the last
     withdrawal, which states the watermark after it.
     """
-    none = np.iinfo(np.int64).min
+    none = names.NO_TIME
     stored, own = (
         pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts")
     )
@@ -129,10 +129,10 @@ def _rows_up_to(home: Home, key: int) -> int:
     """Count the objects with a key up to this one."""
     rows = 0
     for file in list_data_files(home, names.OBJECTS):
-        if file.high.get("object_key", names.NEVER_US) <= key:
+        if file.high.get("object_key", names.MAX_INT64) <= key:
             rows += file.rows
         elif file.may_contain("object_key", 0, key):
-            slices = split_into_tasks([(f"{home.table(names.OBJECTS)}/{file.path}", file.rows)], names.NEVER_US)[0]
+            slices = split_into_tasks([(f"{home.table(names.OBJECTS)}/{file.path}", file.rows)], names.MAX_INT64)[0]
             rows += sum(part.num_rows for part in read_slices(slices, ["object_key"], KeyRange("object_key", -1, key)))
     return rows
 

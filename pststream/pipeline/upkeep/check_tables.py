@@ -28,7 +28,6 @@ from pststream.state.home import Home
 from pststream.utc_times import to_micros, utc_now
 
 SUITE = "tables"
-NOTHING = -(2**63)
 
 
 def check_tables(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = no_progress) -> Any:
@@ -74,7 +73,7 @@ def _fault_counters(
     """
     after = 0 if everything else _passed(home, SUITE, "matches")
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
-    bound = NOTHING if horizon is None else to_micros(horizon)
+    bound = names.NO_TIME if horizon is None else to_micros(horizon)
     counters: dict[str, Callable[[], TableFaults]] = {
         "ledger": lambda: TableFaults(count_ledger_faults(home, settings.max_ahead_seconds)),
         "placement": lambda: TableFaults(

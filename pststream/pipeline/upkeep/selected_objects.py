@@ -38,7 +38,7 @@ class Selection:
 
     object_ids: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-    since: int = -names.NEVER_US
+    since: int = names.NO_TIME
     until: int = names.NEVER_US
 
     def __bool__(self) -> bool:

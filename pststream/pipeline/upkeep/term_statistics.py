@@ -112,7 +112,7 @@ def _first_position(home: Home) -> int:
     """Return the first position of the request log whose version a later batch or question may name."""
     inserts = (pds.field("kind") == names.REQUESTS) & (pds.field("accepted") > 0)
     first = pc.min(read_table(home.table(names.FILES), ["file_seq"], inserts).column(0)).as_py()
-    of_batches = names.NEVER_US if first is None else max(Ledger(home).requests_applied, log_key(first, 0))
+    of_batches = names.MAX_INT64 if first is None else max(Ledger(home).requests_applied, log_key(first, 0))
     return min([of_batches, *(file["objects_to"] for file in unfinished_files(home))])
 
 

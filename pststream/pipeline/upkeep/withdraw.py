@@ -80,7 +80,7 @@ def _restore_subscriptions(
     before = ledger.watermark()
     if before is None or (watermark is not None and watermark >= to_micros(before)):
         return
-    since = -names.NEVER_US if watermark is None else watermark - settings.lateness_seconds * 1_000_000
+    since = names.NO_TIME if watermark is None else watermark - settings.lateness_seconds * 1_000_000
     restored = restore_ended(home, settings, since, to_micros(before))
     crash_point("withdraw.restored")
     if restored:

@@ -107,7 +107,7 @@ def rank_objects(
             times.append(np.stack([rows.key[counts], rows.ts[counts]]))
     (key, ts), value = np.concatenate(chosen_rows, axis=1), np.concatenate(values)
     if window.objects is None:
-        return ObjectRanking(key, ts, value, (first - 1, names.NEVER_US), complete)
+        return ObjectRanking(key, ts, value, (first - 1, names.MAX_INT64), complete)
     after = _before_most_recent(np.concatenate(times, axis=1), window.objects)
     if after is None:
         return ObjectRanking(key, ts, value, None, complete)

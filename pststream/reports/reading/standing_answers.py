@@ -14,7 +14,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.answers.remaining_rows import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
 from pststream.kinds.registry import ranked_answers
-from pststream.reports.reading.table_reader import ANY_VALUE, TableReader
+from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import to_micros
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -157,7 +157,7 @@ class StandingAnswers:
         Memory holds the changes of one batch, or of several small ones, and row groups that later batches are in too.
         """
         wanted = self._is_counted & (pds.field("batch_id") >= since_batch)
-        waiting, size, least = list[pa.RecordBatch](), 0, ANY_VALUE
+        waiting, size, least = list[pa.RecordBatch](), 0, names.MAX_INT64
         for first, part in self._row_groups(wanted):
             if size >= _ROWS and least < first:
                 rows = pa.Table.from_batches(waiting)

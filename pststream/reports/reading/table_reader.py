@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 from deltalake import DeltaTable
 
+from pststream import names
 from pststream.delta_tables import open_dataset
 from pststream.open_tables import open_table
 
 BATCH_ROWS = 32_768
-ANY_VALUE = 2**63 - 1
 
 
 class AnyHome(Protocol):
@@ -78,7 +78,7 @@ class TableReader:
         column = f"max.{order}" if greatest else f"min.{order}"
         values = actions.column(column).to_pylist() if column in actions.column_names else []
         known = dict(zip(actions.column("path").to_pylist(), values))
-        unknown = ANY_VALUE if greatest else -ANY_VALUE
+        unknown = names.MAX_INT64 if greatest else names.MIN_INT64
         files = [(known.get(file.path), file) for file in self.dataset(name).get_fragments(filter=filter)]
         ordered = [(unknown if value is None else int(value), file) for value, file in files]
         return sorted(ordered, key=lambda item: (-item[0] if greatest else item[0], item[1].path))

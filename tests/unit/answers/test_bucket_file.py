@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import HEADER, open_bucket
-from pststream.answers.contract import NO_TIME, BatchEnd, Logged, Subscriptions, Thresholds, Values
+from pststream.answers.contract import BatchEnd, Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import fold
 from pststream.answers.read_bucket import read_buffers
 from tests.unit.answers.worlds import NEVER, build, no_subscriptions, no_thresholds, no_values, to_values
@@ -31,11 +32,11 @@ def limits(keys: list[int]) -> Thresholds:
     """Make thresholds that are infinite."""
     n = len(keys)
     infinite, none = np.full(n, np.inf, np.float32), np.full(n, -1)
-    return Thresholds(np.array(keys), infinite, np.full(n, NO_TIME), none, np.ones(n, np.bool_))
+    return Thresholds(np.array(keys), infinite, np.full(n, names.NO_TIME), none, np.ones(n, np.bool_))
 
 
 def end(batch_id: int, stream_time: int = 10, windows: tuple = ()) -> BatchEnd:
-    boundaries = [(NO_TIME, NO_TIME)] * len(windows)
+    boundaries = [(names.NO_TIME, names.NO_TIME)] * len(windows)
     return BatchEnd(batch_id, stream_time, 1000, np.array(windows, np.int64), np.array(boundaries).reshape(-1, 2))
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
+from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, build_bucket, open_bucket, unite_objects
-from pststream.answers.contract import LAST_KEY, NO_TIME, BatchEnd, Folded, Logged, Subscriptions, Thresholds, Values
+from pststream.answers.contract import BatchEnd, Folded, Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import fold, fold_answers
 from pststream.answers.read_bucket import read_buffers, read_parts
 from tests.oracles import standing_answers as twin
@@ -197,10 +198,10 @@ class Home:
     def end(self) -> BatchEnd:
         newest = sorted(((one.ts, one.key) for one in self.log()), reverse=True)
         lengths = sorted({one.window_objects for one in self.insertions.values() if one.window_objects})
-        boundaries = [newest[length] if length < len(newest) else (NO_TIME, NO_TIME) for length in lengths]
+        boundaries = [newest[length] if length < len(newest) else (names.NO_TIME, names.NO_TIME) for length in lengths]
         return BatchEnd(
             self.batch_id,
-            newest[0][0] if newest else NO_TIME,
+            newest[0][0] if newest else names.NO_TIME,
             spread_key(self.objects_read - 1) if self.objects_read else -1,
             np.array(lengths, np.int64),
             np.array(boundaries, np.int64).reshape(-1, 2),
@@ -222,7 +223,7 @@ class Home:
             np.array([made.k + made.spare for _, made in rows], np.int32),
             np.array([one.window_us or 0 for one, _ in rows], np.int64),
             np.array([one.window_objects or 0 for one, _ in rows], np.int64),
-            np.array([NO_TIME if one.counts_from is None else one.counts_from for one, _ in rows], np.int64),
+            np.array([names.NO_TIME if one.counts_from is None else one.counts_from for one, _ in rows], np.int64),
             np.array([one.created_at for one, _ in rows], np.int64),
             np.array([NEVER if one.end_at is None else one.end_at for one, _ in rows], np.int64),
         )
@@ -281,7 +282,7 @@ class Home:
         """Return what a batch logs in parts by ascending key, as the next batch reads it."""
         borders = sorted(self.random.sample(sorted(self.made), min(self.random.choice([0, 0, 1, 3]), len(self.made))))
         parts, after = [], -1
-        for up_to in [*borders, LAST_KEY]:
+        for up_to in [*borders, names.MAX_INT64]:
             entries, limits = (
                 type(rows)(*(a[(rows.subscription > after) & (rows.subscription <= up_to)] for a in rows))
                 for rows in (whole.entries, whole.thresholds)

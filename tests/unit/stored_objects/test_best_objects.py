@@ -5,9 +5,10 @@ import random
 import numpy as np
 import pytest
 
+from pststream import names
 from pststream.stored_objects import object_snapshot
 from pststream.stored_objects.best_objects import PointQuestions, find_nearest_objects, find_scored_objects
-from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectSnapshot
+from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import clauses_of
 from tests.oracles.questions import answer, logged
 from tests.unit.stored_objects.worlds import Row, asked, snapshot_of, some_objects, some_question
@@ -20,7 +21,7 @@ def boundary_of(rows: list[Row], window: dict | None, end: int) -> tuple[int, in
     """Return the ts and key of the object before the window, among the objects up to the key `end`."""
     newest_first = sorted(((row[2], row[0]) for row in rows if row[0] <= end), reverse=True)
     before = newest_first[window["objects"] :] if window else []
-    return before[0] if before else (EARLIEST, LAST_KEY)
+    return before[0] if before else (names.NO_TIME, LAST_KEY)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import NO_SUBSCRIPTIONS, Objects, build_bucket
 from pststream.answers.buffer_policy import trim_evaluations
-from pststream.answers.contract import NO_TIME, Asked, BatchEnd, Logged, Subscriptions, Values
+from pststream.answers.contract import Asked, BatchEnd, Logged, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers
 from pststream.names import NEVER_US
 
@@ -69,7 +70,7 @@ def run(path: Path, kept: np.ndarray, world: World, trims: bool = False) -> Figu
     count, window, batch = world.subscriptions, world.window, world.batch
     keys, none = np.arange(count), np.zeros(count, np.int64)
     added = Subscriptions(
-        keys, np.full(count, K, np.int32), kept, none, none + window, none + NO_TIME, none, none + NEVER_US
+        keys, np.full(count, K, np.int32), kept, none, none + window, none + names.NO_TIME, none, none + NEVER_US
     )
     thresholds = np.full(count, np.inf, np.float32)
     evaluations, entries, sizes, spent = 0, 0, [], 0.0

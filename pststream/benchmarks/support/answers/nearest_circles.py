@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.benchmarks.support.answers.standing_worlds import QueryWords, draw_knn
 from pststream.generator.synthetic_arrays import SyntheticObjects, term_ids
-from pststream.names import NEVER_US
 from pststream.pipeline.answers.nearest_kind import circles_of
 from pststream.shapes.registry import cut_regions
 from pststream.stored_objects.best_objects import PointQuestions, find_nearest_objects
 from pststream.stored_objects.object_segments import build_object_segment
-from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectSnapshot
+from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import Clauses
 
 PART = 100_000
@@ -59,8 +59,8 @@ def _draw_parts(
             "subscription_key": first + owner,
             **pieces,
             "clauses": columns["clauses"].take(pa.array(owner)),
-            "created_at": np.full(len(owner), -NEVER_US),
-            "end_at": np.full(len(owner), NEVER_US),
+            "created_at": np.full(len(owner), names.NO_TIME),
+            "end_at": np.full(len(owner), names.NEVER_US),
             "kind": columns["kind"].take(pa.array(owner)),
             "unit": pa.nulls(len(owner), pa.int64()),
         }
@@ -71,7 +71,7 @@ def _distances_of_kth(stored: ObjectSnapshot, points: np.ndarray, k: np.ndarray,
     """Return the distance of the k-th nearest object of each subscription, infinite without one: float32[n]."""
     literals = clauses.values
     asked = Clauses(*(_integers(array) for array in (clauses.offsets, literals.offsets, literals.values)))
-    after, up_to = (np.tile((ts, LAST_KEY), (len(points), 1)) for ts in (EARLIEST, NEVER_US))
+    after, up_to = (np.tile((ts, LAST_KEY), (len(points), 1)) for ts in (names.NO_TIME, names.NEVER_US))
     best = find_nearest_objects(stored, PointQuestions(points, k, asked, after, up_to))
     counts = np.bincount(best.question, minlength=len(points))
     has_k, distances = counts == k, np.full(len(points), np.inf, np.float32)

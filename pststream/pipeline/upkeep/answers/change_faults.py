@@ -6,11 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream import names
 from pststream.answers.contract import Values
 from pststream.answers.remaining_rows import as_numbers, remaining_rows
 from pststream.pipeline.upkeep.answers.answer_limits import AnswerLimits
-
-EVERY_TICK = -(2**63)
 
 
 class Changes(NamedTuple):
@@ -84,7 +83,7 @@ def find_unpaired(changes: Changes, begins_later: bool) -> np.ndarray:
 
 def present_rows(rows: pa.Table, changes: Changes) -> Changes:
     """Return the rows that entered and have not left, of reports those of every tick, the best of an answer first."""
-    present = changes.take(remaining_rows(rows, EVERY_TICK))
+    present = changes.take(remaining_rows(rows, names.NO_TIME))
     worth = np.where(present.is_report, -present.word_count, present.value)
     ties = (np.where(present.is_report, present.term, -present.object), np.where(present.is_report, 0, -present.ts))
     return present.take(np.lexsort((*ties, worth, present.tick, present.subscription)))

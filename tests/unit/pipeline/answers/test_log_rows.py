@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pststream import names
-from pststream.answers.contract import NO_TIME, Asked, Changes, Folded, Logged, Thresholds, Values
+from pststream.answers.contract import Asked, Changes, Folded, Logged, Thresholds, Values
 from pststream.pipeline.answers import log_rows
 from pststream.pipeline.answers.bucket_snapshots import write_snapshot
 from pststream.pipeline.answers.log_rows import FoldedWriter, read_state
@@ -49,7 +49,8 @@ def read(home: Home, bucket: int, after: int, up_to: int) -> tuple[list[tuple], 
 
 
 def test_a_batch_is_read_as_it_was_written(hand_home: Home) -> None:
-    entries, limits = [(5, 50, 500, 1.5), (6, 60, 600, 2.5)], [(5, INF, NO_TIME, -1, True), (6, 2.5, 600, 60, False)]
+    entries = [(5, 50, 500, 1.5), (6, 60, 600, 2.5)]
+    limits = [(5, INF, names.NO_TIME, -1, True), (6, 2.5, 600, 60, False)]
     commit(hand_home, 1, 0, folded(entries, limits, [(5, True, 1, 50, 500, 1.5)]))
     commit(hand_home, 1, 1, folded([(7, 70, 700, 3.5)], []))
     assert read(hand_home, 0, 0, 1) == (entries, limits)
@@ -78,14 +79,16 @@ def test_the_last_thresholds_of_all_buckets(hand_home: Home) -> None:
         return dict(zip(keys.tolist(), values.tolist(), strict=True))
 
     assert thresholds(0, 0, snapshot=True) == {}
-    commit(hand_home, 1, 0, folded([(5, 50, 500, -0.5)], [(5, -0.5, 500, 50, True), (6, INF, NO_TIME, -1, True)]))
+    commit(hand_home, 1, 0, folded([(5, 50, 500, -0.5)], [(5, -0.5, 500, 50, True), (6, INF, names.NO_TIME, -1, True)]))
     commit(hand_home, 1, 1, folded([], [(7, -0.25, 700, 70, True)]))
     commit(hand_home, 2, 0, folded([(6, 61, 610, -0.75)], [(5, -0.625, 500, 50, False)]))
     commit(hand_home, 3, 1, folded([], [(7, -0.125, 710, 71, True)]))
     assert thresholds(0, 1) == {5: -0.5, 6: INF, 7: -0.25}
     assert thresholds(1, 2) == {5: -0.625} and thresholds(3, 9) == {}
     assert thresholds(0, 3) == {5: -0.625, 6: INF, 7: -0.125}
-    kept = folded([(5, 50, 500, -0.5), (5, 51, 510, -0.75)], [(5, -0.5, 500, 50, True), (8, INF, NO_TIME, -1, True)])
+    kept = folded(
+        [(5, 50, 500, -0.5), (5, 51, 510, -0.75)], [(5, -0.5, 500, 50, True), (8, INF, names.NO_TIME, -1, True)]
+    )
     file = write_snapshot(hand_home, 2, 0, [Logged(kept.entries, kept.thresholds)])
     assert file is not None
     commit_files(hand_home, names.ANSWERS, [file], application="snapshots", transaction=2)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pststream import names
 from pststream.answers.contract import BatchEnd, Values
 from pststream.pipeline.answers import fold_bucket
 from pststream.pipeline.answers.window_boundaries import (
@@ -14,7 +15,7 @@ from pststream.pipeline.answers.window_boundaries import (
 )
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home as State
-from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY
+from pststream.stored_objects.object_snapshot import LAST_KEY
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.standing_worlds import StandingTwin
@@ -64,7 +65,7 @@ def test_an_erased_object_leaves_and_the_one_before_the_window_comes_back(tmp_pa
 
 def test_boundaries_are_those_of_the_batch_and_the_bucket(tmp_path: Path) -> None:
     home = State(new_home(tmp_path / "home").path)
-    windows, all_objects = np.array([5, 10, 20]), (EARLIEST, LAST_KEY)
+    windows, all_objects = np.array([5, 10, 20]), (names.NO_TIME, LAST_KEY)
     for batch_id, bucket in ((1, 0), (2, 0), (2, 1)):
         logged = np.array([(100 * batch_id + bucket, 7), all_objects, (3, 4)])
         files = write_boundaries(home, bucket, BatchEnd(batch_id, 0, 0, windows, logged))
