@@ -5,6 +5,8 @@ The outbox makes a limiter for each batch, and counts the earlier batches of the
 
 import numpy as np
 
+from pststream.sorted_keys import look_up
+
 
 class MessageLimiter:
     """Counts the pairs of each subscription and finds those beyond the limit; 16 bytes a counted subscription."""
@@ -22,7 +24,7 @@ class MessageLimiter:
         distinct, first, size = np.unique(keys[order], return_index=True, return_counts=True)
         rank = np.empty(len(keys), np.int64)
         rank[order] = np.arange(len(keys)) - np.repeat(first, size)
-        before = self._counts_of(distinct)
+        before = look_up(distinct, self._keys, self._counts, 0)
         beyond = rank + before[np.searchsorted(distinct, keys)] >= self._limit
         merged = np.union1d(self._keys, distinct)
         counts = np.zeros(len(merged), np.int64)
@@ -30,10 +32,3 @@ class MessageLimiter:
         counts[np.searchsorted(merged, distinct)] += size
         self._keys, self._counts = merged, counts
         return beyond
-
-    def _counts_of(self, keys: np.ndarray) -> np.ndarray:
-        """Return the pairs counted so far for each of these subscriptions."""
-        if not len(self._keys):
-            return np.zeros(len(keys), np.int64)
-        index = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[index] == keys, self._counts[index], 0)

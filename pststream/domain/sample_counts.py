@@ -15,6 +15,7 @@ import numpy as np
 from pststream import names
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
+from pststream.sorted_keys import find_among
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,8 @@ class SampleCounts:
 
     def number_terms(self, terms: np.ndarray) -> np.ndarray:
         """Return the place of each term in the vocabulary, -1 for a term that no sampled object has: int64[n]."""
-        known = self.vocabulary[0]
-        if not len(known):
-            return np.full(len(terms), -1)
-        place = np.minimum(np.searchsorted(known, terms), len(known) - 1)
-        return np.where(known[place] == terms, place, -1)
+        place, is_known = find_among(terms, self.vocabulary[0])
+        return np.where(is_known, place, -1)
 
     def frequency(self, terms: np.ndarray) -> np.ndarray:
         """Return the number of sampled objects with each term: int64[n]."""

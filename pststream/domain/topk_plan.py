@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from pststream.domain.integer_hash import hash_integers
+from pststream.sorted_keys import find_among
 
 HASH, SPACE_FIRST, WORDS_FIRST = "hash", "space_first", "words_first"
 
@@ -76,9 +77,9 @@ class TopkPlan:
         if not len(self.words):
             return np.zeros(len(terms), np.int64)
         ascending, order = self._by_id
-        near = np.minimum(np.searchsorted(ascending, terms), len(ascending) - 1)
+        near, is_word = find_among(terms, ascending)
         hashed = (terms.view(np.uint64) % np.uint64(len(self.words))).astype(np.int64)
-        return np.where(ascending[near] == terms, order[near], hashed)
+        return np.where(is_word, order[near], hashed)
 
     def route(self, offsets: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs of a message and a unit that it goes to, by unit: int64[p] each.

@@ -13,6 +13,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.delta_tables import describe_snapshot, greatest_value, read_table
 from pststream.ledgers.ledger_rows import log_key
+from pststream.sorted_keys import is_among
 
 
 class TableAddresses(Protocol):
@@ -45,18 +46,10 @@ class WithdrawnObjects:
 
     def contain(self, object_keys: np.ndarray) -> np.ndarray:
         """Return which of these objects (int64[n]) are withdrawn: bool[n]."""
-        return contain(self.keys if self else np.empty(0, np.int64), object_keys)
+        return is_among(object_keys, self.keys if self else np.empty(0, np.int64))
 
 
 NONE = WithdrawnObjects()
-
-
-def contain(keys: np.ndarray, object_keys: np.ndarray) -> np.ndarray:
-    """Return which of these objects (int64[n]) are among `keys` (int64[m], ascending): bool[n]."""
-    if not len(keys):
-        return np.zeros(len(object_keys), bool)
-    among: np.ndarray = keys[np.minimum(np.searchsorted(keys, object_keys), len(keys) - 1)] == object_keys
-    return among
 
 
 def withdrawn_objects(home: TableAddresses, after: int = -1, up_to: int = names.MAX_INT64) -> WithdrawnObjects:

@@ -21,6 +21,7 @@ from pststream.domain.topk_plan import TopkPlan
 from pststream.domain.topk_plan_rows import topk_plan_from_row, topk_plan_row
 from pststream.errors import HomeError
 from pststream.open_tables import MAX_TABLES, latest_table
+from pststream.sorted_keys import look_up
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
@@ -38,10 +39,7 @@ class TermFrequencies:
 
     def frequency(self, terms: np.ndarray) -> np.ndarray:
         """Return the number of sampled objects that have each term: int64, of the same length."""
-        if not len(self.terms):
-            return np.zeros(len(terms), np.int64)
-        place = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
-        return np.where(self.terms[place] == terms, self.objects[place], 0)
+        return look_up(terms, self.terms, self.objects, 0)
 
 
 @dataclass(frozen=True)

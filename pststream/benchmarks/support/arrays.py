@@ -9,6 +9,7 @@ from pststream import names
 from pststream.generator.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
 from pststream.matching.object_batch import ObjectBatch, sort_objects
 from pststream.shapes.registry import PIECE_COLUMNS, SIDES
+from pststream.sorted_keys import look_up
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,7 @@ class Frequencies:
 
     def of(self, terms: np.ndarray) -> np.ndarray:
         """Return the frequency of each term id: int64."""
-        place = np.minimum(np.searchsorted(self.ids, terms), len(self.ids) - 1)
-        return np.where(self.ids[place] == terms, self.counts[place], 0)
+        return look_up(terms, self.ids, self.counts, 0)
 
 
 def frequencies(objects: SyntheticObjects) -> Frequencies:

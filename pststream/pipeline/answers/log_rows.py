@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.contract import Folded, Logged, Thresholds, Values
+from pststream.sorted_keys import look_up
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
@@ -159,10 +160,7 @@ def _last_state(rows: pa.Table) -> tuple[Values, Thresholds]:
     last_reset = resets[np.append(key[resets][1:] != key[resets][:-1], True)[: len(resets)]]
     reset_keys = key[last_reset]
     entries = np.flatnonzero(is_entry)
-    if len(reset_keys):
-        place = np.minimum(np.searchsorted(reset_keys, key[entries]), len(reset_keys) - 1)
-        is_void = (reset_keys[place] == key[entries]) & (batch[entries] < batch[last_reset][place])
-        entries = entries[~is_void]
+    entries = entries[batch[entries] >= look_up(key[entries], reset_keys, batch[last_reset], -1)]
     return (
         Values(key[entries], object_key[entries], ts[entries], value[entries]),
         Thresholds(key[last], value[last], ts[last], object_key[last], np.isin(key[last], reset_keys)),

@@ -21,6 +21,7 @@ from pststream.domain.integer_hash import hash_integers
 from pststream.kernels.answers.touched_rows import rows_of_keys
 from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.arrow_columns import lists
+from pststream.sorted_keys import is_among
 from pststream.storage.parquet_files import open_parquet
 
 COLUMNS = (
@@ -164,8 +165,7 @@ class StandingQueries:
         """Return which term ids (int64[n]) are words of a scored subscription, also of one that has ended: bool[n]."""
         is_word = np.zeros(len(terms), bool)
         for _, _, words in self._arrays():
-            if len(words):
-                is_word |= words[np.minimum(np.searchsorted(words, terms), len(words) - 1)] == terms
+            is_word |= is_among(terms, words)
         return is_word
 
     def _find(self, keys: np.ndarray) -> Iterator[tuple[Queries, np.ndarray, np.ndarray]]:

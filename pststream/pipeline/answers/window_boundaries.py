@@ -10,6 +10,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.answers.contract import BatchEnd
 from pststream.pipeline.answers.log_rows import slices_of
+from pststream.sorted_keys import find_among
 from pststream.state.data_files import DataFile, FileWriter, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices
@@ -61,7 +62,6 @@ def with_logged_boundaries(home: Home, bucket: int, end: BatchEnd) -> BatchEnd:
         length = mine.column("count").to_numpy()
         ts = mine.column("ts").cast(pa.int64()).fill_null(names.NO_TIME).to_numpy()
         key = mine.column("object_key").fill_null(LAST_KEY).to_numpy()
-        place = np.minimum(np.searchsorted(end.windows, length), len(end.windows) - 1)
-        is_asked = end.windows[place] == length
+        place, is_asked = find_among(length, end.windows)
         boundaries[place[is_asked]] = np.column_stack([ts, key])[is_asked]
     return end._replace(boundaries=boundaries)

@@ -22,6 +22,7 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, term_frequencies
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
 from pststream.settings import Settings
+from pststream.sorted_keys import look_up
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import current_version
@@ -103,6 +104,5 @@ def _expect_per_object(home: Home, objects: KeyRange, words: tuple[np.ndarray, n
     if first is None or not len(terms):
         return 0.0
     _, of_objects = csr(first.column("terms"))
-    place = np.minimum(np.searchsorted(terms, of_objects), len(terms) - 1)
-    brought = int(counts[place][terms[place] == of_objects].sum())
+    brought = int(look_up(of_objects, terms, counts, 0).sum())
     return brought / first.num_rows + int(counts[terms == names.EVERY_OBJECT].sum())

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
+from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.batch.match_task import MATCHES, match_rows
 from pststream.pipeline.engine.arrow_columns import csr, lists, micros
@@ -22,6 +22,7 @@ from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
+from pststream.sorted_keys import look_up
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
@@ -48,7 +49,7 @@ def write_retractions(
     settings: Settings,
     context: TaskContext,
     max_matched_ts: dt.datetime | None,
-    withdrawn: WithdrawnObjects = NONE,
+    withdrawn: WithdrawnObjects,
 ) -> Retractions:
     """Write retractions of the pairs of earlier batches that the deletions of this batch end before the object's ts,
     and of those of the objects that it withdraws.
@@ -112,10 +113,8 @@ def _send_ended_pairs(
         row = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
         is_retraction = rows.column("retracted").to_numpy(zero_copy_only=False)[row]
         is_chosen = withdrawn.contain(rows.column("object_key").to_numpy())[row]
-        if len(keys):
-            place = np.minimum(np.searchsorted(keys, subscriptions), len(keys) - 1)
-            is_ended = micros(rows.column("ts"))[row] >= ends[place]
-            is_chosen |= (keys[place] == subscriptions) & (is_retraction | is_ended)
+        end = look_up(subscriptions, keys, ends, names.NEVER_US)
+        is_chosen |= (end < names.NEVER_US) & (is_retraction | (micros(rows.column("ts"))[row] >= end))
         chosen = np.flatnonzero(is_chosen)
         pairs = rows.select(["object_key", "object_id", "ts", "retracted"]).take(pa.array(row[chosen]))
         pairs = pairs.append_column("subscription_key", pa.array(subscriptions[chosen]))

@@ -30,9 +30,10 @@ from pststream.pipeline.index.place_pieces import (
     send_to_place,
 )
 from pststream.pipeline.index.placement_state import INDEX_BUILT, REBUILD, REQUESTS, commit_placed, write_placed
-from pststream.progress import Counted, Progress, TaskCounter, no_progress
+from pststream.progress import Counted, Progress, TaskCounter
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
+from pststream.sorted_keys import look_up
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
@@ -73,7 +74,7 @@ class PlanAndFrequencies:
 
 
 def index_requests(
-    home: Home, context: TaskContext, after: int, up_to: int, settings: Settings, progress: Progress = no_progress
+    home: Home, context: TaskContext, after: int, up_to: int, settings: Settings, progress: Progress
 ) -> None:
     """Append the index rows of the requests with keys in (after, up_to], in one commit of the batch."""
     requests = KeyRange("request_key", after, up_to)
@@ -104,7 +105,7 @@ def rebuild_index(
     new: TaskContext,
     new_plan: PlanAndFrequencies,
     settings: Settings,
-    progress: Progress = no_progress,
+    progress: Progress,
 ) -> None:
     """Build the index of a new plan from the index of the old plan, with deletions applied."""
     indexed = tuple(index_files(home, old.plan_version))
@@ -236,10 +237,7 @@ def ends_of(pieces: pa.RecordBatch, deleted: Deletions) -> np.ndarray:
     """Return the end of each piece (microseconds), which is that of its deletion if that is earlier: int64[pieces]."""
     keys, ends = deleted
     own, until = (pieces.column(name).to_numpy() for name in ("subscription_key", "end_at"))
-    if not len(keys):
-        return until
-    place = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
-    return np.where(keys[place] == own, np.minimum(until, ends[place]), until)
+    return np.minimum(until, look_up(own, keys, ends, names.NEVER_US))
 
 
 def make_pieces(rows: pa.RecordBatch) -> pa.RecordBatch:

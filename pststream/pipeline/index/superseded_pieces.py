@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.sorted_keys import look_up
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
@@ -86,8 +87,5 @@ def are_replaced(pieces: pa.RecordBatch, keys: np.ndarray, batches: np.ndarray) 
 
     keys, batches: as `receive_replaced` returns them
     """
-    if not len(keys):
-        return np.zeros(pieces.num_rows, bool)
-    key = pieces.column("subscription_key").to_numpy()
-    place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-    return (keys[place] == key) & (pieces.column("batch_id").to_numpy() < batches[place])
+    last = look_up(pieces.column("subscription_key").to_numpy(), keys, batches, -1)
+    return np.asarray(pieces.column("batch_id").to_numpy() < last)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.ledgers.withdrawals import WithdrawnObjects, contain
+from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.pipeline.term_reports.logged_reports import REPORT_ROWS, LoggedReports
 from pststream.pipeline.term_reports.report_ticks import (
     MOST_BUCKETS,
@@ -28,6 +28,7 @@ from pststream.pipeline.term_reports.report_ticks import (
 from pststream.pipeline.term_reports.standing_regions import StandingRegions
 from pststream.questions.open_snapshot import StoredSegments
 from pststream.region_terms.count_ways import COUNT_WAYS
+from pststream.sorted_keys import is_among
 from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import take_regions
 
@@ -119,7 +120,7 @@ def _changed_objects(context: ReportContext, stored: ObjectSnapshot) -> tuple[Ob
     concerned = np.flatnonzero((stored.bounds[:, 3] > context.objects_after) | (first < last))
     changed, unchanged, lacking = ObjectSnapshot([stored.segments[place] for place in concerned]), [gone[:0]], len(gone)
     for one in changed.segments:
-        is_gone = contain(gone, one.keys)
+        is_gone = is_among(one.keys, gone)
         unchanged.append(one.keys[(one.keys <= context.objects_after) & ~is_gone])
         lacking -= int(is_gone.sum())
     return changed.without(np.sort(np.concatenate(unchanged))), lacking > 0

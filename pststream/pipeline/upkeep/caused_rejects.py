@@ -15,10 +15,11 @@ from pststream import names
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import MAX_ROW, FileRow, log_key
 from pststream.ledgers.log_end import read_files
-from pststream.ledgers.withdrawals import WithdrawnObjects, contain
+from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.upkeep.selected_objects import SelectedObjects
 from pststream.quality.parse_times import parse_times
+from pststream.sorted_keys import is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
@@ -66,7 +67,7 @@ def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: Withd
         hashes = hash_texts(*utf8_of(whole(rows.column("raw")).fill_null("")))
         is_caused = {
             "late": pc.and_(pc.greater_equal(ts, rows.column("without")), pc.less(ts, rows.column("given"))),
-            "duplicate": pa.array(contain(selected.id_hashes, hashes)),
+            "duplicate": pa.array(is_among(hashes, selected.id_hashes)),
         }
         for reason, caused in is_caused.items():
             part = rows.filter(pc.and_(pc.equal(rows.column("reason"), reason), caused))
@@ -137,7 +138,7 @@ def _greatest_times(
     for rows in read_slices(slices, ["object_key", "ts"], keys):
         object_keys, times = rows.column("object_key").to_numpy(), micros(rows.column("ts"))
         counts = ~withdrawn.contain(object_keys)
-        stays = counts & ~contain(selected, object_keys)
+        stays = counts & ~is_among(object_keys, selected)
         numbers = object_keys >> names.ROW_BITS
         for number in np.unique(numbers[counts]).tolist():
             before = greatest.get(number, _Horizon())

@@ -28,6 +28,7 @@ from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
 from pststream.shapes.registry import SIDES
+from pststream.sorted_keys import look_up
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
@@ -263,10 +264,7 @@ def _first_deletions(keys: np.ndarray, deletions: "DataFrame") -> np.ndarray:
     """Return the earliest deletion of each key: int64 microseconds, NEVER_US where there is none."""
     columns = {"keys": deletions["subscription_key"].to_numpy(), "ends": deletions["end_at"].to_numpy()}
     known, ends = merge_deletions([columns])
-    if not len(known):
-        return np.full(len(keys), names.NEVER_US)
-    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return np.where(known[place] == keys, ends[place], names.NEVER_US)
+    return look_up(keys, known, ends, names.NEVER_US)
 
 
 def _equals_request(stored: "DataFrame", requested: "DataFrame", deleted: "DataFrame", place: np.ndarray) -> np.ndarray:

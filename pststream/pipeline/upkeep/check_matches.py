@@ -14,6 +14,7 @@ from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings
+from pststream.sorted_keys import find_among
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removed_pairs, removed_rows
 from pststream.state.home import Home
@@ -65,8 +66,7 @@ def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice
     counts = TaskCounts(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
     for rows in read_slices(slices, COLUMNS, wanted):
         numbers = rows.column("batch_id").to_numpy()
-        place = np.minimum(np.searchsorted(batches["batch_id"], numbers), max(count - 1, 0))
-        known = batches["batch_id"][place] == numbers if count else np.zeros(len(numbers), bool)
+        place, known = find_among(numbers, batches["batch_id"])
         counts.unknown += int((~known).sum())
         _count_pairs(batches, rows.filter(pa.array(known)), place[known], counts)
     return counts

@@ -44,11 +44,11 @@ from pststream.pipeline.upkeep.row_changes import (
     SentencesOf,
     TextFinder,
     WordsOf,
-    is_among,
 )
 from pststream.progress import Progress, no_progress
 from pststream.quality.suites.run_suites import LONGEST_VALUE
 from pststream.settings import Settings
+from pststream.sorted_keys import is_among
 from pststream.state import erasures, fetched_files, ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import read_progress

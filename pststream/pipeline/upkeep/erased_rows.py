@@ -13,8 +13,9 @@ from pststream.delta_tables import QueryError, query_table, read_table
 from pststream.errors import UsageError
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.upkeep.row_changes import any_between, is_among, may_have_reports
+from pststream.pipeline.upkeep.row_changes import any_between, may_have_reports
 from pststream.settings import Settings
+from pststream.sorted_keys import is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks

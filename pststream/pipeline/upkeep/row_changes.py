@@ -17,6 +17,7 @@ from pststream import names
 from pststream.delivery.change_messages import ENTERED, LEFT, REPORT
 from pststream.pipeline.engine.arrow_columns import csr, lists, micros
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS
+from pststream.sorted_keys import is_among
 from pststream.state.data_files import DataFile
 
 TEXTS_OF_PATTERN = 200
@@ -195,8 +196,7 @@ class MatchesOf:
         lost[offsets[:-1] == offsets[1:]] = 0
         lengths = np.diff(offsets) - lost
         shorter = lists(np.append(0, np.cumsum(lengths)), keys[~erased])
-        place = rows.schema.get_field_index("subscription_keys")
-        rows = rows.set_column(place, rows.schema.field(place), shorter.cast(rows.schema.field(place).type))
+        rows = _with_column(rows, "subscription_keys", shorter)
         gone |= (lost > 0) & (lengths == 0)
         return _without(rows, gone)[0], int((gone | (lost > 0)).sum())
 
@@ -268,8 +268,7 @@ class LettersOf:
                 changed += 1
                 messages[place] = json.dumps(stays, separators=(",", ":"))
         if changed:
-            place = rows.schema.get_field_index("message")
-            rows = rows.set_column(place, rows.schema.field(place), pa.array(messages, pa.string()))
+            rows = _with_column(rows, "message", pa.array(messages, pa.string()))
         return _without(rows, gone)[0], int(gone.sum()) + changed
 
     def _without_erased(self, body: dict[str, Any]) -> dict[str, Any] | None:
@@ -301,9 +300,8 @@ class WordsOf:
         """Set the words to null."""
         shown = pc.is_valid(rows.column("term")).to_numpy(zero_copy_only=False)
         erased = is_among(rows.column("term_id").to_numpy(), self.terms) & shown
-        place = rows.schema.get_field_index("term")
         words = pc.if_else(pa.array(erased), pa.scalar(None, pa.string()), rows.column("term"))
-        return rows.set_column(place, rows.schema.field(place), words), int(erased.sum())
+        return _with_column(rows, "term", words), int(erased.sum())
 
 
 @dataclass(frozen=True)
@@ -329,11 +327,10 @@ class SentencesOf:
         named = self.finder.search(pc.list_flatten(sentences))
         if not named.any():
             return rows, 0
-        place, field = rows.schema.get_field_index(self.column), rows.schema.field(self.column)
         owners = np.unique(pc.list_parent_indices(sentences).to_numpy()[named])
         erased = iter(named.tolist())
         shorter = [[ERASED if next(erased) else text for text in one] for one in sentences.to_pylist()]
-        return rows.set_column(place, field, pa.array(shorter, field.type)), len(owners)
+        return _with_column(rows, self.column, pa.array(shorter, sentences.type)), len(owners)
 
 
 @dataclass(frozen=True)
@@ -354,8 +351,7 @@ class PositionsIn:
         keys = zip(rows.column("sink").to_pylist(), rows.column("batch_id").to_pylist())
         mine = np.array([key in self.batches for key in keys], bool) & (position > 0)
         position[mine] = 0
-        place = rows.schema.get_field_index("position")
-        return rows.set_column(place, rows.schema.field(place), pa.array(position)), int(mine.sum())
+        return _with_column(rows, "position", pa.array(position)), int(mine.sum())
 
 
 class TextFinder:
@@ -392,14 +388,6 @@ def _spellings(text: str) -> set[str]:
     return {text, escaped, escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"), *json_texts, *in_html}
 
 
-def is_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return which values are among `known` (ascending): bool[n]."""
-    if not len(known):
-        return np.zeros(len(values), bool)
-    place = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    return known[place] == values
-
-
 def may_have_reports(file: DataFile) -> bool:
     """Whether a file of `answer_log` may have rows of reports, the only ones with a count."""
     return file.partition.get("part") == "change" and file.nulls.get("count") != file.rows
@@ -416,6 +404,13 @@ def _any_within(keys: np.ndarray, file: DataFile, column: str) -> bool:
         return False
     low, high = file.low.get(column, int(keys[0])), file.high.get(column, int(keys[-1]))
     return any_between(keys, low, high)
+
+
+def _with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    """Return the rows with other values in a column, whose type stays."""
+    place = rows.schema.get_field_index(name)
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, values.cast(field.type))
 
 
 def _without(rows: pa.RecordBatch, gone: np.ndarray) -> tuple[pa.RecordBatch, int]:

@@ -14,10 +14,11 @@ from pststream.delta_tables import read_table
 from pststream.errors import UsageError
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import MAX_ROW, log_key
-from pststream.ledgers.withdrawals import WithdrawnObjects, contain
+from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
+from pststream.sorted_keys import is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices, split_into_tasks
@@ -96,7 +97,7 @@ def greatest_ts_of_others(home: Home, selected: np.ndarray, withdrawn: Withdrawn
         slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, [file])]
         for rows in read_slices(slices, ["object_key", "ts"]):
             keys = rows.column("object_key").to_numpy()
-            times = micros(rows.column("ts"))[~(contain(selected, keys) | withdrawn.contain(keys))]
+            times = micros(rows.column("ts"))[~(is_among(keys, selected) | withdrawn.contain(keys))]
             if len(times):
                 greatest = int(times.max()) if greatest is None else max(greatest, int(times.max()))
     return greatest

@@ -16,6 +16,7 @@ from pststream import names
 from pststream.errors import PstError
 from pststream.ledgers.history import done_batches_filter
 from pststream.reports.reading.table_reader import TableReader
+from pststream.sorted_keys import find_among, is_among
 
 ROW_COLUMNS = ("object_id", "ts", "batch_id", "plan_version")
 _ROWS = 8_192
@@ -73,13 +74,13 @@ class RetractedPairs:
 
     def affects(self, objects: np.ndarray) -> bool:
         """Whether a pair of one of these objects was retracted."""
-        return bool(_search(self._objects, objects)[1].any())
+        return bool(is_among(objects, self._objects).any())
 
     def contains(self, objects: np.ndarray, subscriptions: np.ndarray) -> np.ndarray:
         """Which of the pairs were retracted: bool, same length."""
-        object_place, object_known = _search(self._objects, objects)
-        place, known = _search(self._subscriptions, subscriptions)
-        return object_known & known & _search(self._pairs, object_place * len(self._subscriptions) + place)[1]
+        object_place, object_known = find_among(objects, self._objects)
+        place, known = find_among(subscriptions, self._subscriptions)
+        return object_known & known & is_among(object_place * len(self._subscriptions) + place, self._pairs)
 
 
 def read_inserted_subscriptions(reader: TableReader) -> InsertedSubscriptions:
@@ -145,14 +146,6 @@ def _pairs_of(batch: pa.RecordBatch, inserted: InsertedSubscriptions, retracted:
         stop = max(start + 1, int(np.searchsorted(weight, before + _MAX_BYTES, "right")))
         yield Pairs(rows, row[start:stop], subscription[start:stop])
         start = stop
-
-
-def _search(ordered: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Position of each value in an ascending array, and whether the array contains it."""
-    if not len(ordered):
-        return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
-    places = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return places, ordered[places] == values
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -12,6 +12,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.kinds.registry import DEFAULT_KIND, KINDS
 from pststream.reports.reading.table_reader import TableReader
+from pststream.sorted_keys import is_among
 
 
 def count_subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, dict[str, int]]:
@@ -42,9 +43,7 @@ def count_live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> 
     live = dict.fromkeys(KINDS, 0)
     for kind in live:
         for batch in reader.batches(names.REQUESTS, columns, lasting & _is_of(kind)):
-            keys = batch.column(0).to_numpy()
-            places = np.minimum(np.searchsorted(deleted, keys), len(deleted) - 1)
-            live[kind] += int((deleted[places] != keys).sum())
+            live[kind] += int((~is_among(batch.column(0).to_numpy(), deleted)).sum())
     return live
 
 

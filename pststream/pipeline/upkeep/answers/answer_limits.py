@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.kinds.registry import kinds_with_answers
 from pststream.pipeline.answers.standing_queries import bucket_of
+from pststream.sorted_keys import find_among
 from pststream.state.slices import KeyRange, Slice, read_slices
 
 COLUMNS = ["request_key", "op", "kind", "subscription_key", "effective_at", "expires_at", "k", "step_us"]
@@ -33,10 +34,8 @@ class AnswerLimits(NamedTuple):
 
     def find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which keys (int64[n]) are among them, bool[n], and their places, int64[n]; any place for others."""
-        if not len(self.key):
-            return np.zeros(len(keys), bool), np.zeros(len(keys), np.int64)
-        place = np.minimum(np.searchsorted(self.key, keys), len(self.key) - 1)
-        return self.key[place] == keys, place
+        place, is_known = find_among(keys, self.key)
+        return is_known, place
 
     def live(self, stream_time: int) -> np.ndarray:
         """Return which of them live at a stream time: bool[n]."""
