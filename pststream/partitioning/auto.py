@@ -10,11 +10,9 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS
 from pststream.partitioning.registry import make_plan, place_sample, shares_by_subscription
 from pststream.samples.sample_halves import split_sample
-from pststream.space.plan_raster import COLUMNS, ROWS
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -50,7 +48,7 @@ def _choose(
     planners: Iterable[str], sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 ) -> PartitionPlan:
     """Return the plan of the best of some planners, with the choice among its options."""
-    read_integer_options(names.AUTO, options, DEFAULTS)
+    read_integer_options(names.AUTO, options, RASTER_OPTIONS)
     one, other = split_sample(sample)
     loads = {}
     for name in planners:

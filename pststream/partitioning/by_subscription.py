@@ -24,8 +24,8 @@ from pststream.kernels.planning.nearest_areas import AreaIndex
 from pststream.kernels.planning.ranges_of_nearest import find_ranges_of_nearest
 from pststream.kernels.planning.term_counts import TermCounts
 from pststream.partitioning.dkm.area_index import build_area_index
+from pststream.partitioning.planning_raster import make_raster
 from pststream.samples.raster_ranges import compute_cell_ranges
-from pststream.space.plan_raster import fit_raster
 
 NO_AREAS = np.empty((0, 4), np.int32)
 
@@ -143,7 +143,7 @@ def make_subscription_plan(
     planner: str, sample: WorkloadSample, workers: int, options: dict[str, int]
 ) -> PartitionPlan:
     """Return a plan that shares by subscription; options: columns and rows of the raster, and others of the planner."""
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, options["columns"], options["rows"])
+    grid = make_raster(sample, options)
     return subscription_plan(planner, grid, workers, dict(options))
 
 

@@ -7,10 +7,8 @@ from pststream.domain.plan import PartitionPlan, text_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.assign_terms import assign_by_frequency
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 from pststream.samples.sample_terms import collect_term_use
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -25,8 +23,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: frequency-based partitioning of PS2Stream, section VI-B, which uses "the frequency values of the terms" and
     says no more. Departure: frequencies in objects and in subscriptions are weighed by Definition 1.
     """
-    chosen = read_integer_options("frequency", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("frequency", options, RASTER_OPTIONS)
+    grid = make_raster(sample, chosen)
     use, rates = collect_term_use(sample), cost.rates(sample)
     order = np.argsort(-rates.load(use.objects, use.subscriptions, use.reads), kind="stable")
     rated = (rates.pair, rates.object, rates.subscription)

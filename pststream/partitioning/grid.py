@@ -9,11 +9,11 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.cut_curve import find_block_entries
 from pststream.partitioning.assign_runs import assign_runs
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.space.hilbert import hilbert_walk
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "blocks": 64}
+DEFAULTS = {**RASTER_OPTIONS, "blocks": 64}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -28,7 +28,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     assigned to workers; the curve keeps the blocks of a worker together, so that few subscriptions are stored twice.
     """
     chosen = read_integer_options("grid", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    grid = make_raster(sample, chosen)
     wide, high = min(chosen["blocks"], grid.columns), min(chosen["blocks"], grid.rows)
     # Divide columns and rows into blocks, and number the blocks along the curve.
     block_x = np.arange(grid.columns) * wide // grid.columns

@@ -11,6 +11,7 @@ from pststream.domain.imbalance import imbalance_of
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_choice, read_integer_options, read_real_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.split_by_similarity import split_by_similarity
 from pststream.partitioning.tree_nodes import (
@@ -23,9 +24,8 @@ from pststream.partitioning.tree_nodes import (
     partition_node,
 )
 from pststream.samples.sorted_sample import sort_sample
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 128}
+DEFAULTS = {**RASTER_OPTIONS, "theta": 128}
 REAL_DEFAULTS = {"delta": (0.15, 0.0), "sigma": (1.1, 1.0)}
 """Default and least value of each."""
 
@@ -63,7 +63,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     others = {*REAL_DEFAULTS, "objective"}
     chosen = read_integer_options("hybrid", {k: v for k, v in options.items() if k not in others}, DEFAULTS)
     all_options: dict[str, object] = {**chosen, **real, "objective": objective}
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    grid = make_raster(sample, chosen)
     counts, least_sum = build_region_counts(sample, grid), objective == "sum"
     workload = Workload(counts, sort_sample(sample, grid), cost.rates(sample), least_sum)
     max_nodes = max(chosen["theta"], workers)

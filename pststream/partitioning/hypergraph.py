@@ -12,10 +12,10 @@ from pststream.domain.plan import PartitionPlan, text_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.metric import assign_terms
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 from pststream.samples.sample_terms import TermUse, collect_term_use
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "seed": 1}
+DEFAULTS = {**RASTER_OPTIONS, "seed": 1}
 
 IMBALANCE = 0.03
 """Share by which the weight of the terms of a worker may exceed the mean."""
@@ -49,7 +49,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     a product, vertex weights do not: the product is linearized at the mean of all workers.
     """
     chosen = read_integer_options("hypergraph", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    grid = make_raster(sample, chosen)
     use, rates = collect_term_use(sample), cost.rates(sample)
     of_object, of_subscription = _linear(rates, use, workers)
     weights = of_object * use.objects + of_subscription * use.subscriptions + rates.read * use.reads

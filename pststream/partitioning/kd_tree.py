@@ -8,10 +8,8 @@ from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.grow_tree import grow_best_tree
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster, number_cells
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -24,12 +22,9 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: the kd-tree baseline of PS2Stream, section VI-B. The paper does not say how a node is cut; it names AQWA and
     Tornado for it. Departures: numbers of workers that are not powers of two, and corrected estimates.
     """
-    chosen = read_integer_options("kd_tree", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("kd_tree", options, RASTER_OPTIONS)
+    grid = make_raster(sample, chosen)
     whole = Rectangle(0, 0, grid.columns - 1, grid.rows - 1)
     tree = grow_best_tree(whole, workers, build_region_counts(sample, grid), cost.rates(sample))
-    cell_leaf = np.zeros((grid.rows, grid.columns), dtype=np.int32)
-    for leaf, node in enumerate(tree.leaves()):
-        x0, y0, x1, y1 = node.rectangle
-        cell_leaf[y0 : y1 + 1, x0 : x1 + 1] = leaf
-    return space_plan("kd_tree", grid, cell_leaf.ravel(), np.arange(len(tree.loads)), workers, dict(chosen))
+    cell_leaf = number_cells(grid, (node.rectangle for node in tree.leaves()))
+    return space_plan("kd_tree", grid, cell_leaf, np.arange(len(tree.loads)), workers, dict(chosen))

@@ -7,10 +7,8 @@ from pststream.domain.plan import PartitionPlan, text_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.assign_terms import assign_by_metric
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 from pststream.samples.sample_terms import TermUse, collect_term_use
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 AFFINITY = 64.0
 """Weight of the load that a term adds to a worker, against the load of the worker; higher values gain little."""
@@ -32,8 +30,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     is ours (AFFINITY), as PS2Stream does not give it; its load is Definition 1's, so subscriptions count as well; words
     are not replicated against skew, as each (cell, term) has one owner here.
     """
-    chosen = read_integer_options("metric", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("metric", options, RASTER_OPTIONS)
+    grid = make_raster(sample, chosen)
     use = collect_term_use(sample)
     unsettled = np.full(len(use.ids), -1, dtype=np.int32)
     term_worker = assign_terms(use, unsettled, workers, cost.rates(sample))

@@ -9,10 +9,8 @@ from pststream.cost.region_counts import RegionCounts, build_region_counts
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster, number_cells
 from pststream.partitioning.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle, can_cut
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -27,14 +25,12 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     of two get parts in proportion; cuts are at borders of raster cells; only objects with a live term count. Where the
     objects do not decide, as there are none, the cells do.
     """
-    chosen = read_integer_options("plain_kd_tree", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("plain_kd_tree", options, RASTER_OPTIONS)
+    grid = make_raster(sample, chosen)
     counts = build_region_counts(sample, grid)
     leaves = list(_cut(Rectangle(0, 0, grid.columns - 1, grid.rows - 1), workers, COLUMNS_APART, counts))
-    cell_leaf = np.zeros((grid.rows, grid.columns), dtype=np.int32)
-    for leaf, (x0, y0, x1, y1) in enumerate(leaves):
-        cell_leaf[y0 : y1 + 1, x0 : x1 + 1] = leaf
-    return space_plan("plain_kd_tree", grid, cell_leaf.ravel(), np.arange(len(leaves)), workers, dict(chosen))
+    cell_leaf = number_cells(grid, leaves)
+    return space_plan("plain_kd_tree", grid, cell_leaf, np.arange(len(leaves)), workers, dict(chosen))
 
 
 def _cut(node: Rectangle, workers: int, axis: int, counts: RegionCounts) -> Iterator[Rectangle]:

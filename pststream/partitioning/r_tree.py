@@ -10,11 +10,11 @@ from pststream.kernels.planning.cut_curve import find_leaf_entries
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.partitioning.assign_runs import assign_runs
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster, number_cells
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.space.hilbert import hilbert_rank
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "leaves": 1024}
+DEFAULTS = {**RASTER_OPTIONS, "leaves": 1024}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -32,21 +32,18 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     of raster cells and cover all the space, so that each point has one leaf; only objects with a live term are packed.
     """
     chosen = read_integer_options("r_tree", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    grid = make_raster(sample, chosen)
     counts = build_region_counts(sample, grid)
     # Pack the objects into leaves, and order these along the curve.
     x0, y0, x1, y1 = leaves = _packed(counts, chosen["leaves"])
     rank = hilbert_rank((x0 + x1) // 2, (y0 + y1) // 2, max(grid.columns, grid.rows))
-    x0, y0, x1, y1 = leaves = leaves[:, np.argsort(rank, kind="stable")]
-    # Write the leaf of each raster cell.
-    cell_leaf = np.empty((grid.rows, grid.columns), dtype=np.int32)
-    for leaf in range(len(x0)):
-        cell_leaf[y0[leaf] : y1[leaf] + 1, x0[leaf] : x1[leaf] + 1] = leaf
+    leaves = leaves[:, np.argsort(rank, kind="stable")]
+    cell_leaf = number_cells(grid, leaves.T)
     # Cut the leaves into runs.
     ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
-    entry, previous = find_leaf_entries(ranges, build_pyramid(cell_leaf.ravel(), grid.columns, grid.rows, len(x0)))
+    entry, previous = find_leaf_entries(ranges, build_pyramid(cell_leaf, grid.columns, grid.rows, len(leaves.T)))
     leaf_worker = assign_runs(counts, tuple(leaves), cost.rates(sample), entry, previous, workers)
-    return space_plan("r_tree", grid, cell_leaf.ravel(), leaf_worker, workers, dict(chosen))
+    return space_plan("r_tree", grid, cell_leaf, leaf_worker, workers, dict(chosen))
 
 
 def _packed(counts: RegionCounts, leaves: int) -> np.ndarray:

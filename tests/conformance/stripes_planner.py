@@ -6,15 +6,13 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """One leaf a worker, each as many columns wide as the next; with fewer columns than workers, some get none."""
-    chosen = read_integer_options("stripes", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("stripes", options, RASTER_OPTIONS)
+    grid = make_raster(sample, chosen)
     stripes = min(workers, grid.columns)
     cell_leaf = np.tile(np.arange(grid.columns) * stripes // grid.columns, grid.rows)
     return space_plan("stripes", grid, cell_leaf, np.arange(stripes), workers, dict(chosen))

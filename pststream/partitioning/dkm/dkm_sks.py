@@ -13,9 +13,9 @@ from pststream.kernels.planning.split_subscriptions import cost_in_areas, split_
 from pststream.partitioning.by_subscription import Parts, Subscriptions, as_arrays, make_subscription_plan
 from pststream.partitioning.dkm.area_index import nearest_areas
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.space.plan_raster import COLUMNS, ROWS
+from pststream.partitioning.planning_raster import RASTER_OPTIONS
 
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "subset": 5, "tested": 20}
+DEFAULTS = {**RASTER_OPTIONS, "subset": 5, "tested": 20}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:

@@ -11,9 +11,7 @@ from pststream.domain.sample_counts import SampleCounts
 from pststream.kernels.planning.nearest_areas import AreaIndex
 from pststream.partitioning.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.space.plan_raster import COLUMNS, ROWS
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+from pststream.partitioning.planning_raster import RASTER_OPTIONS
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -23,7 +21,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
     Source: keyword-oriented partition of DkM-SKS, section 3.1. Its departures are those of `by_subscription.py`.
     """
-    chosen = read_integer_options("keyword_oriented", options, DEFAULTS)
+    chosen = read_integer_options("keyword_oriented", options, RASTER_OPTIONS)
     return make_subscription_plan("keyword_oriented", sample, workers, chosen)
 
 

@@ -13,9 +13,9 @@ from pststream.domain.sample_counts import SampleCounts
 from pststream.kernels.planning.nearest_areas import AreaIndex
 from pststream.partitioning.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.space.plan_raster import COLUMNS, ROWS
+from pststream.partitioning.planning_raster import RASTER_OPTIONS
 
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "subspaces": 20}
+DEFAULTS = {**RASTER_OPTIONS, "subspaces": 20}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:

@@ -11,9 +11,7 @@ from pststream.domain.sample_counts import SampleCounts
 from pststream.kernels.planning.nearest_areas import AreaIndex
 from pststream.partitioning.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.space.plan_raster import COLUMNS, ROWS
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+from pststream.partitioning.planning_raster import RASTER_OPTIONS
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -25,7 +23,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     goes to the worker that has the fewest, which is as even as a hash at best, and its worker is recorded as under the
     other plans that share by subscription; an object goes to the workers with a live term nearby, and not to all.
     """
-    return make_subscription_plan("hash", sample, workers, read_integer_options("hash", options, DEFAULTS))
+    return make_subscription_plan("hash", sample, workers, read_integer_options("hash", options, RASTER_OPTIONS))
 
 
 def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan) -> Parts:

@@ -8,9 +8,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.topk_plan import find_leaves
 from pststream.partitioning.dskype.space_cuts import cut_space
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -23,8 +21,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     stored in each; a raster cell belongs to the leaf of its middle, so a worker whose leaf is narrower than a cell may
     get none; an object goes to the worker of its own leaf, and not to all.
     """
-    chosen = read_integer_options("location", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("location", options, RASTER_OPTIONS)
+    grid = make_raster(sample, chosen)
     places = (sample.boxes[:, :2] + sample.boxes[:, 2:]) / 2
     cuts = cut_space(places, np.column_stack([sample.lon, sample.lat]), workers)
     lon = grid.west + (np.arange(grid.columns) + 0.5) * ((grid.east - grid.west) / grid.columns)

@@ -111,16 +111,16 @@ class GrowingTree:
         self._dropped.update(node.children)
         node.children, node.lists = [], None
 
-    def grow(self, theta: int, by_space: bool = True, by_text: bool = True) -> None:
-        """Split the leaf with the greatest workload until there are `theta` leaves or up to two more, or none can be
-        split; of equal ones the one that was made first.
+    def grow(self, theta: int, by_space: bool) -> None:
+        """Split the leaf with the greatest workload, of equal ones the one that was made first, by text, or by space if
+        that is allowed, until there are `theta` leaves or up to two more, or none can be split.
         """
         heap = [(-self.nodes[number].workload, number) for number in self.leaves]
         heapq.heapify(heap)
         leaves = len(heap)
         while heap and leaves < theta:
             _, number = heapq.heappop(heap)
-            if self.split(number, by_space, by_text):
+            if self.split(number, by_space, by_text=True):
                 children = self.nodes[number].children
                 leaves += len(children) - 1
                 for child in children:

@@ -1,12 +1,15 @@
 """Divide numbers into parts with nearly equal sums by the differencing method of Karmarkar and Karp.
 
-The planner `quadtree` and the balancers `pm` and `fm` assign leaves to workers by it.
+The planners and balancers of SSTD assign leaves to workers by it.
 """
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from pststream.partitioning.rectangle_cuts import Rectangle
 
 
 @dataclass
@@ -53,6 +56,12 @@ def divide_evenly(numbers: np.ndarray, parts: int) -> np.ndarray:
         for number, places in enumerate(filled):
             part[places] = number
     return part
+
+
+def divide_leaves(workloads: Sequence[float], rectangles: Sequence[Rectangle], workers: int) -> np.ndarray:
+    """Return the worker of each leaf, as in `divide_evenly`, by its workload; by its cells if all workloads are 0."""
+    numbers = workloads if any(workloads) else [float(rectangle.cells) for rectangle in rectangles]
+    return divide_evenly(np.array(numbers), workers)
 
 
 def _divide_one(number: int, value: float, parts: int) -> _Division:

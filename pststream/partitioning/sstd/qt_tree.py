@@ -2,22 +2,20 @@
 divide the leaves among the workers.
 """
 
-import numpy as np
-
 from pststream.cost.load_model import CostModel
 from pststream.cost.query_statistics import collect_query_statistics
 from pststream.domain.plan import PartitionPlan, tree_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 from pststream.partitioning.sstd.grow_tree import GrowingTree
-from pststream.partitioning.sstd.karmarkar_karp import divide_evenly
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
+from pststream.partitioning.sstd.karmarkar_karp import divide_leaves
 
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 64}
+DEFAULTS = {**RASTER_OPTIONS, "theta": 64}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
-    """Return a plan with a unit for each leaf of the QT-tree; `divide_evenly` assigns them to workers.
+    """Return a plan with a unit for each leaf of the QT-tree; `divide_leaves` assigns them to workers.
 
     options  columns, rows: of the raster; theta: number of leaves from which on none is split
 
@@ -30,16 +28,11 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 def make_tree_plan(
     planner: str, sample: WorkloadSample, workers: int, options: Options, by_space: bool
 ) -> PartitionPlan:
-    """Return the plan of a tree that is split by text, and by space too if that is allowed.
-
-    If the sample shows no workload at all, the leaves count by their cells.
-    """
+    """Return the plan of a tree that is split by text, and by space too if that is allowed."""
     chosen = read_integer_options(planner, options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    grid = make_raster(sample, chosen)
     tree = GrowingTree(collect_query_statistics(sample, grid))
     tree.grow(chosen["theta"], by_space=by_space)
     leaves = [tree.nodes[number] for number in tree.leaves]
-    workloads = np.array([leaf.workload for leaf in leaves])
-    if not workloads.any():
-        workloads = np.array([float(leaf.rectangle.cells) for leaf in leaves])
-    return tree_plan(planner, grid, tree.plan_nodes(), divide_evenly(workloads, workers), workers, dict(chosen))
+    unit_worker = divide_leaves([leaf.workload for leaf in leaves], [leaf.rectangle for leaf in leaves], workers)
+    return tree_plan(planner, grid, tree.plan_nodes(), unit_worker, workers, dict(chosen))

@@ -4,24 +4,20 @@ the workers.
 
 import heapq
 
-import numpy as np
-
 from pststream.cost.load_model import CostModel
 from pststream.cost.query_statistics import QueryStatistics, collect_query_statistics
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster, number_cells
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.partitioning.sstd.karmarkar_karp import divide_evenly
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
+from pststream.partitioning.sstd.karmarkar_karp import divide_leaves
 
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 64}
+DEFAULTS = {**RASTER_OPTIONS, "theta": 64}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
-    """Return a plan with a leaf and a unit for each leaf of the quadtree; `divide_evenly` assigns them to workers.
-
-    If the sample shows no workload at all, the leaves count by their cells.
+    """Return a plan with a leaf and a unit for each leaf of the quadtree; `divide_leaves` assigns them to workers.
 
     options  columns, rows: of the raster; theta: number of leaves from which on none is quartered
 
@@ -31,15 +27,11 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     were made. The constants of the cost model are not used.
     """
     chosen = read_integer_options("quadtree", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    grid = make_raster(sample, chosen)
     leaves = grow_quadtree(collect_query_statistics(sample, grid), chosen["theta"])
-    cell_leaf = np.zeros((grid.rows, grid.columns), dtype=np.int32)
-    for leaf, ((x0, y0, x1, y1), _) in enumerate(leaves):
-        cell_leaf[y0 : y1 + 1, x0 : x1 + 1] = leaf
-    workloads = np.array([workload for _, workload in leaves])
-    if not workloads.any():
-        workloads = np.array([float(rectangle.cells) for rectangle, _ in leaves])
-    return space_plan("quadtree", grid, cell_leaf.ravel(), divide_evenly(workloads, workers), workers, dict(chosen))
+    rectangles = [rectangle for rectangle, _ in leaves]
+    unit_worker = divide_leaves([workload for _, workload in leaves], rectangles, workers)
+    return space_plan("quadtree", grid, number_cells(grid, rectangles), unit_worker, workers, dict(chosen))
 
 
 def grow_quadtree(statistics: QueryStatistics, theta: int) -> list[tuple[Rectangle, float]]:

@@ -13,8 +13,8 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.partitioning.planning_raster import make_raster, number_cells
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.space.plan_raster import fit_raster
 
 DEFAULTS = {"columns": 1000, "rows": 1000}
 
@@ -42,15 +42,13 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     chosen = read_integer_options("a_grid", options, DEFAULTS)
     grid = _fit_fine_grid(sample, chosen)
     partitions = cut_partitions(build_area_sums(count_cell_checks(sample, grid)), workers)
-    cell_leaf = np.zeros((grid.rows, grid.columns), dtype=np.int32)
-    for leaf, (x0, y0, x1, y1) in enumerate(partitions):
-        cell_leaf[y0 : y1 + 1, x0 : x1 + 1] = leaf
-    return space_plan("a_grid", grid, cell_leaf.ravel(), np.arange(len(partitions)), workers, dict(chosen))
+    cell_leaf = number_cells(grid, partitions)
+    return space_plan("a_grid", grid, cell_leaf, np.arange(len(partitions)), workers, dict(chosen))
 
 
 def _fit_fine_grid(sample: WorkloadSample, most: dict[str, int]) -> DispatchGrid:
     """Return the raster whose cells are as wide and as high as the mean box, within the bounds on their number."""
-    area = fit_raster(sample.lon, sample.lat, sample.boxes, most["columns"], most["rows"])
+    area = make_raster(sample, most)
     if not sample.pieces:
         return area
     width, height = (sample.boxes[:, 2:] - sample.boxes[:, :2]).mean(axis=0)

@@ -6,9 +6,7 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan, text_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -21,6 +19,6 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: textual routing, a peer in Tornado, section 6.2. Departure: a subscription goes to the workers of the words
     that it is posted under, not of all its words, as the other words cannot bring it before an object.
     """
-    chosen = read_integer_options("keyword_hash", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("keyword_hash", options, RASTER_OPTIONS)
+    grid = make_raster(sample, chosen)
     return text_plan("keyword_hash", grid, np.empty(0, np.int64), np.empty(0, np.int32), workers, dict(chosen))

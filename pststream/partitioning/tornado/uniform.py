@@ -8,9 +8,7 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
-
-DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -24,8 +22,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: uniform spatial partitioning, a peer in Tornado, section 6.2, whose numbers of evaluators are squares.
     Departures: other numbers of workers; sides are whole raster cells, so they differ by up to one.
     """
-    chosen = read_integer_options("uniform", options, DEFAULTS)
-    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("uniform", options, RASTER_OPTIONS)
+    grid = make_raster(sample, chosen)
     high = max(number for number in range(1, math.isqrt(workers) + 1) if workers % number == 0)
     wide, high = min(workers // high, grid.columns), min(high, grid.rows)
     column = np.arange(grid.columns) * wide // grid.columns
