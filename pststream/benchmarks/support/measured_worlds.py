@@ -3,7 +3,6 @@
 import os
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 from pststream import names
 from pststream.benchmarks.support.object_worlds import ObjectWorld, SampledObjects, write_world
 from pststream.benchmarks.support.question_sets import Record
+from pststream.benchmarks.support.watchers import COMMAND
 from pststream.kernels.compile import node_folder
 from pststream.progress import Progress
 from pststream.questions.open_snapshot import open_snapshot
@@ -111,9 +111,10 @@ def run_ask(world: MeasuredWorld, *arguments: str) -> tuple[float, float, str]:
 
 def run_command(world: MeasuredWorld, *arguments: str) -> tuple[float, float, str]:
     """Run a command of `pststream`; return its seconds, its CPU seconds, and what it printed."""
-    command = [sys.executable, "-c", "from pststream.cli.main import entry; entry()", *arguments]
     before, began = os.times(), time.perf_counter()
-    done = subprocess.run(command, env=world.environment(), stdout=subprocess.PIPE, check=True, text=True)
+    done = subprocess.run(
+        [*COMMAND, *arguments], env=world.environment(), stdout=subprocess.PIPE, check=True, text=True
+    )
     seconds, after = time.perf_counter() - began, os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return seconds, cpu, done.stdout

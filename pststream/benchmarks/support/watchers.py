@@ -2,11 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,29 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 
 PATIENCE, SECONDS_TO_STOP = 900.0, 60.0
-WATCHER = "from pststream.cli.main import entry; entry()"
+COMMAND = (sys.executable, "-c", "from pststream.cli.main import entry; entry()")
+"""`pststream` in a process of its own; arguments follow."""
 
 
 def start_watcher(home: Home, settings: Settings, landing: Path, **more: str) -> subprocess.Popen[bytes]:
     """Start a watcher with the engine and the master of these settings; `more`: of its environment."""
-    command = [sys.executable, "-c", WATCHER, "run", str(landing), "--watch", "--quiet", "--home", home.path]
+    command = [*COMMAND, "run", str(landing), "--watch", "--quiet", "--home", home.path]
     environment = os.environ | {"PSTSTREAM_SPARK_MASTER": settings.spark_master, "PSTSTREAM_ENGINE": settings.engine}
     return subprocess.Popen(command, env=environment | more, stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def running_watcher(home: Home, settings: Settings, landing: Path, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a watcher during a block, which begins when the watcher is idle; `more`: as in `start_watcher`."""
+    watcher = start_watcher(home, settings, landing, **more)
+    try:
+        wait(watcher, lambda: idle_watcher(home) == watcher.pid, "the watcher does not become idle")
+        yield watcher
+        watcher.send_signal(signal.SIGTERM)
+        watcher.wait(PATIENCE)
+    finally:
+        watcher.kill()
+        watcher.wait()
 
 
 class WatcherService:
@@ -66,6 +82,16 @@ def wait(watcher: subprocess.Popen[bytes], condition: Callable[[], bool], error:
         if watcher.poll() is not None or time.monotonic() > deadline:
             raise PstError(error, "run `pststream run LANDING --watch` by itself to see its errors")
         time.sleep(1.0)
+
+
+def wait_for_matches(watcher: subprocess.Popen[bytes], home: Home, landed: Mapping[str, float]) -> np.ndarray:
+    """Wait until the landed files are matched; return the delay of each in seconds: float64[n].
+
+    landed  time of each landing (seconds since 1970), by file name
+    """
+    wait(watcher, lambda: landed.keys() <= matched(home).keys(), "not all files are matched")
+    ends = matched(home)
+    return np.array([ends[name] - at for name, at in landed.items()])
 
 
 def idle_watcher(home: Home) -> int | None:

@@ -3,9 +3,7 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +18,7 @@ from pststream.benchmarks.support.landing import fill_home, land, write_parts
 from pststream.benchmarks.support.measured_worlds import CACHE_BYTES, with_cache
 from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
 from pststream.benchmarks.support.steps import Steps
-from pststream.benchmarks.support.watchers import PATIENCE, idle_watcher, matched, start_watcher, wait
+from pststream.benchmarks.support.watchers import COMMAND, PATIENCE, running_watcher, wait_for_matches
 from pststream.cost.block_loads import BlockLoads, compute_block_loads
 from pststream.cost.cell_loads import CellLoads, compute_cell_loads
 from pststream.cost.load_model import CostModel, compute_worker_loads
@@ -174,31 +172,22 @@ def _migrate_while_landing(world: _World, method: str, adjustment: Adjustment) -
     write_proposal(proposal, Proposal("local", version, digest_of(load_plan(home, version)), decision))
     parts = [Path(shutil.copy2(part, landing)) for part in world.parts]
     begin = WARM_FILES + BEFORE
-    watcher = start_watcher(home, world.settings, landing, **world.environment)
-    try:
-        wait(watcher, lambda: idle_watcher(home) == watcher.pid, "the watcher does not become idle")
+    with running_watcher(home, world.settings, landing, **world.environment) as watcher:
         landed = land(parts[:begin], landing / "objects", SECONDS)
         command = _start_balance(world, proposal)
         landed |= land(parts[begin:], landing / "objects", SECONDS)
         document, _ = command.communicate(timeout=PATIENCE)
         if command.returncode:
             raise PstError(f"the migration by {method} failed", "run `pststream balance local` by itself")
-        wait(watcher, lambda: landed.keys() <= matched(home).keys(), "not all files are matched")
-        watcher.send_signal(signal.SIGTERM)
-        watcher.wait(PATIENCE)
-    finally:
-        watcher.kill()
-        watcher.wait()
-    ends = matched(home)
-    return _figures(json.loads(document), np.array([ends[name] - at for name, at in landed.items()]), begin)
+        delays = wait_for_matches(watcher, home, landed)
+    return _figures(json.loads(document), delays, begin)
 
 
 def _start_balance(world: _World, proposal: Path) -> subprocess.Popen[str]:
     """Start the command that applies a proposal."""
-    code = "from pststream.cli.main import entry; entry()"
     arguments = ["balance", "local", "--apply", "--proposal", str(proposal), "--home", world.home.path]
     return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments, "--json", "--quiet"],
+        [*COMMAND, *arguments, "--json", "--quiet"],
         env=os.environ | world.environment,
         stdout=subprocess.PIPE,
         text=True,

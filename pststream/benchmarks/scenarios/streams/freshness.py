@@ -5,7 +5,6 @@ measured one after the other, each with a watcher of its own. A file is matched 
 in the ledger, which is after its matches are committed.
 """
 
-import signal
 import tempfile
 import time
 from dataclasses import replace
@@ -19,7 +18,7 @@ from pststream.benchmarks.support.landing import SECONDS, fill_home, land, write
 from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
-from pststream.benchmarks.support.watchers import PATIENCE, idle_watcher, matched, start_watcher, wait
+from pststream.benchmarks.support.watchers import running_watcher, wait_for_matches
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.ledgers.log_end import Ledger, read_batches
@@ -74,18 +73,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 def measure_delays(home: Home, settings: Settings, landing: Path, parts: list[Path]) -> dict[str, float]:
     """Let the files land while a watcher runs; return the figures of their delays."""
     before = Ledger(home).next_batch_id - 1
-    watcher = start_watcher(home, settings, landing)
-    try:
-        wait(watcher, lambda: idle_watcher(home) == watcher.pid, "the watcher does not become idle")
-        landed = land(parts, landing / "objects")
-        wait(watcher, lambda: landed.keys() <= matched(home).keys(), "not all files are matched")
-        watcher.send_signal(signal.SIGTERM)
-        watcher.wait(PATIENCE)
-    finally:
-        watcher.kill()
-        watcher.wait()
-    ends = matched(home)
-    waits = np.array([ends[path] - at for path, at in landed.items()])[WARM_FILES:]
+    with running_watcher(home, settings, landing) as watcher:
+        waits = wait_for_matches(watcher, home, land(parts, landing / "objects"))[WARM_FILES:]
     done = read_batches(home, before)
     return {
         "batches": len(done),

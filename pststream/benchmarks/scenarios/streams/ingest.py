@@ -7,7 +7,6 @@ is the time of the whole command in a process of its own, its start included.
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any
 from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
+from pststream.benchmarks.support.watchers import COMMAND
 from pststream.generator.generate_files import write_objects, write_requests
 from pststream.pipeline.ingest.append_rows import TABLE_OF
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
@@ -140,8 +140,7 @@ def _run_command(folder: str, kind: str, path: str) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(dir=folder) as home_folder:
         Home(f"{home_folder}/home").init()
         arguments = ["ingest", kind, path, "--home", f"{home_folder}/home", "--quiet"]
-        command = [sys.executable, "-c", "from pststream.cli.main import entry; entry()", *arguments]
         with MemoryWatch() as watch:
             began = time.perf_counter()
-            subprocess.run(command, capture_output=True, check=True)
+            subprocess.run([*COMMAND, *arguments], capture_output=True, check=True)
             return time.perf_counter() - began, watch.peaks["python_worker_peak_mb"]
