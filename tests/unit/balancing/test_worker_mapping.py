@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from pststream import names
 from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers, relabel_workers
-from pststream.benchmarks.scenarios.plans.balance import sample_of
+from pststream.benchmarks.support.paper_workloads import draw_synthetic_sample
 from pststream.cost.load_model import CostModel
 from pststream.errors import UsageError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -33,7 +33,7 @@ def test_hungarian_keeps_the_most(shared):
 
 @pytest.mark.parametrize("planner", ["kd_tree", "frequency"])
 def test_shared_pieces_equal_a_slow_count(planner):
-    sample = sample_of(300, 400, 1, SubscriptionStyle("q1"))
+    sample = draw_synthetic_sample(300, 400, 1, SubscriptionStyle("q1"))
     cost = CostModel(5e-12, 2e-6, 2e-6, 5e-7)
     before, after = make_plan("grid", sample, 3, cost), make_plan(planner, sample, 3, cost)
     stored = []

@@ -7,21 +7,16 @@ from typing import Any
 import numpy as np
 
 from pststream.balancing.cell_selection import METHODS, select_cells
-from pststream.benchmarks.support.arrays import clause_lists, frequencies
-from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload, draw_synthetic_sample
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.cost.block_loads import BlockLoads, compute_block_loads
 from pststream.cost.cell_loads import CellLoads, compute_cell_loads
 from pststream.cost.load_model import CostModel
-from pststream.domain.pieces import rarest_clause_first
-from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
-from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions, term_ids
 from pststream.partitioning.registry import make_plan
 from pststream.progress import Progress
-from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.settings import Settings
 
 CELLS = {"small": (1_000, 10_000), "full": (1_000, 10_000, 100_000, 1_000_000)}
@@ -109,7 +104,7 @@ def _costs_of_workers(
     scale: str, seed: int, style: SubscriptionStyle, settings: Settings
 ) -> dict[str, dict[str, np.ndarray]]:
     """Return the subscriptions that each method moves from each worker of a kd-tree, for SHARES, by GRANULARITIES."""
-    sample = sample_of(*SIZES[scale], seed, style)
+    sample = draw_synthetic_sample(*SIZES[scale], seed, style)
     cost = CostModel.of(settings)
     plan = make_plan("kd_tree", sample, settings.workers, cost)
     moved: dict[str, dict[str, list[float]]] = {parts: {m: [] for m in METHODS} for parts in GRANULARITIES}
@@ -141,20 +136,3 @@ def _worst_of_random(seed: int) -> float:
         greedy, least = (sizes[select_cells(method, loads, sizes, wanted)].sum() for method in ("gr", "dp"))
         worst = max(worst, float(greedy / least))
     return round(worst, 4)
-
-
-def sample_of(objects: int, subscriptions: int, seed: int, style: SubscriptionStyle) -> WorkloadSample:
-    """Generate a synthetic workload as the sample that planners see."""
-    things = synthetic_objects(objects, seed)
-    asked = synthetic_subscriptions(subscriptions, seed, things, style)
-    _, post_offsets, post_terms = rarest_clause_first(clause_lists(asked), frequencies(things).of)
-    return make_sample_with_reads(
-        lon=things.lon,
-        lat=things.lat,
-        term_offsets=things.term_offsets,
-        terms=term_ids(things.terms),
-        boxes=asked.boxes,
-        piece_key=np.arange(len(asked.boxes)),
-        post_offsets=post_offsets,
-        post_terms=post_terms,
-    )

@@ -7,9 +7,8 @@ import numpy as np
 
 from pststream import names
 from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers
-from pststream.benchmarks.scenarios.plans.balance import sample_of
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table
-from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload, draw_synthetic_sample
 from pststream.benchmarks.support.steps import Steps
 from pststream.cost.load_model import CostModel
 from pststream.domain.pieces import rarest_clause_first
@@ -34,7 +33,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """
     objects, subscriptions = SIZES[scale]
     cost = CostModel.of(settings)
-    first, second = (sample_of(objects, subscriptions, seed, style) for style in (BEFORE, AFTER))
+    first, second = (draw_synthetic_sample(objects, subscriptions, seed, style) for style in (BEFORE, AFTER))
     row_bytes = _row_bytes(seed)
     figures: dict[str, Any] = {"subscriptions": subscriptions, "row_bytes": round(row_bytes, 1)}
     for name, style in (("before", BEFORE), ("after", AFTER)):

@@ -4,8 +4,7 @@ from itertools import product
 from typing import Any
 
 from pststream.balancing.local_adjustment import PHASE_ONE, adjust_locally
-from pststream.benchmarks.scenarios.plans.balance import sample_of
-from pststream.benchmarks.support.paper_workloads import DEFINITION_1
+from pststream.benchmarks.support.paper_workloads import DEFINITION_1, draw_synthetic_sample
 from pststream.benchmarks.support.steps import Steps
 from pststream.cost.load_model import CostModel
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -37,7 +36,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     acted = 0
     for (share, frequent), connective in product(SHARES.items(), CONNECTIVES):
         styles = (SubscriptionStyle(kind, connective, frequent_share=frequent) for kind in ("q1", "q2"))
-        before, after = (sample_of(objects, subscriptions, seed, style) for style in styles)
+        before, after = (draw_synthetic_sample(objects, subscriptions, seed, style) for style in styles)
         for (model, cost), planner in product(models.items(), PLANNERS):
             plan = make_plan(planner, before, settings.workers, cost)
             adjustment = adjust_locally(after, plan, cost, "gr", SIGMA)

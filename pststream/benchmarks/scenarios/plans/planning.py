@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from pststream import names
-from pststream.benchmarks.scenarios.plans.balance import sample_of
-from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
+from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload, draw_synthetic_sample
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, LoadRates
@@ -32,10 +31,10 @@ WORKERS = 8
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure the seconds of each planner, the peak memory, and the seconds of two steps of the hybrid planner."""
     objects, subscriptions, nodes = SIZES[scale]
-    sample, cost = sample_of(objects, subscriptions, seed, STYLE), CostModel.of(settings)
+    sample, cost = draw_synthetic_sample(objects, subscriptions, seed, STYLE), CostModel.of(settings)
     figures: dict[str, Any] = {"objects": objects, "subscriptions": subscriptions, "nodes": nodes}
     figures["workload"] = describe_workload(STYLE, OBJECTS_ALONE)
-    warm = sample_of(1_000, 1_000, seed, STYLE)
+    warm = draw_synthetic_sample(1_000, 1_000, seed, STYLE)
     _reset_peak()
     steps = Steps(progress, len(names.PLANNERS) + 1)
     for name in names.PLANNERS:
