@@ -1,6 +1,5 @@
 """Build and send one OpenLineage event; imported only if lineage is configured, since its client loads slowly."""
 
-import datetime as dt
 import os
 import uuid
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from openlineage.client.facet_v2 import output_statistics_output_dataset, parent
 from openlineage.client.generated.base import DatasetFacet, OutputDatasetFacet, RunFacet
 
 from pststream import __version__
+from pststream.utc_times import utc_now
 
 Dataset = tuple[str, Sequence[tuple[str, str, str]], str | None]
 """Address, columns, name of the figure that counts the rows written: LineageDataset of pststream/lineage.py."""
@@ -56,7 +56,7 @@ def send_event(
     if parent := _parse_parent(os.environ.get("OPENLINEAGE_PARENT_ID", "")):
         facets["parent"] = parent
     event = RunEvent(
-        eventTime=dt.datetime.now(dt.UTC).isoformat(),
+        eventTime=utc_now().isoformat(),
         eventType=RunState[state],
         run=Run(str(uuid.uuid5(uuid.NAMESPACE_URL, f"file://{home}/{step}/{number}")), facets),
         job=Job(os.environ.get("OPENLINEAGE_NAMESPACE") or "default", f"pststream.{step}"),

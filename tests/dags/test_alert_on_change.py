@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pststream.reports.commands.status import read_status
+from pststream.reports.commands.status import status_at
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, at, halves, thing
 
@@ -49,7 +49,7 @@ class Run:
         """Run the check, then the callbacks that Airflow would call."""
         from pststream.airflow.tasks.health_checks import Unhealthy, check_lag
 
-        waiting = read_status(Home(self.home), self.now)["lag"]["seconds"]
+        waiting = status_at(Home(self.home), self.now)["lag"]["seconds"]
         try:
             check_lag(waiting, None, LIMIT_SECONDS)
         except Unhealthy as error:

@@ -31,7 +31,7 @@ from pststream.reports.reading.delivery_progress import read_deliveries, render_
 from pststream.reports.reading.subscription_counts import count_live, count_subscriptions, describe_kinds
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.reports.reading.watcher_status import read_watcher, render_watcher
-from pststream.utc_times import iso
+from pststream.utc_times import iso, utc_now
 
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
@@ -46,15 +46,19 @@ MEASURED_BATCHES = 10
 _TIME = pa.timestamp("us", tz="UTC")
 
 
-def read_status(home: AnyHome, now: dt.datetime | None = None, max_ahead_seconds: int = 0) -> dict[str, Any]:
-    """Read the present figures of a home. Times are ISO 8601 texts in UTC; `now` is for tests.
+def read_status(home: AnyHome, max_ahead_seconds: int = 0) -> dict[str, Any]:
+    """Read the present figures of a home, as `status_at` describes them."""
+    return status_at(home, utc_now(), max_ahead_seconds)
+
+
+def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> dict[str, Any]:
+    """Read the figures of a home when the clock shows `now`. Times are ISO 8601 texts in UTC.
 
     `watermark_ahead_seconds` is how much further ahead of the clock the watermark is than `max_ahead_seconds` allows,
     0 if it is not or if that is 0.
 
     The lag counts the rows that no finished batch has processed, including the rows of an unfinished batch.
     """
-    now = now or dt.datetime.now(dt.UTC)
     reader = TableReader(home)
     ledgers = LedgerHistory(reader)
     settled, moment = _settled(ledgers), pa.scalar(now, _TIME)

@@ -1,6 +1,5 @@
 """Write the HTML page of one adjustment of the plan, proposed or applied: what moves, its cost, its expected gain."""
 
-import datetime as dt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from pststream.reports.plots.plan_map import (
     worker_style,
 )
 from pststream.reports.plots.projection import Projection, fit_view
+from pststream.utc_times import utc_now
 
 _MAX_MOVES = 40
 _KINDS = {
@@ -78,7 +78,7 @@ def write_adjustment(
         title=_KINDS[document["kind"]],
         home=home,
         document=document,
-        made_at=dt.datetime.now(dt.UTC),
+        made_at=utc_now(),
         changed_cells=int(change.changed.sum()),
         cells=len(change.changed),
         imbalance=" → ".join(imbalance_text(imbalance_of(one)) for one in loads),

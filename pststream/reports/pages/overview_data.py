@@ -25,6 +25,7 @@ from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_lo
 from pststream.reports.reading.samples import RejectView, sample_points
 from pststream.reports.reading.tolerant_reader import TolerantReader
 from pststream.storage.registry import files_at, normalize
+from pststream.utc_times import utc_now
 
 _MARKER = "home.json"
 LATEST_REJECTS = 200
@@ -98,7 +99,7 @@ def read_overview(home: str) -> Overview:
         sinks = tables.tolerate(names.DELIVERIES, lambda: read_deliveries(reader, ledgers), [])
     return Overview(
         home=home,
-        at=dt.datetime.now(dt.UTC),
+        at=utc_now(),
         history=history,
         lag=lag,
         plan=plan,

@@ -1,6 +1,5 @@
 """Write the HTML page of a replay (`replay --page`): figures and worker loads as recorded and under the tried plan."""
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pststream.reports.commands.replay_comparison import (
 )
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.topk_section import balance_units
+from pststream.utc_times import utc_now
 
 
 def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
@@ -30,7 +30,7 @@ def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
         loads=list(zip(_padded(was, workers), _padded(would_be, workers))),
         topk=balance_units(topk) if topk is not None and topk["planner"] != names.BY_BUCKET else None,
         max_seconds=max([*was, *would_be, 0.0]) or 1.0,
-        made_at=dt.datetime.now(dt.UTC),
+        made_at=utc_now(),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, "utf-8")

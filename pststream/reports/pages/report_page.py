@@ -26,6 +26,7 @@ from pststream.reports.reading.batch_history import BatchHistory, read_batch_his
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
 from pststream.reports.reading.tolerant_reader import TolerantReader
+from pststream.utc_times import utc_now
 
 ROWS_OF_ANSWER = 5
 """Rows that the page lists of each answer."""
@@ -94,7 +95,7 @@ def read_report(home: str) -> Report:
     topk = read_topk(tables, plan)
     points, matches, rejects = sample_points(tables), sample_matches(tables), summarize_rejects(tables)
     standing = tables.tolerate(names.ANSWER_LOG, lambda: _read_standing(tables), list[StandingSection]())
-    now = dt.datetime.now(dt.UTC)
+    now = utc_now()
     return Report(home, now, history, plan, loads, topk, points, matches, rejects, tables.problems, standing=standing)
 
 

@@ -7,7 +7,7 @@ from pststream import names
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
-from pststream.reports.commands.status import TABLES, read_status, render_status
+from pststream.reports.commands.status import TABLES, render_status, status_at
 from pststream.reports.reading.table_reader import TableReader
 from pststream.state import ledger_tables, tables
 from pststream.state.home import Home
@@ -31,7 +31,7 @@ from tests.unit.reports.commands.homes import (
 
 def shown(home: Home, minutes: float = 0) -> dict[str, Any]:
     """The status, which can be printed and rendered."""
-    document = read_status(home, at(minutes))
+    document = status_at(home, at(minutes))
     json.dumps(document)
     assert render_status(document)
     return document
