@@ -62,66 +62,76 @@ def is_listing(method: str, target: str) -> bool:
     return method == "GET" and "list-type=2" in target
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """Forwards the requests of one connection, with the faults of the store."""
+
+    server: "_Proxy"
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def forward(self) -> None:
+        store, target, sent = self.server.store, self.path, self.request_body()
+        store.requests.append((self.command, target))
+        fault = store.fault(self.command, target)
+        if isinstance(fault, int):
+            self.answer(fault, {}, ERROR.format(CODES[fault], "no").encode())
+            return
+        if fault == "hang":
+            time.sleep(store.seconds)
+            self.close_connection = True
+            return
+        store.before(self.command, target)
+        if is_listing(self.command, target):
+            target += f"&max-keys={store.page}" if "max-keys" not in target else ""
+        connection = http.client.HTTPConnection(urlsplit(store.server).netloc, timeout=30)
+        kept = {name: value for name, value in self.headers.items() if name.lower() not in OF_ONE_WAY}
+        connection.request(self.command, target, sent, kept)
+        response = connection.getresponse()
+        body = response.read()
+        headers = {name: value for name, value in response.getheaders() if name.lower() != "transfer-encoding"}
+        self.answer(response.status, headers, body, cut=fault == "cut")
+        connection.close()
+
+    def request_body(self) -> bytes:
+        """Read the body of a request: of a given length, or in chunks, as Arrow sends its uploads."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        chunks = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass  # trailers
+        return b"".join(chunks)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
+
+    def answer(self, status: int, headers: dict[str, str], body: bytes, cut: bool = False) -> None:
+        self.send_response_only(status)
+        for name, value in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+        self.close_connection = cut
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+class _Proxy(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, store: BadStore) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.store = store
+
+
 @contextmanager
 def bad_store(server: str) -> Iterator[BadStore]:
     """Run a proxy in front of `server` until the block ends."""
     store = BadStore(server=server)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def forward(self) -> None:
-            target, sent = self.path, self.request_body()
-            store.requests.append((self.command, target))
-            fault = store.fault(self.command, target)
-            if isinstance(fault, int):
-                self.answer(fault, {}, ERROR.format(CODES[fault], "no").encode())
-                return
-            if fault == "hang":
-                time.sleep(store.seconds)
-                self.close_connection = True
-                return
-            store.before(self.command, target)
-            if is_listing(self.command, target):
-                target += f"&max-keys={store.page}" if "max-keys" not in target else ""
-            connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=30)
-            kept = {name: value for name, value in self.headers.items() if name.lower() not in OF_ONE_WAY}
-            connection.request(self.command, target, sent, kept)
-            response = connection.getresponse()
-            body = response.read()
-            headers = {name: value for name, value in response.getheaders() if name.lower() != "transfer-encoding"}
-            self.answer(response.status, headers, body, cut=fault == "cut")
-            connection.close()
-
-        def request_body(self) -> bytes:
-            """Read the body of a request: of a given length, or in chunks, as Arrow sends its uploads."""
-            if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            chunks = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                chunks.append(self.rfile.read(size))
-                self.rfile.readline()
-            while self.rfile.readline().strip():
-                pass  # trailers
-            return b"".join(chunks)
-
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
-
-        def answer(self, status: int, headers: dict[str, str], body: bytes, cut: bool = False) -> None:
-            self.send_response_only(status)
-            for name, value in ({"Content-Length": str(len(body))} | headers).items():
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body[: len(body) // 2] if cut else body)
-            self.close_connection = cut
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    proxy.daemon_threads = True
+    proxy = _Proxy(store)
     store.url = f"http://127.0.0.1:{proxy.server_port}"
     thread = threading.Thread(target=proxy.serve_forever)
     thread.start()

@@ -368,72 +368,84 @@ def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
     assert in_columns > 300
 
 
-def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
-    times = (None, "2026-01-01", "2026-01-01T00:00:00Z", "soon", "")
-    ages = (None, 0, 1_767_225_600_000, -1, 10**15)
+_TEXT_TIMES = (None, "2026-01-01", "2026-01-01T00:00:00Z", "soon", "")
+_DURATIONS = tuple(json.loads(text) if '"' in text else None for text in DURATIONS)
+_OBJECT_WINDOWS = (
+    *({"objects": 9}, {"objects": 2**53}, {"objects": 0}, {"objects": None}, {"objects": 9, "x": 1}),
+    None,
+)
+_BOXES = ([0, 0, 1, 1], [170, -5, -170, 5], None, [0, 0, 1], [0, 5, 1, 1], [0, None, 1, 1])
+
+Choice = tuple[tuple[Any, ...], pa.DataType]
+"""Values of a column, and their type."""
+
+PLAIN_CHOICES: dict[str, list[Choice]] = {
+    "op": [(("insert", "insert", "delete", None, "x"), pa.string())],
+    "subscription_id": [
+        (("a", "b", "é", None, ""), pa.string()),
+        ((1, -5, None), pa.int64()),
+        ((1.0, 2.5), pa.float64()),
+    ],
+    "keywords": [(("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb"), pa.string()), ((1, 2), pa.int64())],
+    "kind": [
+        ((None, "", "range", "square"), pa.string()),
+        ((1, None), pa.int64()),
+        *(((kind,), pa.string()) for kind in ("knn", "topk", "frequent_terms") for _ in range(2)),
+    ],
+    "k": [
+        *(((1, 7, 10, 11, 0, None), kind) for kind in (pa.int64(), pa.int8(), pa.float64())),
+        ((7, 2**53, 2**53 + 1), pa.int64()),
+        ((1.5, 7.0, float("nan")), pa.float64()),
+        (("7", "", None), pa.string()),
+    ],
+    "alpha": [
+        ((0.0, 0.5, 1.0, 1.5, float("nan"), None), pa.float64()),
+        ((0, 1, None), pa.int64()),
+        ((True,), pa.bool_()),
+    ],
+    "distance_scale_m": [
+        ((1.0, 5e4, 0.5, None), pa.float32()),
+        ((None,), pa.null()),
+        ((50_000, 10**10), pa.int64()),
+    ],
+    "step": [(_DURATIONS, pa.string()), (("1h",), pa.string())],
+    "bbox": [
+        *((_BOXES, pa.list_(kind)) for kind in (pa.float64(), pa.float32(), pa.int64())),
+        (("[0,0,1,1]", "", None), pa.string()),
+    ],
+    "note": [(("x", 'q"', "é", "", None), pa.string()), ((1, None), pa.int32()), ((1.5, None), pa.float64())],
+}
+"""Choices of the columns whose types are always the same; in each list the first value of the first is valid."""
+
+
+def _choices(rnd: random.Random, name: str) -> list[Choice]:
+    """Return the choices of a column; those of an unknown column are of `note`."""
     point = pa.struct([(part, rnd.choice((pa.float64(), pa.int32()))) for part in ("lon", "lat", "radius_m")])
     place = pa.struct([*point][: rnd.choice((2, 2, 2, 3))])
     counted = pa.struct(
         [("objects", rnd.choice((pa.int64(), pa.float64()))), ("x", pa.int64())][: rnd.choice((1, 1, 2))]
     )
-    durations = tuple(json.loads(text) if '"' in text else None for text in DURATIONS)
-    choices: dict[str, list[tuple[Any, pa.DataType]]] = {
-        "op": [(("insert", "insert", "delete", None, "x"), pa.string())],
-        "subscription_id": [
-            (("a", "b", "é", None, ""), pa.string()),
-            ((1, -5, None), pa.int64()),
-            ((1.0, 2.5), pa.float64()),
-        ],
-        "keywords": [(("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb"), pa.string()), ((1, 2), pa.int64())],
-        "kind": [((None, "", "range", "square"), pa.string()), ((1, None), pa.int64())]
-        + [((kind,), pa.string()) for kind in ("knn", "topk", "frequent_terms") for _ in range(2)],
-        "k": [((1, 7, 10, 11, 0, None), kind) for kind in (pa.int64(), pa.int8(), pa.float64())]
-        + [
-            ((7, 2**53, 2**53 + 1), pa.int64()),
-            ((1.5, 7.0, float("nan")), pa.float64()),
-            (("7", "", None), pa.string()),
-        ],
+    nested: dict[str, list[Choice]] = {
         "point": [(({"lon": 1, "lat": 2}, {"lon": 1, "lat": 91}, {"lon": 1, "lat": None}, None), place)],
-        "alpha": [
-            ((0.0, 0.5, 1.0, 1.5, float("nan"), None), pa.float64()),
-            ((0, 1, None), pa.int64()),
-            ((True,), pa.bool_()),
-        ],
-        "distance_scale_m": [
-            ((1.0, 5e4, 0.5, None), pa.float32()),
-            ((None,), pa.null()),
-            ((50_000, 10**10), pa.int64()),
-        ],
-        "step": [(durations, pa.string()), (("1h",), pa.string())],
-        "window": [
-            (durations, pa.string()),
-            (("72h",), pa.string()),
-            (
-                ({"objects": 9}, {"objects": 2**53}, {"objects": 0}, {"objects": None}, {"objects": 9, "x": 1}, None),
-                counted,
-            ),
-        ],
-        "bbox": [
-            (([0, 0, 1, 1], [170, -5, -170, 5], None, [0, 0, 1], [0, 5, 1, 1], [0, None, 1, 1]), pa.list_(kind))
-            for kind in (pa.float64(), pa.float32(), pa.int64())
-        ]
-        + [(("[0,0,1,1]", "", None), pa.string())],
+        "window": [(_DURATIONS, pa.string()), (("72h",), pa.string()), (_OBJECT_WINDOWS, counted)],
         "circle": [((None, {"lon": 1, "lat": 2, "radius_m": 3}, {"lon": 1, "lat": 2, "radius_m": None}), point)],
         "geometry": [((None,), pa.null()), _polygons_as_text(rnd), _polygons_as_objects(rnd)],
-        "note": [(("x", 'q"', "é", "", None), pa.string()), ((1, None), pa.int32()), ((1.5, None), pa.float64())],
     }
-    times_of = [
-        (times, pa.string()),
-        (ages, pa.int64()),
+    times: list[Choice] = [
+        (_TEXT_TIMES, pa.string()),
+        ((None, 0, 1_767_225_600_000, -1, 10**15), pa.int64()),
         ((0, None, 2**40), pa.timestamp(rnd.choice(("us", "ns", "ms")))),
-    ]
-    times_of += [
         ((0, None, 20_000), pa.date32()),
         ((0.0, 1.5, None, 1e12), pa.float64()),
         ((0, None), pa.timestamp("ms", "UTC")),
     ]
-    options = choices.get(name, times_of if name.endswith("at") else choices["note"])
-    # What is first is valid.
-    values, kind = options[0] if rnd.randrange(4) else rnd.choice(options)
+    known = PLAIN_CHOICES | nested
+    return known.get(name, times if name.endswith("at") else known["note"])
+
+
+def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
+    """Draw a column; most of its values are the valid one."""
+    choices = _choices(rnd, name)
+    values, kind = choices[0] if rnd.randrange(4) else rnd.choice(choices)
     usual = values[0] if rnd.randrange(4) else rnd.choice(values)
     return pa.array([usual if rnd.randrange(6) else rnd.choice(values) for _ in range(rows)], kind)

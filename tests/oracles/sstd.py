@@ -198,6 +198,21 @@ class Adjusted:
     seconds: Fraction = Fraction(0)
 
 
+def _leaves(tree: dict[int, Adjusted]) -> list[int]:
+    return [number for number, node in tree.items() if not node.children]
+
+
+def _is_candidate(tree: dict[int, Adjusted], number: int) -> bool:
+    """Whether a node has children, all of which are leaves."""
+    return bool(tree[number].children) and not any(tree[child].children for child in tree[number].children)
+
+
+def _is_even(loads: list[Fraction], workers: int, target: float) -> bool:
+    """Whether every worker gets a load, and the greatest is at most `target` times the least."""
+    sums = sorted(sum((loads[place] for place in part), Fraction(0)) for part in differencing(loads, workers))
+    return len(sums) == workers and sums[0] > 0 and sums[-1] / sums[0] <= target
+
+
 def adjust_tree(
     statistics: Statistics, tree: dict[int, Adjusted], workers: int, target: float, order: list[Thing]
 ) -> None:
@@ -209,24 +224,18 @@ def adjust_tree(
     def weight(number: int) -> Fraction:
         return statistics.workload_of(tree[number].part, [thing[2] for thing in tree[number].objects])
 
-    def leaves() -> list[int]:
-        return [number for number, node in tree.items() if not node.children]
-
-    def is_candidate(number: int) -> bool:
-        return bool(tree[number].children) and not any(tree[child].children for child in tree[number].children)
-
     def merged(number: int) -> Fraction:
         children = tree[number].children
         together = sum((weight(child) for child in children), Fraction(0))
         scale = weight(number) / together if together else Fraction(1)
         return scale * sum((tree[child].seconds for child in children), Fraction(0))
 
-    greatest = max(tree[leaf].seconds for leaf in leaves())
-    candidates = {number: merged(number) for number in tree if is_candidate(number)}
+    greatest = max(tree[leaf].seconds for leaf in _leaves(tree))
+    candidates = {number: merged(number) for number in tree if _is_candidate(tree, number)}
     candidates = {number: value for number, value in candidates.items() if value < greatest}
     following = max(tree) + 1
     while True:
-        top = max(leaves(), key=lambda leaf: (tree[leaf].seconds, -leaf))
+        top = max(_leaves(tree), key=lambda leaf: (tree[leaf].seconds, -leaf))
         node, whole = tree[top], weight(top)
         own = {id(thing) for thing in node.objects}
         made = Node(node.parent, node.part, [thing for thing in order if id(thing) in own], whole)
@@ -242,8 +251,10 @@ def adjust_tree(
             tree[number] = Adjusted(top, child.part, child.objects, [], [], share)
         node.children, node.lists = list(range(following, following + len(children))), lists
         following += len(children)
-        greatest = max(tree[leaf].seconds for leaf in leaves())
-        candidates = {number: value for number, value in candidates.items() if number in tree and is_candidate(number)}
+        greatest = max(tree[leaf].seconds for leaf in _leaves(tree))
+        candidates = {
+            number: value for number, value in candidates.items() if number in tree and _is_candidate(tree, number)
+        }
         if not candidates:
             return
         least = min(candidates, key=lambda number: (candidates[number], number))
@@ -253,11 +264,10 @@ def adjust_tree(
         for child in tree[least].children:
             del tree[child]
         tree[least].children, tree[least].lists = [], []
-        if tree[least].parent >= 0 and is_candidate(tree[least].parent):
+        if tree[least].parent >= 0 and _is_candidate(tree, tree[least].parent):
             candidates[tree[least].parent] = merged(tree[least].parent)
-        loads = [tree[leaf].seconds for leaf in leaves()]
-        sums = sorted(sum((loads[place] for place in part), Fraction(0)) for part in differencing(loads, workers))
-        if len(sums) == workers and sums[0] > 0 and sums[-1] / sums[0] <= target:
+        loads = [tree[leaf].seconds for leaf in _leaves(tree)]
+        if _is_even(loads, workers, target):
             return
 
 
