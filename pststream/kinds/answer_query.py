@@ -17,8 +17,8 @@ from pststream.kinds.contract import (
 from pststream.kinds.keywords import (
     EVERY_OBJECT_TEXT,
     explain_missing_words,
+    find_clause_fault,
     is_expression,
-    stored_clauses_agree,
     words_of_keywords,
 )
 from pststream.shapes.region import Region
@@ -51,9 +51,7 @@ class AnswerQuery:
 
     def find_fault(self) -> str | None:
         """Compare the stored clauses with the expression."""
-        if stored_clauses_agree(self.keywords, self.clauses):
-            return None
-        return "the subscription's stored clauses are not those of its keywords"
+        return find_clause_fault(self.keywords, self.clauses)
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the words of an object and, without a window, its time; the rest depends on the other objects."""

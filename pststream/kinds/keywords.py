@@ -122,12 +122,15 @@ def words_by_term(keywords: str | None) -> dict[int, str]:
     return {term_of(word): word for word in words_of_keywords(keywords)}
 
 
-def stored_clauses_agree(keywords: str | None, clauses: tuple[tuple[int, ...], ...]) -> bool:
-    """Return whether stored clauses are those of the expression, in any order."""
+def find_clause_fault(keywords: str | None, clauses: tuple[tuple[int, ...], ...]) -> str | None:
+    """Say that stored clauses are not those of the expression; None if they are, in any order."""
     if keywords is None:
-        return clauses == ((names.EVERY_OBJECT,),)
-    parsed = sorted(sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords))
-    return parsed == sorted(sorted(clause) for clause in clauses)
+        parsed = [[names.EVERY_OBJECT]]
+    else:
+        parsed = sorted(sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords))
+    if parsed == sorted(sorted(clause) for clause in clauses):
+        return None
+    return "the subscription's stored clauses are not those of its keywords"
 
 
 def satisfy_keywords(keywords: str | None, objects: ObjectRows) -> np.ndarray:

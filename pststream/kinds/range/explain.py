@@ -10,8 +10,8 @@ from pststream.kinds.contract import FailedCondition, PostedQuery, StoredObject,
 from pststream.kinds.keywords import (
     EVERY_OBJECT_TEXT,
     explain_missing_words,
+    find_clause_fault,
     is_expression,
-    stored_clauses_agree,
     words_by_term,
 )
 from pststream.shapes.region import Region, RegionLimits
@@ -37,9 +37,7 @@ class RangeQuery:
 
     def find_fault(self) -> str | None:
         """Compare the stored clauses with the expression."""
-        if stored_clauses_agree(self.keywords, self.clauses):
-            return None
-        return "the subscription's stored clauses are not those of its keywords"
+        return find_clause_fault(self.keywords, self.clauses)
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the point, the words and the time of an object, in the order of CONDITIONS."""
