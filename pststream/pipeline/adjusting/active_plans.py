@@ -51,12 +51,14 @@ def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring |
 
     Kind `global` is logged as `retire` if two plans are active already, since it then retires the older one.
     """
-    retiring = retiring_plan(read_plan_row(home, version))
-    if kind == "global" and retiring is None:
-        return kind, Retiring(version, Ledger(home).requests_applied)
     if kind == "undo":
         return kind, plan_after_undo(home, version)[1]
-    return (kind, retiring) if kind == "local" else ("retire", None)
+    retiring = retiring_plan(read_plan_row(home, version))
+    if kind == "local":
+        return kind, retiring
+    if kind == "global" and retiring is None:
+        return kind, Retiring(version, Ledger(home).requests_applied)
+    return "retire", None
 
 
 def plan_after_undo(home: Home, version: int) -> tuple[int, Retiring | None]:

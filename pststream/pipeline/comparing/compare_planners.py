@@ -19,9 +19,6 @@ from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state.home import Home
 
-NO_BOUND = 2**60
-"""Cache size in bytes, large enough to evict nothing: an evicted segment would be built again in a measured round."""
-
 
 def compare(
     home: Home,
@@ -76,7 +73,8 @@ def _run_trials(
         # Python workers keep plans and segments by the paths of their homes, so each trial has a new path.
         folder = Path(tempfile.mkdtemp(dir=root))
         cache = str((root if kept else folder) / "cache")
-        chosen = replace(settings, cache_dir=cache, cache_bytes=NO_BOUND)
+        # Nothing is evicted: an evicted segment would be built again in a measured round.
+        chosen = replace(settings, cache_dir=cache, cache_bytes=names.MAX_INT64)
         trial = Trial(home, chosen, planner, objects, folder / "home")
         if not kept:
             shutil.rmtree(folder)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pststream import names
 from pststream.errors import RetryableError, UsageError
 from pststream.pipeline.replay.chosen_batches import ChosenBatches, refuse_removed_matches
 from pststream.pipeline.replay.compare_answers import compare_answers
@@ -26,9 +27,6 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import current_version, load_plan, read_plan_row
 from pststream.storage.registry import local_path
-
-NO_BOUND = 2**60
-"""Cache size in bytes, large enough to evict nothing: an evicted segment would be built again in a measured batch."""
 
 SHOWN_DIFFERENCES = 10
 
@@ -71,7 +69,8 @@ def replay(
     with tempfile.TemporaryDirectory(prefix=".replay-", dir=out, ignore_cleanup_errors=True) as folder:
         scratch = Home(Path(folder) / "home")
         workers = read_plan_row(home, chosen.first["plan_version"])["workers"]
-        own = replace(settings, workers=workers, cache_dir=f"{folder}/cache", cache_bytes=NO_BOUND)
+        # Nothing is evicted: an evicted segment would be built again in a measured batch.
+        own = replace(settings, workers=workers, cache_dir=f"{folder}/cache", cache_bytes=names.MAX_INT64)
         try:
             make_scratch_home(home, scratch, own, chosen, plan, progress)
             run_batches(home, scratch, own, chosen, topk, progress)
