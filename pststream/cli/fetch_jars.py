@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="source", type=Path, help="a folder with the jars")
     source: Path | None = parser.parse_args(arguments).source
-    wanted = read_checksums(CHECKSUMS)
+    wanted = read_checksums()
     try:
         if find_invalid(TARGET, wanted):
             fetch(wanted, source)
@@ -40,9 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def read_checksums(path: Path) -> dict[str, str]:
-    """Return {file name: SHA-256} from a file as `sha256sum` writes it."""
-    pairs = (line.split() for line in path.read_text("utf-8").splitlines() if line.strip())
+def read_checksums() -> dict[str, str]:
+    """Return {file name: SHA-256} of the jars, from the file CHECKSUMS, which is as `sha256sum` writes it."""
+    pairs = (line.split() for line in CHECKSUMS.read_text("utf-8").splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
 
 
@@ -97,7 +97,7 @@ def resolve(scratch: Path) -> Path:
 
 def install_checksums() -> None:
     """Copy the checksums to the folder of the jars, for `pststream doctor`; delete jars that are not in the list."""
-    wanted = read_checksums(CHECKSUMS)
+    wanted = read_checksums()
     for path in TARGET.glob("*.jar"):
         if path.name not in wanted:
             path.unlink()

@@ -1,6 +1,6 @@
 """Sample objects (random ones, or rows of a file) to draw the places and keywords of random subscriptions from."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,18 +77,15 @@ def sample_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None]) 
     return ObjectSample(source, ranked)
 
 
-def sample_of_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[str, str] | None = None) -> ObjectSample:
+def sample_of_file(path: str, seed: int, limit: int = SAMPLE) -> ObjectSample:
     """Draw a uniform sample of at most `limit` rows of a CSV, JSON Lines or Parquet file.
-
-    columns  names of the columns of `lon`, `lat` and `text`, where they differ
 
     Raises InputFileError if the file cannot be read.
     """
-    names = {field: (columns or {}).get(field, field) for field in ("lon", "lat", "text")}
     rng = np.random.default_rng([seed, 5])
     kept, priority = None, np.empty(0)
     try:
-        for batch in _batches(path, list(names.values())):
+        for batch in _batches(path, ["lon", "lat", "text"]):
             table = pa.Table.from_batches([batch])
             kept = table if kept is None else pa.concat_tables([kept, table])
             priority = np.concatenate([priority, rng.random(len(table))])
@@ -97,11 +94,10 @@ def sample_of_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[s
                 kept, priority = kept.take(rows), priority[rows]
         if kept is None:
             raise ValueError("it has no rows")
-        lon, lat = (as_degrees(kept.column(names[field])) for field in ("lon", "lat"))
-        return sample_texts(lon, lat, kept.column(names["text"]).cast(pa.string()).to_pylist())
+        lon, lat = (as_degrees(kept.column(field)) for field in ("lon", "lat"))
+        return sample_texts(lon, lat, kept.column("text").cast(pa.string()).to_pylist())
     except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError, KeyError) as error:
-        hint = "it needs columns " + ", ".join(names.values())
-        raise InputFileError(path, f"cannot be sampled: {error}", hint) from None
+        raise InputFileError(path, f"cannot be sampled: {error}", "it needs columns lon, lat, text") from None
 
 
 def _batches(path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -66,7 +66,7 @@ def stream_answers(
 
 
 def answer_in_threads(
-    counted: CountedObjects, asked: Sequence[AskedQuestion], progress: Progress = no_progress
+    counted: CountedObjects, asked: Sequence[AskedQuestion], progress: Progress
 ) -> Iterator[pa.Table]:
     """Yield the answers of all questions (PLACED_ANSWERS), by question and rank; a thread for each core answers."""
     counter = StepCounter(progress, "answering", "question", len(asked))

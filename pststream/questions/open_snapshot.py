@@ -102,7 +102,7 @@ def discard_segments(settings: Settings, groups: Collection[Paths]) -> None:
         object_cache(settings.cache_dir, settings.cache_bytes).discard(paths)
 
 
-def weights_in_force(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.MAX_INT64) -> TermWeights:
+def weights_in_force(home: Home, cache_dir: str, cache_bytes: int, up_to: int) -> TermWeights:
     """Return the weights of words by the version of the term statistics that is in force at a position of the log.
 
     If that version is no longer stored, the one that is in force now weighs them.

@@ -60,7 +60,7 @@ class ObjectSnapshot:
         """Least and greatest ts, least and greatest key of each segment: int64[segments, 4]."""
         return np.array([segment.bounds for segment in self.segments], np.int64).reshape(-1, 4)
 
-    def last_time(self, up_to_key: int = LAST_KEY) -> int:
+    def last_time(self, up_to_key: int) -> int:
         """Return the greatest ts of objects up to a key, names.NO_TIME without such objects."""
         if up_to_key not in self._last_times:
             latest = names.NO_TIME

@@ -21,8 +21,8 @@ from pststream.kernels.parsing.expressions import (
 )
 from pststream.kernels.parsing.tokens import FOLDED
 from pststream.text.buffers import utf8_of
-from pststream.text.expression import MAX_CLAUSES, MAX_TERMS, MAX_WORDS
-from pststream.text.expression_parser import NO_LIMIT, Shape, ShapeError, clauses_of_shape
+from pststream.text.expression import MAX_CLAUSES, MAX_TERMS
+from pststream.text.expression_parser import Shape, ShapeError, clauses_of_shape
 
 LONGEST = 4_096
 """Bytes of an expression that is read here. So a distinct shape, which is cached, is short too."""
@@ -30,9 +30,7 @@ LONGEST = 4_096
 _SYMBOLS = {OPEN: "(", CLOSE: ")", AND: "AND", OR: "OR"}
 
 
-def parse_expressions(
-    texts: pa.Array, max_words: int = MAX_WORDS, max_pairs: int = NO_LIMIT
-) -> tuple[pa.ListArray, np.ndarray]:
+def parse_expressions(texts: pa.Array, max_words: int, max_pairs: int) -> tuple[pa.ListArray, np.ndarray]:
     """Return the clauses of each text (list<list<int64>>, as `parse_keywords` orders them), and bool[n]: whether it
     was parsed. The clauses of other texts are empty: they are not ASCII, have quotes, are long or not valid.
 

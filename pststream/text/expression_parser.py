@@ -34,7 +34,7 @@ class ShapeError(Exception):
         self.expected = expected
 
 
-def clauses_of_shape(shape: Shape, max_clauses: int, max_pairs: int = NO_LIMIT) -> list[list[int]]:
+def clauses_of_shape(shape: Shape, max_clauses: int, max_pairs: int) -> list[list[int]]:
     """Return the clauses of a shape as lists of numbers, ascending; raises ShapeError.
 
     No part may need more than `max_clauses` clauses; redundant clauses do not count. All operators together may combine

@@ -95,7 +95,7 @@ class BenchHome:
         self.add_insertions(len(drawn.boxes), {"clauses": clause_lists(drawn), **side_lists(drawn.boxes)}, delete)
 
     def add_insertions(
-        self, count: int, columns: Mapping[str, pa.Array], delete: int = 0, since: dt.datetime | None = None
+        self, count: int, columns: Mapping[str, pa.Array], delete: int, since: dt.datetime | None = None
     ) -> None:
         """Append a file of insertions, followed by deletions of the live ones whose lifetime ends first.
 

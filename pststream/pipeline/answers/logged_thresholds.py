@@ -18,7 +18,7 @@ _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Batch, subscription and threshold: int64[n], int64[n], float32[n]."""
 
 
-def read_thresholds(home: Home, after: int, up_to: int, snapshot: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def read_thresholds(home: Home, after: int, up_to: int, snapshot: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the last thresholds that the batches after < batch_id <= up_to have logged: keys int64[n], ascending, and
     values float32[n], the greatest that a buffer keeps.
 

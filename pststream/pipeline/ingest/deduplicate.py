@@ -25,7 +25,7 @@ from pststream.pipeline.engine.task_context import cache_place, segment_cache
 from pststream.pipeline.ingest.id_lookup import IdSet, find_rows_by_id
 from pststream.pipeline.ingest.stage_file import ID_OF, StagedFile
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
-from pststream.progress import Counted, Progress, TaskCounter, no_progress
+from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
@@ -101,7 +101,7 @@ def deduplicate(
     staged: list[StagedFile],
     horizons: dict[int, int],
     folder: str,
-    progress: Progress = no_progress,
+    progress: Progress,
 ) -> list[str]:
     """Write verdict files about the new rows into `folder`; return their paths.
 

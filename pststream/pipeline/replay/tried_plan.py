@@ -52,7 +52,7 @@ class TriedPlan:
     placement: int = 0
 
 
-def stored_plan(home: Home, version: int | None = None) -> TriedPlan:
+def stored_plan(home: Home, version: int | None) -> TriedPlan:
     """Return a plan of the home; None: the one in force, of two active plans the newer one."""
     version = current_version(home) if version is None else version
     if version == 0:

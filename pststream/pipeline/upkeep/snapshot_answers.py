@@ -16,14 +16,14 @@ from pststream.pipeline.answers.log_rows import READ_ROWS, list_state_files
 from pststream.pipeline.answers.window_boundaries import list_boundary_files
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
-from pststream.progress import Counted, Progress, TaskCounter, no_progress
+from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, commit_files, list_data_files
 from pststream.state.home import Home
 
 
-def snapshot_answers(home: Home, settings: Settings, progress: Progress = no_progress) -> dict[str, int] | None:
+def snapshot_answers(home: Home, settings: Settings, progress: Progress) -> dict[str, int] | None:
     """Write the snapshots after the last batch and drop what is older; the home is locked, no batch is unfinished.
 
     Returns {"batch_id", "rows", "bytes"} of the snapshots, None if the batch has them already or there are no answers.

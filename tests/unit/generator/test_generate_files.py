@@ -286,13 +286,13 @@ def test_sample_of_given_data(tmp_path: Path) -> None:
 
 def test_sample_of_a_file(tmp_path: Path) -> None:
     write_objects(tmp_path / "o.csv", 2_000, 1)
-    (tmp_path / "o.csv").write_text((tmp_path / "o.csv").read_text().replace('"lon"', '"x"'), "utf-8")
-    sample = sample_of_file(str(tmp_path / "o.csv"), 1, limit=500, columns={"lon": "x"})
+    sample = sample_of_file(str(tmp_path / "o.csv"), 1, limit=500)
     assert len(sample.source.lon) == 500
     assert sample.words.to_pylist() == list(dict.fromkeys(sample.words.to_pylist()))
     write_objects(tmp_path / "o.parquet", 300, 1)
     assert len(sample_of_file(str(tmp_path / "o.parquet"), 1).source.lon) == 300
-    for name in ("o.csv", "none.csv", "o.txt"):
+    (tmp_path / "x.csv").write_text((tmp_path / "o.csv").read_text().replace('"lon"', '"x"'), "utf-8")
+    for name in ("x.csv", "none.csv", "o.txt"):
         with pytest.raises(InputFileError):
             sample_of_file(str(tmp_path / name), 1)
 
