@@ -74,24 +74,6 @@ def spread_kept(keys: np.ndarray, k: np.ndarray, kept: np.ndarray) -> np.ndarray
     return np.maximum(np.rint(kept * (1 + SPREAD * share)), k).astype(np.int32)
 
 
-def updates_until_dry(k: int, kept: int, arrivals: float = 0.5) -> float:
-    """Return how often a buffer of `kept` entries changes until fewer than k are left (Equations 11 and 12).
-
-    The size is a random walk from `kept` to k - 1 that is reflected at twice `kept`. Equation 12 divides this by the
-    share of messages that enter the buffer.
-
-    arrivals: share of the changes that are arrivals and not expiries (section 6.3), greater than 0 and less than 1
-    """
-    # Expected changes from a size to one less: first at the reflecting size, then at each one below it.
-    changes, total = 1 / (1 - arrivals), 0.0
-    for size in range(2 * kept, k - 1, -1):
-        if size < 2 * kept:
-            changes = (1 + arrivals * changes) / (1 - arrivals)
-        if size <= kept:
-            total += changes
-    return total
-
-
 def cost(k: int, kept: np.ndarray, evaluation: float) -> np.ndarray:
     """Return the cost of a buffer for each message of the window (Equation 13, times its length): float64[n].
 
@@ -101,7 +83,7 @@ def cost(k: int, kept: np.ndarray, evaluation: float) -> np.ndarray:
     """
     maintenance = kept * k * np.log(kept / k)
     spare = kept - k + 1
-    # Equation 12 in closed form: `updates_until_dry` where objects arrive as often as others expire.
+    # Equation 12 in closed form, where objects arrive as often as others expire.
     return np.asarray(maintenance + evaluation * kept / (2 * spare * kept + spare * (spare + 1)))
 
 

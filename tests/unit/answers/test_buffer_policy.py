@@ -13,9 +13,9 @@ from pststream.answers.buffer_policy import (
     cost,
     spread_kept,
     trim_evaluations,
-    updates_until_dry,
 )
 from pststream.answers.contract import Asked
+from tests.oracles.buffer_walk import updates_until_dry
 from tests.unit.answers.worlds import to_values
 
 
