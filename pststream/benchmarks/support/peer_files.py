@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from pststream.benchmarks.support.arrays import frequencies
 from pststream.generator.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
+from pststream.pipeline.engine.arrow_columns import lists
 
 SIDES = ("west", "south", "east", "north")
 
@@ -30,7 +31,7 @@ def write_peer_files(folder: Path, objects: SyntheticObjects, subscriptions: Syn
             "id": np.arange(len(objects.lon)),
             "lon": objects.lon,
             "lat": objects.lat,
-            "terms": _lists(objects.term_offsets, term_ids(objects.terms)),
+            "terms": lists(objects.term_offsets, term_ids(objects.terms)),
         }
     )
     asked = pa.table(
@@ -38,7 +39,7 @@ def write_peer_files(folder: Path, objects: SyntheticObjects, subscriptions: Syn
             "key": np.arange(len(subscriptions.boxes)),
             **{side: subscriptions.boxes[:, place] for place, side in enumerate(SIDES)},
             "rarest": _rarest(ids, offsets, frequencies(objects).of(ids)),
-            "terms": _lists(offsets, ids),
+            "terms": lists(offsets, ids),
         }
     )
     for name, rows in (("objects", things), ("subscriptions", asked)):
@@ -48,10 +49,6 @@ def write_peer_files(folder: Path, objects: SyntheticObjects, subscriptions: Syn
             folder / f"{name}.tsv",
             pc_csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none"),
         )
-
-
-def _lists(offsets: np.ndarray, values: np.ndarray) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
 
 
 def _rarest(ids: np.ndarray, offsets: np.ndarray, frequency: np.ndarray) -> np.ndarray:

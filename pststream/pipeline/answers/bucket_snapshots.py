@@ -19,6 +19,7 @@ from pststream.answers.fold import with_ends
 from pststream.ledgers.log_end import read_batches
 from pststream.pipeline.answers.log_rows import of_batches, split_keys
 from pststream.pipeline.answers.standing_queries import StandingQueries
+from pststream.pipeline.engine.arrow_columns import integers
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
@@ -122,16 +123,12 @@ def _read_keys(home: Home, files: list[DataFile], batch_id: int, bucket: int, ke
     limits = rows.take(pa.array(first))
     rows = rows.filter(pc.is_valid(rows.column("object_key")))
     return Logged(
-        Values(_integers(rows, "subscription_key"), _integers(rows, "object_key"), _integers(rows, "ts"),
+        Values(integers(rows, "subscription_key"), integers(rows, "object_key"), integers(rows, "ts"),
                rows.column("value").to_numpy()),
-        Thresholds(known, limits.column("threshold").to_numpy(), _integers(limits, "limit_ts", names.NO_TIME),
-                   _integers(limits, "limit_object_key", -1), np.zeros(len(known), np.bool_)),
+        Thresholds(known, limits.column("threshold").to_numpy(), integers(limits, "limit_ts", names.NO_TIME),
+                   integers(limits, "limit_object_key", -1), np.zeros(len(known), np.bool_)),
         keys.up_to,
     )  # fmt: skip
-
-
-def _integers(rows: pa.Table, name: str, null: int = 0) -> np.ndarray:
-    return np.asarray(rows.column(name).cast(pa.int64()).fill_null(null).to_numpy())
 
 
 def build_state(home: Home, path: Path, queries: StandingQueries, bucket: int, batch_id: int) -> BucketState:

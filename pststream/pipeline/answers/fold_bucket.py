@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, open_bucket
+from pststream.answers.buckets import bucket_of
 from pststream.answers.buffer_policy import SKYBAND, trim_evaluations
 from pststream.answers.contract import Asked, BatchEnd, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers, split_asked
@@ -38,7 +39,7 @@ from pststream.pipeline.answers.scored_candidates import (
     drop_scored_index,
     find_scored_candidates,
 )
-from pststream.pipeline.answers.standing_queries import StandingQueries, bucket_of
+from pststream.pipeline.answers.standing_queries import StandingQueries
 from pststream.pipeline.answers.window_boundaries import with_logged_boundaries, write_boundaries
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.state.data_files import DataFile

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.answers.buckets import bucket_of
 from pststream.answers.buffer_policy import EVALUATION_COST, MOST_TIMES_K, SKYBAND, THRESHOLD, choose_kept
 from pststream.answers.contract import Subscriptions
 from pststream.array_cache.array_cache import ArrayCache, Paths
-from pststream.domain.integer_hash import hash_integers
 from pststream.kernels.answers.touched_rows import rows_of_keys
 from pststream.kinds.registry import ranked_answers
-from pststream.pipeline.engine.arrow_columns import lists
+from pststream.pipeline.engine.arrow_columns import integers, lists
 from pststream.sorted_keys import is_among
 from pststream.storage.parquet_files import open_parquet
 
@@ -31,8 +31,6 @@ COLUMNS = (
 """Columns of `requests` that are read, with the numbers of the kinds; `kind` and those after it are null in files of
 older homes.
 """
-
-BUCKET_SALT = 28
 
 _building = threading.Lock()
 
@@ -210,11 +208,6 @@ def weighed_kinds() -> np.ndarray:
     return np.array([answers.is_weighed for answers in ranked_answers().values()], np.bool_)
 
 
-def bucket_of(keys: np.ndarray, buckets: int) -> np.ndarray:
-    """Return the bucket of each subscription: int64[n]; `keys` int64[n]."""
-    return (hash_integers(keys, BUCKET_SALT) % np.uint64(buckets)).astype(np.int64)
-
-
 def _subscriptions(queries: Queries, rows: np.ndarray, buffers: str) -> Subscriptions:
     key, k, created = queries.key[rows], queries.k[rows], queries.created_at[rows]
     window_micros, window_objects = queries.window_micros[rows], queries.window_objects[rows]
@@ -265,20 +258,20 @@ def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
     """Return the insertions of kinds with memory, and all deletions."""
     kind, op = _kinds_of(rows), rows.column("op").to_numpy()
     deleted = rows.filter(pa.array(op == "delete"))
-    deletions = Deletions(*(_integers(deleted, name) for name in ("request_key", "subscription_key", "effective_at")))
+    deletions = Deletions(*(integers(deleted, name) for name in ("request_key", "subscription_key", "effective_at")))
     is_insertion = (kind >= 0) & (op == "insert")
     inserted, kind = rows.filter(pa.array(is_insertion)), kind[is_insertion]
     clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], COLUMN_TYPES["clauses"])])
     literals = clauses.flatten()
     queries = Queries(
-        key=_integers(inserted, "request_key"),
+        key=integers(inserted, "request_key"),
         kind=kind,
         numbers=_numbers(inserted, kind),
-        k=_integers(inserted, "k"),
-        window_micros=_integers(inserted, "window_us", 0),
-        window_objects=_integers(inserted, "window_objects", 0),
-        created_at=_integers(inserted, "effective_at"),
-        expires_at=_integers(inserted, "expires_at", names.NEVER_US),
+        k=integers(inserted, "k"),
+        window_micros=integers(inserted, "window_us", 0),
+        window_objects=integers(inserted, "window_objects", 0),
+        created_at=integers(inserted, "effective_at"),
+        expires_at=integers(inserted, "expires_at", names.NEVER_US),
         clause_offsets=_offsets(clauses),
         literal_offsets=_offsets(literals),
         terms=literals.flatten().to_numpy(zero_copy_only=False).astype(np.int64),
@@ -332,10 +325,6 @@ def _complete(table: pa.Table) -> pa.Table:
     for name, type_ in types.items():
         table = table.set_column(table.schema.get_field_index(name), name, table.column(name).cast(type_))
     return table.select(columns)
-
-
-def _integers(rows: pa.Table, name: str, null: int = 0) -> np.ndarray:
-    return rows.column(name).cast(pa.int64()).fill_null(null).to_numpy()
 
 
 def _floats(rows: pa.Table, name: str) -> np.ndarray:

@@ -9,6 +9,11 @@ def micros(column: pa.Array) -> np.ndarray:
     return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
 
 
+def integers(rows: pa.RecordBatch | pa.Table, name: str, null: int = 0) -> np.ndarray:
+    """Return a column of integers or timestamps as int64[n], microseconds; `null` stands for nulls."""
+    return np.asarray(rows.column(name).cast(pa.int64()).fill_null(null).to_numpy())
+
+
 def csr(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return a list column as offsets int64[n+1] from 0, and its values; nulls are empty lists."""
     if column.null_count:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.domain.integer_hash import hash_integers
+from pststream.answers.buckets import bucket_of
 from pststream.kinds.frequent_terms.kind import NAME
 from pststream.ledgers.answer_counts import AnswerCounts
 from pststream.ledgers.withdrawals import withdrawn_objects
@@ -35,8 +35,6 @@ TRANSACTIONS = "reports"
 
 TASK_REGIONS = 8_192
 """Subscriptions of a task: each task counts all stored objects by time once."""
-
-BUCKET_SALT = 28
 
 
 def log_reports(
@@ -82,7 +80,7 @@ def _write_changes(
         reports += pa.table(rows).group_by(["subscription_key", "ts"]).aggregate([]).num_rows
         added = {
             "batch_id": pa.array(np.full(len(key), batch_id)),
-            "bucket": pa.array((hash_integers(key, BUCKET_SALT) % np.uint64(buckets)).astype(np.int64)),
+            "bucket": pa.array(bucket_of(key, buckets)),
         }
         known = added | dict(zip(rows.schema.names, rows.columns))
         columns = {field.name: known.get(field.name, pa.nulls(len(key), field.type)) for field in writer.schema}

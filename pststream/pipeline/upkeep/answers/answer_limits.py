@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.answers.buckets import bucket_of
 from pststream.kinds.registry import kinds_with_answers
-from pststream.pipeline.answers.standing_queries import bucket_of
+from pststream.pipeline.engine.arrow_columns import integers
 from pststream.sorted_keys import find_among
 from pststream.state.slices import KeyRange, Slice, read_slices
 
@@ -46,21 +47,17 @@ def read_limits(requests: Sequence[Slice], up_to: int, bucket: int, buckets: int
     """Read the subscriptions of a bucket from the requests with keys up to `up_to`."""
     inserted, deleted = [np.empty((5, 0), np.int64)], [np.empty((2, 0), np.int64)]
     for rows in read_slices(requests, COLUMNS, KeyRange("request_key", -1, up_to)):
-        rows = rows.filter(pa.array(bucket_of(_integers(rows, "subscription_key"), buckets) == bucket))
+        rows = rows.filter(pa.array(bucket_of(integers(rows, "subscription_key"), buckets) == bucket))
         is_deletion = pc.equal(rows.column("op"), "delete")
         gone = rows.filter(is_deletion)
-        deleted.append(np.stack([_integers(gone, "subscription_key"), _integers(gone, "effective_at")]))
+        deleted.append(np.stack([integers(gone, "subscription_key"), integers(gone, "effective_at")]))
         kinds = pa.array([kind.name for kind in kinds_with_answers()])
         new = rows.filter(pc.and_not(pc.is_in(rows.column("kind"), kinds), is_deletion))
         names_ = (("request_key", 0), ("k", 0), ("step_us", 0), ("effective_at", 0), ("expires_at", names.NEVER_US))
-        inserted.append(np.stack([_integers(new, name, null) for name, null in names_]))
+        inserted.append(np.stack([integers(new, name, null) for name, null in names_]))
     columns = np.concatenate(inserted, axis=1)
     limits = AnswerLimits(*columns[:, np.argsort(columns[0], kind="stable")])
     keys, times = np.concatenate(deleted, axis=1)
     is_known, place = limits.find(keys)
     np.minimum.at(limits.end_at, place[is_known], times[is_known])
     return limits
-
-
-def _integers(rows: pa.RecordBatch, name: str, null: int = 0) -> np.ndarray:
-    return np.asarray(rows.column(name).cast(pa.int64()).fill_null(null).to_numpy())

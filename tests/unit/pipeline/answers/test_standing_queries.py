@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.answers.buckets import bucket_of
 from pststream.array_cache.array_cache import ArrayCache
 from pststream.names import NEVER_US
-from pststream.pipeline.answers.standing_queries import StandingQueries, bucket_of, entries_kept, layout
+from pststream.pipeline.answers.standing_queries import StandingQueries, entries_kept, layout
 
 SCHEMA = pa.schema(
     {
