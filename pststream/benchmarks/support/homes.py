@@ -20,6 +20,7 @@ from pststream.generator.synthetic_arrays import (
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
 from pststream.progress import Progress, StepCounter
+from pststream.shapes.registry import SIDES
 from pststream.state import ledger_tables
 from pststream.state.data_files import ROW_GROUP, FileWriter, commit_files
 from pststream.state.home import Home
@@ -33,8 +34,7 @@ CHUNK = 500_000
 def side_lists(boxes: np.ndarray) -> dict[str, pa.Array]:
     """Return the columns of `requests` for regions of one box each: float64[n, 4], west, south, east, north."""
     offsets = pa.array(np.arange(len(boxes) + 1, dtype=np.int32))
-    sides = enumerate(("west", "south", "east", "north"))
-    return {side: pa.ListArray.from_arrays(offsets, pa.array(boxes[:, place])) for place, side in sides}
+    return {side: pa.ListArray.from_arrays(offsets, pa.array(boxes[:, place])) for place, side in enumerate(SIDES)}
 
 
 class BenchHome:

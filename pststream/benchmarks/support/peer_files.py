@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 from pststream.benchmarks.support.arrays import frequencies
 from pststream.generator.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
 from pststream.pipeline.engine.arrow_columns import lists
-
-SIDES = ("west", "south", "east", "north")
+from pststream.shapes.registry import SIDES
 
 
 def write_peer_files(folder: Path, objects: SyntheticObjects, subscriptions: SyntheticSubscriptions) -> None:

@@ -32,6 +32,7 @@ from pststream.errors import PstError
 from pststream.kinds.question_registry import QUESTION_KINDS
 from pststream.questions.read_questions import read_question_records
 from pststream.shapes.great_circle import EARTH_RADIUS_M
+from pststream.shapes.registry import SIDES
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.stored_objects.answer_rows import AnswerRows
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
@@ -80,7 +81,7 @@ def _question_table(world: MeasuredWorld, snapshot: ObjectSnapshot, records: lis
     columns = {
         "question": pa.array(range(len(records)), pa.int64()),
         "after": pa.array(after[:, 0]),
-        **{side: pa.array([b[at] for b in boxes], pa.float64()) for at, side in enumerate(_SIDES)},
+        **{side: pa.array([b[at] for b in boxes], pa.float64()) for at, side in enumerate(SIDES)},
         **{axis: pa.array([point[axis] for point in points], pa.float64()) for axis in ("lon", "lat")},
         "k": pa.array([record.get("k") for record in records], pa.int64()),
         "alpha": pa.array([record.get("alpha") for record in records], pa.float64()),
@@ -88,9 +89,6 @@ def _question_table(world: MeasuredWorld, snapshot: ObjectSnapshot, records: lis
         "rarest": pa.array([some[0] if some else None for some in terms], pa.int64()),
     }
     return pa.table(columns)
-
-
-_SIDES = ("west", "south", "east", "north")
 
 
 def _answers_of(rows: AnswerRows) -> pa.Table:

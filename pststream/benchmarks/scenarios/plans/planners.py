@@ -16,7 +16,7 @@ from pststream import names
 from pststream.benchmarks.support.choice import DEFAULTS, Choice
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.object_sources import ObjectSource
-from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
+from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, OBJECTS_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
 from pststream.generator.draw_subscriptions import KINDS, SubscriptionStyle
@@ -26,7 +26,6 @@ from pststream.progress import Progress
 from pststream.settings import Settings
 
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
-OBJECTS_A_REQUEST = 5
 ROUNDS = {"small": 1, "full": 4}
 """Number of times that the objects are matched under every plan."""
 WORKERS = 8
