@@ -132,6 +132,12 @@ ERASABLE = (
 KEEPABLE = (ANSWER_LOG, QUESTION_ANSWERS, QUESTIONS, MATCHES, DEAD_LETTERS, REJECTS, OBJECTS)
 """Tables whose rows `maintain` removes when they are older than the setting `keep` says, in this order."""
 
+HOME_MARK = "home.json"
+"""File that makes a folder a home."""
+
+DELTA_LOG = "_delta_log"
+"""Folder of the log of a Delta table, in the folder of the table."""
+
 HEARTBEAT = "watch.json"
 """File of a home that a watcher writes its state to."""
 
@@ -183,6 +189,9 @@ MAX_JSON_LEVELS = 32
 
 SPARK_POOL = "pststream_spark"
 SPARK_CONNECTION = "pststream_spark"
+SINK_VARIABLES = "PSTSTREAM_SINK_"
+"""How the environment variables of sinks begin; `<NAME>_<KEY>` follows."""
+
 SINK_CONNECTIONS = "pststream_sink_"
 """How the id of the Airflow connection of one sink begins; the name of the sink follows."""
 

@@ -18,13 +18,13 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from pststream.errors import PstError, RetryableError
 from pststream.mask_urls import mask_urls
+from pststream.names import DELTA_LOG
 from pststream.storage.contract import DeltaLocation
 from pststream.storage.registry import local_path, storage_of
 
 MAX_TABLES = 64
 """Tables that are kept open: those of three homes. The table that was opened first is closed first."""
 
-LOG = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 """The file in a log that names the last checkpoint; its name comes after those of all entries."""
 
@@ -126,7 +126,7 @@ class _Seen(NamedTuple):
 def _look(address: str, version: int | None = None) -> _Seen:
     """Look at a log; without a version only at the pointer to the last checkpoint."""
     folder = local_path(address)
-    return _look_in_store(address, version) if folder is None else _look_in_folder(folder / LOG, version)
+    return _look_in_store(address, version) if folder is None else _look_in_folder(folder / DELTA_LOG, version)
 
 
 def _look_in_folder(log: Path, version: int | None) -> _Seen:
@@ -148,7 +148,7 @@ def _stamp(file: Path) -> Stamp | None:
 def _look_in_store(address: str, version: int | None) -> _Seen:
     """Look by one request, where delta-rs would need two, and the stamps two more."""
     store = storage_of(address).objects(address)
-    log = f"{store.prefix}/{LOG}/"
+    log = f"{store.prefix}/{DELTA_LOG}/"
     after = f"{log}{version:020}" if version is not None else f"{log}_"
     stamps = {one.key.removeprefix(log): (one.bytes, one.etag) for one in store.list_objects(log, after=after)}
     checkpoint = stamps.get(LAST_CHECKPOINT)

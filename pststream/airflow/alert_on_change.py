@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
+from pststream import names
 from pststream.airflow.runners.allowed_places import admit
 from pststream.airflow.runners.engine_choice import read_file
 from pststream.airflow.runners.file_names import file_name
@@ -24,9 +25,6 @@ FOLDER = "health"
 
 `failing` has what fails, by name; `since` and `why` are those of the oldest of it.
 """
-
-MARK = "home.json"
-"""File of each home; without it nothing is stored, and a check that fails alerts at every run."""
 
 TASK = ""
 """Name of what fails if the error has no parts."""
@@ -119,7 +117,8 @@ class AlertOnChange:
         try:
             with self._home(context) as home:
                 files = files_at(normalize(home))
-                if files.exists(MARK):
+                # Without a home nothing can be stored, and a check that fails alerts at every run.
+                if files.exists(names.HOME_MARK):
                     files.write(_state_file(context), (json.dumps(content, indent=1) + "\n").encode())
         except Exception as error:
             log.warning("the state cannot be stored: %s: %s", type(error).__name__, mask_urls(str(error)))

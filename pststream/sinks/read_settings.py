@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pststream import names
 from pststream.errors import SettingError
 from pststream.setting_key import SettingKey, declared_keys
 from pststream.sinks.registry import SINK_KINDS, kind_of
-from pststream.sinks.sink_settings import PREFIX, SinkSettings
+from pststream.sinks.sink_settings import SinkSettings
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
@@ -40,12 +41,14 @@ def _read_sink(name: str, table: dict[str, Any], environment: Mapping[str, str])
         raise SettingError(f"sinks.{name}", "is not a name", "use small letters, digits and _, 40 at most")
     known = {key.name: key for key in sink_keys()}
     if "secret" in table:
-        hint = f"remove it from the file, and set {PREFIX}{name.upper()}_SECRET"
+        hint = f"remove it from the file, and set {names.SINK_VARIABLES}{name.upper()}_SECRET"
         raise SettingError(f"sinks.{name}.secret", "a secret must not be in a file", hint)
     for key in table:
         if key not in known:
             raise SettingError(f"sinks.{name}.{key}", "unknown key", "known keys: " + ", ".join(known))
-    given = {key: environment.get(f"{PREFIX}{name.upper()}_{key.upper()}", table.get(key)) for key in known}
+    given = {
+        key: environment.get(f"{names.SINK_VARIABLES}{name.upper()}_{key.upper()}", table.get(key)) for key in known
+    }
     values = {key: known[key].convert(v, f"sinks.{name}.{key}", "") for key, v in given.items() if v is not None}
     sink = SinkSettings(name, **values)
     kind = kind_of(sink)

@@ -3,11 +3,12 @@
 A new kind is one module with its SinkKind, and one line of SINK_KINDS.
 """
 
+from pststream import names
 from pststream.errors import SettingError
 from pststream.sinks import file, sns, sqs, webhook
 from pststream.sinks.contract import Sink, SinkKind
 from pststream.sinks.lanes import LaneSink
-from pststream.sinks.sink_settings import PREFIX, SinkSettings
+from pststream.sinks.sink_settings import SinkSettings
 
 SINK_KINDS: dict[str, SinkKind] = {
     "file": file.KIND,
@@ -29,7 +30,7 @@ def open_sink(settings: SinkSettings) -> Sink:
     """Open the sink of these settings; connects to nothing yet. Raises SettingError where its target is missing."""
     kind = kind_of(settings)
     if not settings.target:
-        name = f"{PREFIX}{settings.name.upper()}_TARGET"
+        name = f"{names.SINK_VARIABLES}{settings.name.upper()}_TARGET"
         raise SettingError(f"sinks.{settings.name}.target", "is missing", f"set it in pststream.toml, or set {name}")
     sink = kind.open(settings)
     return LaneSink(sink, settings.lanes) if settings.lanes > 1 else sink
@@ -39,5 +40,5 @@ def find_delivery_obstacle(settings: SinkSettings) -> str:
     """Return without sending what prevents delivery, as far as that is visible, or ""; the text has no secret."""
     kind = kind_of(settings)
     if not settings.target:
-        return f"it has no target: set {PREFIX}{settings.name.upper()}_TARGET"
+        return f"it has no target: set {names.SINK_VARIABLES}{settings.name.upper()}_TARGET"
     return kind.find_delivery_obstacle(settings)

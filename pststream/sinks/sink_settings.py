@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from pststream.setting_key import declare
 
-PREFIX = "PSTSTREAM_SINK_"
-"""How the environment variables of sinks begin; `<NAME>_<KEY>` follows."""
-
 MAX_LANES = 64
 
 

@@ -17,13 +17,13 @@ from http import HTTPStatus
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
-from pststream import __version__
+from pststream import __version__, names
 from pststream.errors import SettingError
 from pststream.sinks.allowed_addresses import parse_networks, resolve
 from pststream.sinks.contract import MessageBatch, Refusal, SinkDown, SinkKind
 from pststream.sinks.http_post import post
 from pststream.sinks.signature import HEADER, sign
-from pststream.sinks.sink_settings import PREFIX, SinkSettings
+from pststream.sinks.sink_settings import SinkSettings
 
 CONTENT_FAULTS = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
@@ -78,7 +78,7 @@ class WebhookSink:
 
 
 def _missing_secret(settings: SinkSettings) -> str:
-    return f"it has no secret: set {PREFIX}{settings.name.upper()}_SECRET"
+    return f"it has no secret: set {names.SINK_VARIABLES}{settings.name.upper()}_SECRET"
 
 
 def _wait_seconds(retry_after: str) -> float:
@@ -100,7 +100,7 @@ def _check_settings(settings: SinkSettings, in_file: bool) -> None:
         hint = "put a token in the path or query, and set the target in the environment"
         raise SettingError(f"{section}.target", "contains a user or a password, which webhooks do not accept", hint)
     if in_file and url.query:
-        hint = f"a query may contain a token: set {PREFIX}{settings.name.upper()}_TARGET instead"
+        hint = f"a query may contain a token: set {names.SINK_VARIABLES}{settings.name.upper()}_TARGET instead"
         raise SettingError(f"{section}.target", "has a query, and is in a file", hint)
     for text in settings.networks.split():
         try:

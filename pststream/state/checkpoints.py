@@ -10,11 +10,10 @@ from tempfile import TemporaryDirectory
 from deltalake import DeltaTable
 
 from pststream.atomic_files import TEMPORARY_PREFIX, flush_file, flush_folders, replacing
-from pststream.open_tables import latest_table, translate_delta_errors
+from pststream.names import DELTA_LOG
+from pststream.open_tables import LAST_CHECKPOINT, latest_table, translate_delta_errors
 from pststream.storage.registry import local_path
 
-LOG = "_delta_log"
-LAST = "_last_checkpoint"
 MARK = ".checkpoint."
 """What follows the version in the name of a checkpoint."""
 
@@ -45,13 +44,13 @@ def _write_flushed(path: Path, version: int) -> None:
     delta-rs flushes nothing, and a power cut could leave a damaged checkpoint that every reader would then use. So it
     writes the checkpoint for a copy of the log, made of hard links.
     """
-    log = path / LOG
+    log = path / DELTA_LOG
     _remove_leftovers([*path.parent.glob(f"{COPY}*"), *log.glob(f"{TEMPORARY_PREFIX}*")])
     names = _names_since_checkpoint(log)
     if any(MARK in name and name[:20] >= f"{version:020}" for name in names):
         return  # another process has written it, or a later one
     with TemporaryDirectory(prefix=COPY, dir=path.parent) as folder:
-        copy = Path(folder, LOG)
+        copy = Path(folder, DELTA_LOG)
         copy.mkdir()
         for name in names:
             _link(log / name, copy / name)
@@ -60,8 +59,8 @@ def _write_flushed(path: Path, version: int) -> None:
             flush_file(copy / name)
             os.replace(copy / name, log / name)
         flush_folders([log])
-        with replacing(log / LAST, several_writers=True) as last:
-            last.write_bytes((copy / LAST).read_bytes())
+        with replacing(log / LAST_CHECKPOINT, several_writers=True) as last:
+            last.write_bytes((copy / LAST_CHECKPOINT).read_bytes())
 
 
 def _remove_leftovers(paths: list[Path]) -> None:

@@ -180,7 +180,7 @@ def drop_older_versions(home: Home, name: str) -> int:
     version = ledger_tables.version(home, name)
     write_checkpoint(home.table(name))
     removed = ledger_tables.vacuum(home, name, 0)
-    log = home.files.names(f"tables/{name}/_delta_log")
+    log = home.files.names(f"tables/{name}/{names.DELTA_LOG}")
     numbered = ((file, file.rpartition("/")[2].split(".")[0]) for file in log)
     home.files.delete(file for file, number in numbered if number.isdigit() and int(number) < version)
     return removed

@@ -30,8 +30,8 @@ FORMAT = 11
 OLDEST = 2
 """Homes of this format and later can be upgraded."""
 
-MARK = "home.json"
-"""File that makes a folder a home; it names the format and the tokenizer, and is written last."""
+MARK = names.HOME_MARK
+"""It names the format and the tokenizer, and is written last."""
 
 RUNNER = "run"
 """Scope of the lock that `pststream run` holds until it ends; it keeps out a second runner, but not upkeep."""

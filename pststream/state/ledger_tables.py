@@ -97,7 +97,7 @@ def oldest_version(home: Home, name: str) -> int:
 
     A version needs a checkpoint at or before it, or the first entry of the log, and all entries from there on.
     """
-    files = [file.rpartition("/")[2] for file in home.files.names(f"tables/{name}/_delta_log")]
+    files = [file.rpartition("/")[2] for file in home.files.names(f"tables/{name}/{names.DELTA_LOG}")]
     entries = {int(file.split(".")[0]) for file in files if file[:1].isdigit() and file.endswith(".json")}
     checkpoints = {int(file.split(".")[0]) for file in files if file[:1].isdigit() and file.endswith(".parquet")}
     oldest = newest = max(entries | checkpoints)

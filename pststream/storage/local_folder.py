@@ -9,6 +9,7 @@ from pathlib import Path
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from pststream.atomic_files import create_atomically, flush_file, flush_folders, make_folder, write_atomically
+from pststream.names import DELTA_LOG
 from pststream.storage.contract import ConditionalFiles, DeltaLocation, Files, ObjectStore
 
 _SYSTEM = LocalFileSystem()
@@ -63,7 +64,7 @@ class FolderFiles:
             paths = list((self._root / folder).iterdir())
         except FileNotFoundError:
             return set()
-        return {path.name for path in paths if _has_commit(path / "_delta_log")}
+        return {path.name for path in paths if _has_commit(path / DELTA_LOG)}
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files, and folders that become empty."""

@@ -11,7 +11,7 @@ from pststream.airflow.hook import PSTStreamSinkHook
 from pststream.airflow.runners.allowed_places import HOMES, RunPlace, admit, belongs_to
 from pststream.airflow.runners.engine_choice import settings_in
 from pststream.airflow.runners.local_job import run_job
-from pststream.airflow.runners.run_environment import SINKS, run_environment
+from pststream.airflow.runners.run_environment import run_environment
 
 
 @task(retries=0, trigger_rule="all_done")
@@ -65,4 +65,4 @@ def variables_of(name: str, conn_id: str, place: RunPlace) -> dict[str, str]:
 
 def variable(name: str, key: str) -> str:
     """Return the environment variable of a key of a sink."""
-    return f"{SINKS}{name.upper()}_{key.upper()}"
+    return f"{names.SINK_VARIABLES}{name.upper()}_{key.upper()}"

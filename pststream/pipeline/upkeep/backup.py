@@ -32,7 +32,6 @@ from pststream.state.home import MARK, RUNNER_WAIT_SECONDS, Home
 from pststream.state.tables import TABLES
 from pststream.storage.registry import local_path, normalize
 
-LOG = "_delta_log"
 MAX_READINGS = 100
 PAUSE_SECONDS = 0.01
 
@@ -107,7 +106,8 @@ def _commits(home: Home, table: str) -> list[str]:
 
 def _log(home: Home, table: str) -> list[str]:
     """Return the files of a table's log that belong to one version each: commits and checkpoints."""
-    return [name for name in home.files.names(f"tables/{table}/{LOG}") if name.rpartition("/")[2][0].isdigit()]
+    files = home.files.names(f"tables/{table}/{names.DELTA_LOG}")
+    return [name for name in files if name.rpartition("/")[2][0].isdigit()]
 
 
 def _needed_log(home: Home, table: str, version: int) -> list[str]:

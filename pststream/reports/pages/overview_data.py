@@ -27,7 +27,6 @@ from pststream.reports.reading.tolerant_reader import TolerantReader
 from pststream.storage.registry import files_at, normalize
 from pststream.utc_times import utc_now
 
-_MARKER = "home.json"
 LATEST_REJECTS = 200
 _EXAMPLES = 4
 _MIGRATIONS = 8
@@ -75,7 +74,7 @@ class Overview:
 def open_home(home: str) -> TolerantReader:
     """Open the tables of a home; raises NoHome if it does not exist or its creation did not finish."""
     home = normalize(home)
-    if not files_at(home).exists(_MARKER):
+    if not files_at(home).exists(names.HOME_MARK):
         raise NoHome(f"there is no home at {home}", f"run: pststream init --home {home}")
     return TolerantReader(home)
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from pststream import atomic_files, names
 from pststream.errors import HomeError, RetryableError
 from pststream.state import checkpoints, erasures, ledger_tables
-from pststream.state.checkpoints import LOG, write_checkpoint
+from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.storage.local_folder import FolderFiles
@@ -45,7 +45,7 @@ def terms(home: Home) -> list[int]:
 
 
 def log_of(home: Home) -> Path:
-    return Path(home.table(names.VOCABULARY), LOG)
+    return Path(home.table(names.VOCABULARY), names.DELTA_LOG)
 
 
 def test_files_that_another_program_has_replaced_are_not_replaced_again(home: Home) -> None:
@@ -101,7 +101,7 @@ def test_entries_that_must_not_be_linked_are_copied(home: Home, monkeypatch: pyt
 
 def test_what_a_killed_process_left_is_removed_after_an_hour(home: Home) -> None:
     copy, entry = log_of(home).parents[1] / ".checkpoint-killed", log_of(home) / ".writing-killed"
-    (copy / LOG).mkdir(parents=True)
+    (copy / names.DELTA_LOG).mkdir(parents=True)
     entry.touch()
     write_checkpoint(home.table(names.VOCABULARY))
     assert copy.exists() and entry.exists()

@@ -6,9 +6,9 @@ After a change of the settings, `python -m tests.unit.state.test_settings_doc` r
 from pathlib import Path
 from typing import Any
 
+from pststream import names
 from pststream.settings import setting_keys
 from pststream.sinks.read_settings import sink_keys
-from pststream.sinks.sink_settings import PREFIX
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
@@ -19,7 +19,7 @@ def rendered() -> str:
     """The table of all settings."""
     head = ["| key | environment variable | default | meaning |", "|---|---|---|---|"]
     keys = [row(field, "PSTSTREAM_") for field in setting_keys()]
-    of_sinks = [row(field, f"{PREFIX}<NAME>_") for field in sink_keys()]
+    of_sinks = [row(field, f"{names.SINK_VARIABLES}<NAME>_") for field in sink_keys()]
     return "\n".join([*head, *keys, "", SINKS, "", *head, *of_sinks]) + "\n"
 
 

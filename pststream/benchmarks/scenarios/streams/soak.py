@@ -151,8 +151,8 @@ def _sizes(home: Home) -> dict[str, float]:
     """
     tables = list(Path(home.path, "tables").iterdir())
     named = sum(len(list_data_files(home, table.name)) for table in tables)
-    stored = sum(1 for table in tables for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
-    logs = sum(file.stat().st_size for table in tables for file in (table / "_delta_log").iterdir())
+    stored = sum(1 for table in tables for file in table.rglob("*.parquet") if names.DELTA_LOG not in file.parts)
+    logs = sum(file.stat().st_size for table in tables for file in (table / names.DELTA_LOG).iterdir())
     answers = _answer_bytes(home)
     return {
         "answer_changes_mb": answers["change"] / 1e6,
