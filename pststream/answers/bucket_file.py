@@ -26,6 +26,7 @@ from pststream.kernels.answers.advance_rows import load_rows
 from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, NEVER, WAITING, Columns
 from pststream.kernels.answers.object_bounds import ObjectBounds, bound_objects
 from pststream.kernels.answers.object_numbers import copy_entries, mark_used, number_objects
+from pststream.sorted_keys import distinct_values
 
 LAYOUT = 0x5053_5441_0005
 """Name and version of the layout; the file of another version counts as missing."""
@@ -128,7 +129,7 @@ class BucketState:
         numbers = np.empty(len(keys), np.int32)
         used = number_objects(self.columns, int(self._header["objects"]), ts, keys, numbers)
         if used < 0:
-            self._move(NO_SUBSCRIPTIONS, len(np.unique(keys)))
+            self._move(NO_SUBSCRIPTIONS, len(distinct_values(keys)))
             used = number_objects(self.columns, int(self._header["objects"]), ts, keys, numbers)
         self._header["objects"] = used
         return numbers

@@ -17,6 +17,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.text_split import RegionTerms
 from pststream.samples.sorted_sample import SortedSample, sort_sample
+from pststream.sorted_keys import distinct_values
 
 LOADED_BLOCKS = 3
 """Number of blocks of cells that phase I looks at, the p of the paper."""
@@ -162,7 +163,7 @@ def _candidates(
     leaf = plan.cell_leaf[cells]
     # Cells by text go to the target as a whole where the target has some of their terms.
     by_text = plan.leaf_unit[leaf] < 0
-    shared = [one for one in np.unique(leaf[by_text]).tolist() if target in _workers_of_leaf(plan, one)]
+    shared = [one for one in distinct_values(leaf[by_text]).tolist() if target in _workers_of_leaf(plan, one)]
     if shared:
         yield Move(origin, target, cells[np.isin(leaf, shared)]), "merge"
     # Cells that are served whole are split: the target gets either group of terms.

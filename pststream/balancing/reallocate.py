@@ -18,6 +18,7 @@ from pststream.domain.imbalance import imbalance_of
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, changed_cells
 from pststream.partitioning.sstd.karmarkar_karp import divide_evenly
+from pststream.sorted_keys import distinct_values
 
 
 def adjust(task: BalancingTask) -> Adjustment:
@@ -103,6 +104,6 @@ def list_moves(plan: PartitionPlan, unit_worker: np.ndarray) -> list[Move]:
     for origin, target, by_text in np.unique(pairs[changed], axis=0).tolist():
         units = changed[(pairs[changed] == (origin, target, by_text)).all(axis=1)]
         cells = np.flatnonzero(np.isin(plan.cell_leaf, leaf[units]))
-        terms = np.unique(plan.terms[np.isin(plan.term_unit, units)]) if by_text else None
+        terms = distinct_values(plan.terms[np.isin(plan.term_unit, units)]) if by_text else None
         moves.append(Move(origin, target, cells, terms))
     return moves

@@ -18,6 +18,7 @@ from pststream.domain.plan import DispatchGrid, PartitionPlan
 from pststream.domain.plan_moves import Move, apply_move
 from pststream.errors import UsageError
 from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.sorted_keys import distinct_values
 
 
 def adjust(task: BalancingTask) -> Adjustment:
@@ -60,7 +61,7 @@ def find_partitions(plan: PartitionPlan) -> Partitions:
     """Return the rectangle of each worker that has cells; raises UsageError if the plan has other leaves."""
     if (plan.leaf_unit >= 0).all():
         owner = _cell_workers(plan).reshape(plan.grid.rows, plan.grid.columns)
-        partitions = {worker: _bound(owner == worker) for worker in np.unique(owner).tolist()}
+        partitions = {worker: _bound(owner == worker) for worker in distinct_values(owner).tolist()}
         if sum(rectangle.cells for rectangle in partitions.values()) == plan.grid.cells:
             return partitions
     raise UsageError(

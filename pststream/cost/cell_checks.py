@@ -7,6 +7,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.count_checks import block_key, count_checks
 from pststream.samples.live_terms import find_posted_terms
 from pststream.samples.raster_ranges import compute_cell_ranges
+from pststream.sorted_keys import distinct_values
 
 
 def count_cell_checks(sample: WorkloadSample, grid: DispatchGrid) -> np.ndarray:
@@ -69,4 +70,4 @@ def _post_pieces(
     term = np.searchsorted(posted, sample.post_terms[sample.post_offsets[blocks[row]] + within])
     keys = block_key(term, level[blocks[row]], np.concatenate(x)[row], np.concatenate(y)[row])
     order = np.argsort(keys, kind="stable")
-    return keys[order], blocks[row][order].astype(np.int32), np.unique(level)
+    return keys[order], blocks[row][order].astype(np.int32), distinct_values(level)

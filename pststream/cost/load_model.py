@@ -17,6 +17,7 @@ from pststream.samples.live_terms import group_pieces_by_subscription, mark_live
 from pststream.samples.posting_reads import keep_pieces
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.settings import Settings
+from pststream.sorted_keys import distinct_values
 from pststream.space.tree_walk import TreeWalk
 
 
@@ -228,7 +229,7 @@ def _loads_by_object(sample: WorkloadSample, plan: PartitionPlan, nodes: PlanNod
     _, key = np.unique(sample.piece_key, return_inverse=True)
     key = np.repeat(key.astype(np.int64), np.diff(offsets))
     stored = [
-        np.bincount(np.unique(key * number + owner) % number, minlength=number)
+        np.bincount(distinct_values(key * number + owner) % number, minlength=number)
         for owner, number in ((unit, plan.units), (plan.unit_worker[unit], plan.workers))
     ]
     return _scaled_loads(sample, plan, cost, of_objects, (stored[0], stored[1]))

@@ -11,6 +11,7 @@ from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.planning.count_loads import find_live_terms
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.samples.sorted_sample import Csr, SortedSample, sort_sample
+from pststream.sorted_keys import distinct_values
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def collect_query_statistics(sample: WorkloadSample, grid: DispatchGrid) -> Quer
     posted = np.flatnonzero(np.diff(offsets) > 0)
     objects = np.flatnonzero(np.diff(rows.object_terms[0]) > 0)
     if (questions := sample.questions) is not None:
-        words = np.unique(questions.words)
+        words = distinct_values(questions.words)
         table = make_term_table(words, np.arange(len(words)))
         by_cell = np.argsort(grid.cell(sample.lon, sample.lat), kind="stable")
         own = find_live_terms(by_cell, sample.term_offsets, sample.terms, table)[:2]

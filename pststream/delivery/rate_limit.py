@@ -5,7 +5,7 @@ The outbox makes a limiter for each batch, and counts the earlier batches of the
 
 import numpy as np
 
-from pststream.sorted_keys import look_up
+from pststream.sorted_keys import distinct_values, look_up
 
 
 class MessageLimiter:
@@ -26,7 +26,7 @@ class MessageLimiter:
         rank[order] = np.arange(len(keys)) - np.repeat(first, size)
         before = look_up(distinct, self._keys, self._counts, 0)
         beyond = rank + before[np.searchsorted(distinct, keys)] >= self._limit
-        merged = np.union1d(self._keys, distinct)
+        merged = distinct_values(np.concatenate([self._keys, distinct]))
         counts = np.zeros(len(merged), np.int64)
         counts[np.searchsorted(merged, self._keys)] = self._counts
         counts[np.searchsorted(merged, distinct)] += size

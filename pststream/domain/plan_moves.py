@@ -6,6 +6,7 @@ import numpy as np
 
 from pststream.domain.plan import BY_OBJECT, PartitionPlan
 from pststream.domain.plan_nodes import describe_servers
+from pststream.sorted_keys import distinct_values
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def changed_cells(before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
 
 def _move_cells(plan: PartitionPlan, move: Move) -> PartitionPlan:
     """Copy each leaf that has some of the cells, for these cells; units of `origin` in the copy belong to `target`."""
-    touched = np.unique(plan.cell_leaf[move.cells])
+    touched = distinct_values(plan.cell_leaf[move.cells])
     copied_leaf = np.full(plan.leaves, -1, np.int64)
     copied_leaf[touched] = plan.leaves + np.arange(len(touched))
     units = np.concatenate([np.empty(0, np.int64), *(_units_of(plan, leaf) for leaf in touched)])
@@ -196,7 +197,7 @@ def _units_of(plan: PartitionPlan, leaf: int) -> np.ndarray:
         return plan.leaf_unit[leaf : leaf + 1].astype(np.int64)
     terms = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
     spread = plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]]
-    return np.union1d(terms, spread).astype(np.int64)
+    return distinct_values(np.concatenate([terms, spread])).astype(np.int64)
 
 
 def _slices(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.sorted_keys import distinct_values
+
 CHILDREN = 4
 """Children of a node by text, and at most of a node by space."""
 
@@ -148,7 +150,7 @@ def describe_servers(nodes: PlanNodes, node: int, unit_worker: np.ndarray) -> tu
     """Return a key of a node and all below it, equal for nodes that divide the same objects among the same workers."""
     below = nodes.below(node)
     workers = np.where(nodes.unit[below] >= 0, unit_worker[np.maximum(nodes.unit[below], 0)], -1)
-    if len(served := np.unique(workers[workers >= 0])) == 1:
+    if len(served := distinct_values(workers[workers >= 0])) == 1:
         return (served[0].astype(np.int32).tobytes(),)
     parent = np.searchsorted(below, nodes.parent[below])
     terms = np.concatenate([np.arange(*nodes.term_offsets[one : one + 2]) for one in below])

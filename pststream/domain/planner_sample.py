@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from pststream.domain.read_only import read_only
+from pststream.sorted_keys import distinct_values
 
 KERNEL_COLUMNS = ("lon", "lat", "terms", "post_terms")
 """Columns that come from Arrow or NumPy."""
@@ -88,7 +89,7 @@ class WorkloadSample:
     @cached_property
     def subscriptions(self) -> int:
         """Number of sampled subscriptions; cached, since load adjustment reads it at each move."""
-        return len(np.unique(self.piece_key))
+        return len(distinct_values(self.piece_key))
 
     @property
     def recorded_units(self) -> np.ndarray:
@@ -98,4 +99,4 @@ class WorkloadSample:
     @cached_property
     def posted_terms(self) -> np.ndarray:
         """The distinct terms of `post_terms`, ascending."""
-        return np.unique(self.post_terms)
+        return distinct_values(self.post_terms)

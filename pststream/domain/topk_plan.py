@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from pststream.domain.integer_hash import hash_integers
-from pststream.sorted_keys import find_among
+from pststream.sorted_keys import distinct_values, find_among
 
 HASH, SPACE_FIRST, WORDS_FIRST = "hash", "space_first", "words_first"
 
@@ -89,14 +89,14 @@ class TopkPlan:
         count = max(len(offsets) - 1, 1)
         owner, places = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), self.places(terms)
         if self.way == HASH:
-            numbers = (np.arange(self.units)[:, None] * count + np.unique(owner)).ravel()
+            numbers = (np.arange(self.units)[:, None] * count + distinct_values(owner)).ravel()
         elif self.way == SPACE_FIRST:
             runs = (np.searchsorted(cuts, places, "right") for cuts in self.word_cuts)
-            parts = [np.unique((leaf * self.second + run) * count + owner) for leaf, run in enumerate(runs)]
+            parts = [distinct_values((leaf * self.second + run) * count + owner) for leaf, run in enumerate(runs)]
             numbers = np.concatenate(parts)
         else:
             run = np.searchsorted(self.word_cuts[0], places, "right")
-            outer, message = np.divmod(np.unique(run * count + owner), count)
+            outer, message = np.divmod(distinct_values(run * count + owner), count)
             unit = outer * self.second + np.arange(self.second)[:, None]
             numbers = np.sort((unit * count + message).ravel())
         unit, message = np.divmod(numbers, count)
@@ -126,7 +126,7 @@ class TopkPlan:
                 here = owner[run == number]
                 leaf[run == number] = find_leaves(cuts, lon[here], lat[here])
             unit = run * self.second + leaf
-        unit, subscription = np.divmod(np.unique(unit * count + owner), count)
+        unit, subscription = np.divmod(distinct_values(unit * count + owner), count)
         return subscription, unit
 
     @cached_property

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pststream.domain.topk_plan import SPACE_FIRST, WORDS_FIRST, TopkPlan
+from pststream.sorted_keys import distinct_values
 
 _SCALARS, _ARRAYS = ("planner", "way", "first", "second", "is_prefix"), ("space_cuts", "words", "word_cuts")
 
@@ -45,7 +46,7 @@ def validate(plan: TopkPlan) -> None:
     _require(plan.space_cuts.shape == (trees, leaves - 1), "each tree has a cut between two leaves")
     _require(plan.word_cuts.shape == (tables, runs - 1), "each table has a cut between two runs")
     _require(bool((np.abs(plan.space_cuts) <= 180).all()), "cuts of the space are degrees")
-    _require(len(np.unique(plan.words)) == len(plan.words), "each word has one place")
+    _require(len(distinct_values(plan.words)) == len(plan.words), "each word has one place")
     within = np.pad(plan.word_cuts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, len(plan.words))))
     _require(bool((np.diff(within, axis=1) >= 0).all()), "cuts of the words ascend within the words")
 

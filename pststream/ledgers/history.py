@@ -12,6 +12,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.ledgers.answer_counts import COLUMNS
 from pststream.ledgers.ledger_rows import MAX_ROW, split_by_status
+from pststream.sorted_keys import distinct_values
 
 _FILES = (
     "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "started_at",
@@ -86,7 +87,7 @@ class LedgerHistory:
 def done_batches_filter(reader: TableReader) -> pds.Expression:
     """Return a filter of the rows of batches that are done; a range of ids, so it is short for any number."""
     table = reader.read(names.BATCHES, ["batch_id"], pds.field("status") == "done")
-    done = np.unique(table.column(0).to_numpy())
+    done = distinct_values(table.column(0).to_numpy())
     if not len(done):
         return pds.field("batch_id") < 0
     undone = np.setdiff1d(np.arange(done[0], done[-1]), done)

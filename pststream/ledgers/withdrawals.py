@@ -13,7 +13,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.delta_tables import describe_snapshot, greatest_value, read_table
 from pststream.ledgers.ledger_rows import log_key
-from pststream.sorted_keys import is_among
+from pststream.sorted_keys import distinct_values, is_among
 
 
 class TableAddresses(Protocol):
@@ -66,4 +66,4 @@ def withdrawn_objects(home: TableAddresses, after: int = -1, up_to: int = names.
 def _read_keys(withdrawn: WithdrawnObjects) -> np.ndarray:
     wanted = pds.field("withdrawal_id").isin(list(withdrawn.numbers))
     rows = read_table(withdrawn.address, ["object_key"], wanted)
-    return np.unique(rows.column(0).to_numpy())
+    return distinct_values(rows.column(0).to_numpy())

@@ -14,6 +14,7 @@ from pststream.partitioning.metric import assign_terms
 from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
 from pststream.samples.sample_terms import TermUse, collect_term_use
+from pststream.sorted_keys import distinct_values
 
 DEFAULTS = {**RASTER_OPTIONS, "seed": 1}
 
@@ -96,7 +97,7 @@ def _nets(
     kept = kept[np.argsort(sizes[kept], kind="stable")]
     starts, sizes = starts[kept], sizes[kept]
     nets: list[list[int]] = []
-    for size in np.unique(sizes):
+    for size in distinct_values(sizes):
         nets += pins[starts[sizes == size][:, None] + np.arange(size)].tolist()
     return nets, _whole_weights(weights[kept])
 

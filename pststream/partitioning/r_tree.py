@@ -12,6 +12,7 @@ from pststream.partitioning.assign_runs import assign_runs
 from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster, number_cells
 from pststream.samples.raster_ranges import compute_cell_ranges
+from pststream.sorted_keys import distinct_values
 from pststream.space.hilbert import hilbert_rank
 
 DEFAULTS = {**RASTER_OPTIONS, "leaves": 1024}
@@ -64,6 +65,6 @@ def _even_runs(weights: np.ndarray, runs: int) -> list[tuple[int, int]]:
     wanted = np.arange(1, runs) * (sums[-1] / runs)
     at = np.searchsorted(sums, wanted)
     nearer = (at > 0) & (wanted - sums[at - 1] < sums[at] - wanted)
-    ends = np.unique(np.append(np.minimum(at + 1 - nearer, len(sums)), len(sums)))
+    ends = distinct_values(np.append(np.minimum(at + 1 - nearer, len(sums)), len(sums)))
     starts = np.append(0, ends[:-1])
     return list(zip(starts.tolist(), (ends - 1).tolist()))

@@ -12,6 +12,7 @@ from pststream.kernels.matching.point_order import sort_points
 from pststream.kernels.matching.posting_reads import count_reads
 from pststream.kernels.radix_sort import sort_with
 from pststream.samples.live_terms import find_positions
+from pststream.sorted_keys import distinct_values
 
 
 def make_sample_with_reads(**columns: Any) -> WorkloadSample:
@@ -25,7 +26,7 @@ def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     columns |= {name: read_only(columns[name]) for name in KERNEL_COLUMNS}
     # Write the postings of the sampled pieces, sorted as in a segment.
     post_offsets, post_terms = columns["post_offsets"], columns["post_terms"]
-    posted = np.unique(post_terms)
+    posted = distinct_values(post_terms)
     boxes, sizes = columns["boxes"], np.diff(post_offsets)
     literals = np.searchsorted(posted, post_terms).astype(np.int32)
     count = count_postings(boxes, sizes)

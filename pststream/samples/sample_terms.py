@@ -6,6 +6,7 @@ import numpy as np
 
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.samples.live_terms import find_posted_terms, group_pieces_by_subscription
+from pststream.sorted_keys import distinct_values
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def collect_term_use(sample: WorkloadSample) -> TermUse:
     count = int(groups[-1]) + 1 if len(groups) else 0
     # Make the pairs (subscription, term) distinct.
     terms = max(len(ids), 1)
-    posts = np.unique(
+    posts = distinct_values(
         np.repeat(subscription, np.diff(sample.post_offsets)) * terms + np.searchsorted(ids, sample.post_terms)
     )
     return TermUse(

@@ -10,6 +10,7 @@ from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.planning.count_loads import find_live_terms
 from pststream.kernels.planning.term_runs import group_rows_by_rank
 from pststream.samples.raster_ranges import compute_cell_ranges
+from pststream.sorted_keys import distinct_values
 
 Csr = tuple[np.ndarray, np.ndarray]
 
@@ -57,7 +58,7 @@ class SortedSample:
 def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
     """Sort a sample by the cells of a raster; the result takes about as much memory as the sample."""
     # Number the live terms.
-    term_ids = np.unique(sample.post_terms)
+    term_ids = distinct_values(sample.post_terms)
     table = make_term_table(term_ids, np.arange(len(term_ids)))
     # Sort the objects by raster cell, and keep their live terms.
     cells = grid.cell(sample.lon, sample.lat)

@@ -11,6 +11,7 @@ from pststream.kernels.questions.text_weights import sum_squares
 from pststream.kernels.scored.fill_blocks import bound_blocks, fill_blocks
 from pststream.kernels.scored.index_arrays import BLOCK, IndexArrays
 from pststream.kernels.scored.measure_postings import measure_postings, order_postings, sort_words
+from pststream.sorted_keys import distinct_values
 
 MAX_POSTINGS = (1 << 31) - 1
 
@@ -127,7 +128,7 @@ def rows_without_postings(index: IndexArrays, rows: np.ndarray, marks: Marks) ->
     chosen = take_subscriptions(index, rows)
     is_missing = marks(chosen) & (index.places[own] < 0)
     owner = np.repeat(np.arange(len(rows)), np.diff(chosen.offsets))
-    return rows[np.unique(owner[is_missing])]
+    return rows[distinct_values(owner[is_missing])]
 
 
 def _join(parts: Sequence[ScoredSubscriptions]) -> ScoredSubscriptions:

@@ -14,6 +14,7 @@ from pststream.kernels.questions.count_terms import count_objects, count_terms
 from pststream.kernels.questions.listed_counts import count_unlisted
 from pststream.kernels.questions.merge_counts import are_greatest, find_ids, may_be_answers, merge_counts, word_heads
 from pststream.kernels.questions.question_arrays import RegionArrays
+from pststream.sorted_keys import distinct_values
 from pststream.stored_objects.answer_rows import AnswerRows, ranks
 from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
@@ -266,7 +267,7 @@ def _decode(
     """
     heads = np.zeros(len(places), np.uint64)
     term, segment = counted.term[places], counted.segment[places]
-    for number in np.unique(segment).tolist():
+    for number in distinct_values(segment).tolist():
         mine = segment == number
         heads[mine] = word_heads(segments[number].word_offsets, segments[number].words, term[mine])
     asked, begins = np.unique(owner, return_index=True)

@@ -11,6 +11,7 @@ from pststream.array_cache.array_cache import Paths
 from pststream.kernels.questions.gather_texts import copy_texts, measure_texts
 from pststream.kernels.questions.text_weights import TextArrays
 from pststream.kernels.questions.windows import count_by_time, greatest_time, keys_at
+from pststream.sorted_keys import distinct_values
 from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.term_weights import EQUAL_WEIGHTS, TermWeights
 
@@ -79,7 +80,7 @@ class ObjectSnapshot:
         Only objects with ts <= up_to_ts and key <= up_to_key count. All counts are found in one pass over the objects.
         """
         known = self._boundaries.setdefault((up_to_ts, up_to_key), {})
-        missing = np.unique(np.array([count for count in counts if count not in known], np.int64))
+        missing = distinct_values(np.array([count for count in counts if count not in known], np.int64))
         if len(missing):
             boundaries = self._find_boundaries(missing, up_to_ts, up_to_key)
             known.update(zip(missing.tolist(), map(tuple, boundaries.tolist())))
@@ -109,7 +110,7 @@ class ObjectSnapshot:
         part = np.searchsorted(-later, -counts[asked], "right") - 1
         left = counts[asked] - later[part + 1]
         is_large = (sizes[part] > _SORTED_OBJECTS) & (width > 1)
-        for one in np.unique(part[is_large]).tolist():
+        for one in distinct_values(part[is_large]).tolist():
             mine = is_large & (part == one)
             first = low + one * width
             boundaries[asked[mine]] = self._find_within(left[mine], first, min(high, first + width - 1), up_to_key)

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from pststream.sorted_keys import find_among, is_among, look_up
+from pststream.sorted_keys import distinct_values, find_among, is_among, look_up
 
 
 def test_values_are_found_as_in_a_dictionary() -> None:
@@ -19,3 +19,11 @@ def test_values_are_found_as_in_a_dictionary() -> None:
         assert is_among(np.array(values, np.int64), keys).tolist() == is_key.tolist()
         found = look_up(np.array(values, np.int64), keys, np.array(list(numbers.values()), np.int64), -7)
         assert found.tolist() == [numbers.get(value, -7) for value in values]
+
+
+def test_distinct_values_are_those_of_a_set() -> None:
+    rnd = random.Random(2)
+    for _ in range(100):
+        values = [rnd.randrange(-4, 4) for _ in range(rnd.randrange(9))]
+        assert distinct_values(np.array(values, np.int64)).tolist() == sorted(set(values))
+    assert distinct_values(np.array([[2.5, -1.0], [2.5, 0.0]])).tolist() == [-1.0, 0.0, 2.5]

@@ -21,6 +21,7 @@ from pststream.partitioning.dskype.space_cuts import cut_space
 from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.partitioning.dskype.word_cuts import Words, cut_words
 from pststream.partitioning.planner_contract import read_integer_options
+from pststream.sorted_keys import distinct_values
 
 HYBRIDS = ("spatial_first", "keyword_first")
 
@@ -90,8 +91,8 @@ def _words_first(name: str, sample: TopkSample, runs: int, leaves: int) -> TopkP
     run_stored, run_sent = (np.searchsorted(cuts, one.places, "right") for one in (stored, sent))
     trees = []
     for run in range(runs):
-        places = _places(sample)[np.unique(stored.owners[run_stored == run])]
-        messages = _message_places(sample)[np.unique(sent.owners[run_sent == run])]
+        places = _places(sample)[distinct_values(stored.owners[run_stored == run])]
+        messages = _message_places(sample)[distinct_values(sent.owners[run_sent == run])]
         trees.append(cut_space(places, messages, leaves))
     return replace(plan, word_cuts=cuts[None], space_cuts=np.stack(trees))
 
@@ -101,7 +102,7 @@ _NONE = np.empty(0, np.int64)
 
 def order_words(sample: TopkSample) -> np.ndarray:
     """Return all words of the sample, the least frequent in messages first, then by id: int64[n]."""
-    words = np.union1d(sample.terms, sample.message_terms)
+    words = distinct_values(np.concatenate([sample.terms, sample.message_terms]))
     counts = np.bincount(np.searchsorted(words, sample.message_terms), minlength=len(words))
     return words[np.lexsort((words, counts))]
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from pststream.domain.topk_plan import middle_of
 from pststream.partitioning.dskype.balanced_cuts import choose_cut
+from pststream.sorted_keys import distinct_values
 
 
 def cut_space(places: np.ndarray, messages: np.ndarray, leaves: int) -> np.ndarray:
@@ -22,7 +23,7 @@ def cut_space(places: np.ndarray, messages: np.ndarray, leaves: int) -> np.ndarr
             continue
         middle, axis = middle_of(low, high), depth % 2
         values, seen = np.sort(inside[:, axis]), np.sort(sent[:, axis])
-        candidates = np.unique(values)
+        candidates = distinct_values(values)
         if len(candidates):
             stored, known = (np.searchsorted(ascending, candidates, "right") for ascending in (values, seen))
             sides = (stored, len(values) - stored), (known, len(seen) - known)

@@ -35,6 +35,7 @@ from pststream.planner_options import read_planner_options
 from pststream.progress import Progress
 from pststream.samples.live_terms import drop_terms_without_postings
 from pststream.settings import Settings
+from pststream.sorted_keys import distinct_values
 from pststream.state.home import Home
 from pststream.state.plans import load_plan, load_term_frequencies, read_plan_row, retiring_plan
 
@@ -174,7 +175,7 @@ def _decide_retirement(
         raise UsageError(f"plan {version} retires no older plan", "pststream balance global makes a new one")
     measured = measure_loads(home, version, settings.balance_batches)
     sample, cost = _recent_sample(home, settings, version, measured, progress)
-    keys = np.unique(sample.piece_key)
+    keys = distinct_values(sample.piece_key)
     share = float((keys <= retiring.to).mean()) if len(keys) else 0.0
     text = f"{share:.1%} of the subscriptions are left under plan {retiring.plan_version}"
     if share > max_share:

@@ -28,6 +28,7 @@ from pststream.pipeline.index.place_pieces import find_workers
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
+from pststream.sorted_keys import distinct_values
 from pststream.state import ledger_tables
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
@@ -100,7 +101,7 @@ def _send_pieces(
             old, new = (_pairs(find_workers(rows, index), context.workers) for index in (before, after))
             added = np.setdiff1d(new, old, assume_unique=True)
             place, worker = np.divmod(added, context.workers)
-            for target in np.unique(worker).tolist():
+            for target in distinct_values(worker).tolist():
                 yield target, 0, rows.take(pa.array(place[worker == target]))
 
 

@@ -42,6 +42,7 @@ from pststream.pipeline.answers.scored_candidates import (
 from pststream.pipeline.answers.standing_queries import StandingQueries
 from pststream.pipeline.answers.window_boundaries import with_logged_boundaries, write_boundaries
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.sorted_keys import distinct_values
 from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 
@@ -233,7 +234,7 @@ def open_previous_state(context: AnswerContext, bucket: int, queries: StandingQu
         logged = read_state(home, bucket, state.batch_id, last.batch_id, keys)
         end = with_logged_boundaries(home, bucket, context.batch_end(last, _windows(state, inserted)))
         if state.batch_id < last.batch_id - 1:
-            lived = np.unique(np.concatenate(keys))
+            lived = distinct_values(np.concatenate(keys))
             logged = (part._replace(entries=_that_count(queries, part.entries, end, lived)) for part in logged)
         advance(state, inserted, deleted, logged, end)
     return state
@@ -274,7 +275,7 @@ def _that_count(queries: StandingQueries, entries: Values, end: BatchEnd, lived:
 def _windows(state: BucketState, inserted: Subscriptions) -> np.ndarray:
     """Return the lengths of all count windows: int64[w], ascending."""
     seen = np.concatenate([_distinct(state.columns.window_objects), _distinct(inserted.window_objects)])
-    lengths = np.unique(seen)
+    lengths = distinct_values(seen)
     return lengths[lengths > 0]
 
 

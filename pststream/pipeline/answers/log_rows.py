@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.contract import Folded, Logged, Thresholds, Values
-from pststream.sorted_keys import look_up
+from pststream.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
@@ -137,7 +137,7 @@ def split_keys(keys: Sequence[np.ndarray], files: Iterable[DataFile]) -> Iterato
     parts = min(-(-sum(map(_rows_of_bucket, files)) // READ_ROWS), count)
     borders: list[int] = []
     if parts > 1:  # most batches have one part, and a bucket may have a million keys
-        borders = np.unique(np.sort(np.concatenate(keys))[np.arange(1, parts) * count // parts] - 1).tolist()
+        borders = distinct_values(np.sort(np.concatenate(keys))[np.arange(1, parts) * count // parts] - 1).tolist()
     return (KeyRange("subscription_key", after, up_to) for after, up_to in pairwise([-1, *borders, names.MAX_INT64]))
 
 

@@ -21,7 +21,7 @@ from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.kernels.answers.touched_rows import rows_of_keys
 from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.arrow_columns import integers, lists
-from pststream.sorted_keys import is_among
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.storage.parquet_files import open_parquet
 
 COLUMNS = (
@@ -250,7 +250,7 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
     return {
         **queries._asdict(),
         **{f"deleted_{name}": column[order] for name, column in deletions._asdict().items()},
-        "scored_words": np.unique(scored.terms),
+        "scored_words": distinct_values(scored.terms),
     }
 
 

@@ -20,6 +20,7 @@ from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.pipeline.answers.scored_candidates import as_subscriptions
 from pststream.scored_index.unit_share import UnitShare
+from pststream.sorted_keys import distinct_values
 from pststream.state.home import Home
 from pststream.utc_times import to_micros
 
@@ -114,4 +115,4 @@ def ended_since(context: AnswerContext, since: int) -> np.ndarray:
         batch = read_batches(Home(context.home), since - 1, since)[0]
         requests = batch["requests_to"]
         stream_time = names.NO_TIME if batch["stream_time"] is None else to_micros(batch["stream_time"])
-    return np.unique(context.queries().ended((requests, last.requests_to), (stream_time, last.stream_time)))
+    return distinct_values(context.queries().ended((requests, last.requests_to), (stream_time, last.stream_time)))

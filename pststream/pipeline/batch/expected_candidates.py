@@ -22,7 +22,7 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, term_frequencies
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
 from pststream.settings import Settings
-from pststream.sorted_keys import look_up
+from pststream.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import current_version
@@ -76,7 +76,7 @@ def _count_in_task(
     queries, posted = open_queries(groups, cache), [np.empty(0, np.int64)]
     for rows in read_slices(slices, ["event", "subscription_key", "value", "batch_id"], batches):
         lacking = ~is_event(rows, ENTRY) & np.isinf(rows.column("value").to_numpy(zero_copy_only=False))
-        _, chosen = queries.select(np.unique(rows.column("subscription_key").to_numpy()[lacking]))
+        _, chosen = queries.select(distinct_values(rows.column("subscription_key").to_numpy()[lacking]))
         posted += _words_of(chosen, term_frequencies(home, version).frequency)
     terms, counts = np.unique(np.concatenate(posted), return_counts=True)
     return terms, counts

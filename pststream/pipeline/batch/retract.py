@@ -22,7 +22,7 @@ from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
-from pststream.sorted_keys import look_up
+from pststream.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
@@ -119,7 +119,7 @@ def _send_ended_pairs(
         pairs = rows.select(["object_key", "object_id", "ts", "retracted"]).take(pa.array(row[chosen]))
         pairs = pairs.append_column("subscription_key", pa.array(subscriptions[chosen]))
         part = pairs.column("object_key").to_numpy() % parts
-        for number in np.unique(part).tolist():
+        for number in distinct_values(part).tolist():
             yield number, 0, pairs.filter(pa.array(part == number))
 
 

@@ -25,6 +25,7 @@ from pststream.pipeline.engine.task_context import (
     worker_filters,
 )
 from pststream.pipeline.engine.warm_up import load_kernels
+from pststream.sorted_keys import distinct_values
 from pststream.state.index_files import SegmentFiles, segment_files
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.stored_objects.object_segments import ObjectSegment
@@ -174,7 +175,7 @@ def _merge_routes(routes: list[tuple[np.ndarray, np.ndarray]], workers: int) -> 
     if len(routes) == 1:
         return routes[0]
     pairs = np.concatenate([place.astype(np.int64) * workers + worker for place, worker in routes])
-    place, worker = np.divmod(np.unique(pairs), workers)
+    place, worker = np.divmod(distinct_values(pairs), workers)
     return place.astype(np.int32), worker.astype(np.int32)
 
 

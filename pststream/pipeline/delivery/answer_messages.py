@@ -41,6 +41,7 @@ from pststream.pipeline.delivery.message_source import MessageBlock
 from pststream.pipeline.delivery.stored_words import StoredWords
 from pststream.reports.reading.table_reader import TableReader
 from pststream.sinks.contract import Message
+from pststream.sorted_keys import distinct_values
 from pststream.utc_times import from_micros, iso
 
 SUBSCRIPTION, TICK, HAS_ENTERED, RANK, OBJECT, TS, VALUE, WORD, COUNT = range(9)
@@ -126,7 +127,7 @@ class AnswerMessages:
                         (change,) = _object_changes(part, objects)
                         yield object_message(batch, change, subscription)
                     elif is_digest:
-                        yield report_digest(batch, np.unique(part[TICK]).tolist(), subscription)
+                        yield report_digest(batch, distinct_values(part[TICK]).tolist(), subscription)
                     else:
                         yield report_message(batch, int(part[TICK, 0]), _term_changes(part, words), subscription)
 

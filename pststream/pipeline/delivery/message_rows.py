@@ -12,6 +12,7 @@ from pststream.delivery.messages import MessageObject, MessageSubscription, mess
 from pststream.errors import PstError
 from pststream.kinds.registry import brief_columns
 from pststream.reports.reading.table_reader import TableReader
+from pststream.sorted_keys import distinct_values
 from pststream.utc_times import iso
 
 MAX_BYTES = 128 * 1024 * 1024
@@ -60,7 +61,7 @@ class MessageRows:
         self, name: str, key: str, columns: Sequence[str], keys: np.ndarray, max_bytes: int | None, some_erased: bool
     ) -> tuple[np.ndarray, pa.Table]:
         """Read the rows of these keys; return the keys of the rows, ascending, and the rows in their order."""
-        keys = np.unique(keys)
+        keys = distinct_values(keys)
         parts: list[pa.RecordBatch] = []
         for rows in self._reader.batches(name, (key, *columns), _among(key, keys), rows=8_192):
             parts.append(rows)

@@ -33,6 +33,7 @@ from pststream.pipeline.index.placement_state import (
 from pststream.routing.dispatch import DispatchIndex
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.shapes.registry import SIDES
+from pststream.sorted_keys import distinct_values
 from pststream.state.home import Home
 
 PIECES, DESCRIBED, PLACED, RECORDED, PASSED, STATE, AREAS = 0, 1, 2, 3, 4, 5, 6
@@ -122,7 +123,7 @@ def _describe(pieces: pa.RecordBatch, ranges: np.ndarray) -> pa.RecordBatch:
 
 def _by_key(rows: pa.RecordBatch, tag: int, parts: int) -> Iterator[SentRows]:
     part = rows.column("subscription_key").to_numpy() % parts
-    for number in np.unique(part).tolist():
+    for number in distinct_values(part).tolist():
         yield number, tag, rows.filter(pa.array(part == number))
 
 

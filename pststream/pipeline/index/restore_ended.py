@@ -40,6 +40,7 @@ from pststream.pipeline.index.build_index import (
 )
 from pststream.pipeline.index.missing_pieces import write_missing
 from pststream.settings import Settings
+from pststream.sorted_keys import distinct_values
 from pststream.state import ledger_tables
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
@@ -67,7 +68,7 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
     deletions, files = _read_deletions(home, applied), index_files(home, version)
     tasks = split_into_tasks((file.path, file.rows) for file in files if file.worker != names.EVERY_WORKER)
     indexed = get_engine(settings).run_tasks(tasks, partial(_indexed_keys, deletions, (after, up_to))) if tasks else []
-    present = np.unique(np.concatenate([np.empty(0, np.int64), *indexed]))
+    present = distinct_values(np.concatenate([np.empty(0, np.int64), *indexed]))
     added = []
     for plan_version, first, last in parts:
         requests = KeyRange("request_key", first, last)
@@ -123,8 +124,8 @@ def _indexed_keys(deletions: Deletions, ends: tuple[int, int], slices: tuple[Sli
     keys = [np.empty(0, np.int64)]
     for rows in read_slices(slices, ["subscription_key", "end_at"]):
         within = _is_within(ends_of(rows, deletions), ends)
-        keys.append(np.unique(rows.column("subscription_key").to_numpy()[within]))
-    return np.unique(np.concatenate(keys))
+        keys.append(distinct_values(rows.column("subscription_key").to_numpy()[within]))
+    return distinct_values(np.concatenate(keys))
 
 
 def _is_within(until: np.ndarray, ends: tuple[int, int]) -> np.ndarray:

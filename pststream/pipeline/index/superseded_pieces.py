@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.kinds.registry import ranked_answers
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.sorted_keys import look_up
+from pststream.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
@@ -44,7 +44,7 @@ def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[Sent
         of_memory = rows.filter(pc.is_valid(rows.column("kind"))).drop_columns(["kind"])
         of_memory = of_memory.append_column("number", pa.array(np.full(of_memory.num_rows, number)))
         part = of_memory.column("subscription_key").to_numpy() % parts
-        for one in np.unique(part).tolist():
+        for one in distinct_values(part).tolist():
             yield one, PIECES, of_memory.filter(pa.array(part == one))
 
 
@@ -65,7 +65,7 @@ def send_replaced(_: int, received: ReceivedRows) -> Iterator[SentRows]:
     newest = np.empty(len(order), np.int64)
     newest[order] = np.repeat(batch[order[last]], np.diff(last, prepend=-1))
     is_replaced = batch < newest
-    for compaction in np.unique(number[is_replaced]).tolist():
+    for compaction in distinct_values(number[is_replaced]).tolist():
         chosen = is_replaced & (number == compaction)
         keys, first = np.unique(key[chosen], return_index=True)
         yield compaction, REPLACED, pa.record_batch({"key": keys, "batch_id": newest[chosen][first]})

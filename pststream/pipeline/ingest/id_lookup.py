@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.kernels.search import find_all_positions
 from pststream.matching.segment_cache import SegmentCache
+from pststream.sorted_keys import distinct_values
 from pststream.state.slices import Slice, read_slices
 from pststream.text.buffers import utf8_of
 
@@ -22,7 +23,7 @@ class IdSet:
 
     def __init__(self, ids: pa.Array) -> None:
         self.ids = ids
-        self.hashes = np.unique(hash_texts(*utf8_of(ids)))
+        self.hashes = distinct_values(hash_texts(*utf8_of(ids)))
 
 
 def find_rows_by_id(

@@ -30,6 +30,7 @@ from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.settings import Settings
 from pststream.shapes.registry import SIDES
+from pststream.sorted_keys import distinct_values
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
@@ -204,7 +205,7 @@ def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, piec
     named, uses = np.unique(
         pc.list_flatten(pc.list_flatten(clauses)).to_numpy(zero_copy_only=False).astype(np.int64), return_counts=True
     )
-    every = np.union1d(ids, named)
+    every = distinct_values(np.concatenate([ids, named]))
     objects = np.zeros(len(every), np.int64)
     objects[np.searchsorted(every, ids)] = counts
     subscribed = np.zeros(len(every), np.int64)

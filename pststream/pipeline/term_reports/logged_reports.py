@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.answers.remaining_rows import as_numbers, remaining_rows
+from pststream.sorted_keys import distinct_values
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
@@ -46,13 +47,13 @@ class LoggedReports:
         Ticks are microseconds, ascending.
         """
         parts = [np.empty(0, np.int64)]
-        for rows in self._read(_TICK_NAMES, np.unique(keys), first, last):
-            parts.append(np.unique(as_numbers(rows.column("ts"))))
-        return np.unique(np.concatenate(parts))
+        for rows in self._read(_TICK_NAMES, distinct_values(keys), first, last):
+            parts.append(distinct_values(as_numbers(rows.column("ts"))))
+        return distinct_values(np.concatenate(parts))
 
     def reports(self, keys: np.ndarray, ticks: np.ndarray) -> pa.RecordBatch:
         """Return the report of each pair of a subscription and a tick (int64[n] each, microseconds): REPORT_ROWS."""
-        known, moments = np.unique(keys), np.unique(ticks)
+        known, moments = distinct_values(keys), distinct_values(ticks)
         codes = np.searchsorted(known, keys) * len(moments) + np.searchsorted(moments, ticks)
         order = np.argsort(codes)
         parts, pairs = list[pa.Table](), [np.empty(0, np.int64)]

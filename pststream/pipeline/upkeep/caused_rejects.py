@@ -19,7 +19,7 @@ from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.upkeep.selected_objects import SelectedObjects
 from pststream.quality.parse_times import parse_times
-from pststream.sorted_keys import is_among
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
@@ -106,7 +106,7 @@ def _horizons(
     files: none of these objects is in a file before the first, so that its watermark is without them
     """
     earlier = withdrawn.keys if withdrawn else np.empty(0, np.int64)
-    lowered, affected = (set(np.unique(keys >> names.ROW_BITS).tolist()) for keys in (earlier, selected))
+    lowered, affected = (set(distinct_values(keys >> names.ROW_BITS).tolist()) for keys in (earlier, selected))
     wanted = {file["file_seq"] for file in files} & (lowered | affected)
     remaining = _greatest_times(home, wanted, selected, withdrawn)
     watermark = files[0]["watermark"]
@@ -140,7 +140,7 @@ def _greatest_times(
         counts = ~withdrawn.contain(object_keys)
         stays = counts & ~is_among(object_keys, selected)
         numbers = object_keys >> names.ROW_BITS
-        for number in np.unique(numbers[counts]).tolist():
+        for number in distinct_values(numbers[counts]).tolist():
             before = greatest.get(number, _Horizon())
             of_file = numbers == number
             greatest[number] = _Horizon(

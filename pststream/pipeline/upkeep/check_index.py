@@ -28,7 +28,7 @@ from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
 from pststream.shapes.registry import SIDES
-from pststream.sorted_keys import look_up
+from pststream.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
@@ -159,7 +159,7 @@ def _send_rows(check: IndexCheck, round_: KeyRound, task: tuple[int, tuple[Slice
         keys = rows.column("subscription_key").to_numpy()
         of_round = rows.filter(pa.array(keys % round_.rounds == round_.number))
         bucket = of_round.column("subscription_key").to_numpy() // round_.rounds % round_.parts
-        for number in np.unique(bucket):
+        for number in distinct_values(bucket):
             yield int(number), of_tag, of_round.filter(pa.array(bucket == number))
 
 

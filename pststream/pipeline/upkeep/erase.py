@@ -48,7 +48,7 @@ from pststream.pipeline.upkeep.row_changes import (
 from pststream.progress import Progress, no_progress
 from pststream.quality.suites.run_suites import LONGEST_VALUE
 from pststream.settings import Settings
-from pststream.sorted_keys import is_among
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.state import erasures, fetched_files, ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import read_progress
@@ -154,7 +154,9 @@ def _find(home: Home, settings: Settings, asked: PendingErasure) -> ErasedKeys:
 def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[PendingErasure, ErasedKeys]:
     """Find the rows; add to `asked` their texts, and the words that tables show and no other row has."""
     keys = _find(home, settings, asked)
-    words = words_of_terms(home, settings, np.union1d(keys.objects.terms, keys.subscriptions.terms))
+    words = words_of_terms(
+        home, settings, distinct_values(np.concatenate([keys.objects.terms, keys.subscriptions.terms]))
+    )
     terms = np.array(sorted(words), np.int64)
     of_logs = {"objects": keys.objects.keys, "requests": keys.subscriptions.keys}
     only = terms[~is_among(terms, terms_of_others(home, settings, terms, of_logs))].tolist()
@@ -291,7 +293,7 @@ def _with_changes(home: Home, batch_ids: Sequence[int]) -> list[int]:
 def _document(
     home: Home, asked: PendingErasure, keys: ErasedKeys, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
 ) -> dict[str, Any]:
-    number = np.union1d(keys.objects.files, keys.subscriptions.files)
+    number = distinct_values(np.concatenate([keys.objects.files, keys.subscriptions.files]))
     wanted = pds.field("file_seq").isin(number.tolist()) & (pds.field("status") == "done")
     paths = read_table(home.table(names.FILES), ["path"], wanted).column(0).to_pylist()
     columns = ["erasure_id", "files_until"]  # not the lists of batches, one number for each

@@ -15,7 +15,7 @@ from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.row_changes import any_between, may_have_reports
 from pststream.settings import Settings
-from pststream.sorted_keys import is_among
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
@@ -202,4 +202,4 @@ def _others(kind: str, terms: np.ndarray, erased: np.ndarray, slices: tuple[Slic
 
 
 def _distinct(parts: list[np.ndarray]) -> np.ndarray:
-    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))
+    return distinct_values(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))

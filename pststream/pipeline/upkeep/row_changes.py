@@ -17,7 +17,7 @@ from pststream import names
 from pststream.delivery.change_messages import ENTERED, LEFT, REPORT
 from pststream.pipeline.engine.arrow_columns import csr, lists, micros
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS
-from pststream.sorted_keys import is_among
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile
 
 TEXTS_OF_PATTERN = 200
@@ -327,7 +327,7 @@ class SentencesOf:
         named = self.finder.search(pc.list_flatten(sentences))
         if not named.any():
             return rows, 0
-        owners = np.unique(pc.list_parent_indices(sentences).to_numpy()[named])
+        owners = distinct_values(pc.list_parent_indices(sentences).to_numpy()[named])
         erased = iter(named.tolist())
         shorter = [[ERASED if next(erased) else text for text in one] for one in sentences.to_pylist()]
         return _with_column(rows, self.column, pa.array(shorter, sentences.type)), len(owners)

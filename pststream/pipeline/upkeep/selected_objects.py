@@ -18,7 +18,7 @@ from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
-from pststream.sorted_keys import is_among
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices, split_into_tasks
@@ -82,7 +82,7 @@ def select_objects(
         np.concatenate([np.empty(0, np.int64), *columns]) for columns in (zip(*parts) if parts else ((), ()))
     )
     keys.sort()
-    return SelectedObjects(keys, np.unique(hashes))
+    return SelectedObjects(keys, distinct_values(hashes))
 
 
 def greatest_ts_of_others(home: Home, selected: np.ndarray, withdrawn: WithdrawnObjects) -> int | None:
@@ -113,7 +113,7 @@ def _file_seqs(home: Home, paths: Sequence[str]) -> np.ndarray:
             f"no file of objects with the path {min(unknown)} was ingested",
             "give the path as `pststream ingest` was given it, made absolute",
         )
-    return np.unique(rows.column("file_seq").to_numpy())
+    return distinct_values(rows.column("file_seq").to_numpy())
 
 
 def _may_have(file: DataFile, search: _Search) -> bool:

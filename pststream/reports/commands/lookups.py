@@ -15,6 +15,7 @@ from pststream.ledgers.history import LedgerHistory, done_batches_filter
 from pststream.reports.commands.explain.explain_rows import read_insertions, read_objects, read_rejects_of_id
 from pststream.reports.reading.pairs import flatten_lists, read_retracted_pairs
 from pststream.reports.reading.table_reader import TableReader
+from pststream.sorted_keys import distinct_values
 
 MAX_OBJECTS_SHOWN = 25
 """The latest matched objects of a subscription that a look-up returns."""
@@ -141,7 +142,7 @@ def _without_retracted(reader: TableReader, pairs: list[Pair]) -> list[Pair]:
     wanted = (
         done_batches_filter(reader)
         & (pds.field("worker") < 0)
-        & pds.field("object_key").isin(np.unique(objects).tolist())
+        & pds.field("object_key").isin(distinct_values(objects).tolist())
     )
     retracted = read_retracted_pairs(reader, wanted).contains(objects, np.array([key for _, key in pairs]))
     return [pair for pair, gone in zip(pairs, retracted.tolist()) if not gone]

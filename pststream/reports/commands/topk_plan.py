@@ -14,6 +14,7 @@ from pststream.errors import UsageError
 from pststream.format_values import counted, duration, whole
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.table_reader import AnyHome, TableReader
+from pststream.sorted_keys import distinct_values
 from pststream.utc_times import iso
 
 FIGURES = (
@@ -74,7 +75,7 @@ def _measured(reader: TableReader, version: int, since: int, units: int) -> dict
     subscriptions[unit] = stored  # of equal units the last batch
     seconds = np.bincount(unit, seconds, units)
     return {
-        "measured_batches": len(np.unique(batch)),
+        "measured_batches": len(distinct_values(batch)),
         "unit_seconds": seconds.tolist(),
         "unit_objects": np.bincount(unit, objects, units).astype(np.int64).tolist(),
         "unit_subscriptions": subscriptions.tolist(),

@@ -15,6 +15,7 @@ from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
 from pststream.shapes.region import Region
 from pststream.shapes.registry import outline
+from pststream.sorted_keys import distinct_values
 
 COLOURS = 10
 _MAX_LEAVES = 6_000
@@ -173,7 +174,7 @@ def label_workers(workers: np.ndarray, corners: np.ndarray) -> list[MapLabel]:
     """Label the largest rectangles of each worker with its number (-1: none); the page hides labels that do not fit."""
     labels = []
     area = corners[:, 2] * corners[:, 3]
-    for worker in np.unique(workers[workers >= 0]).tolist():
+    for worker in distinct_values(workers[workers >= 0]).tolist():
         mine = np.flatnonzero(workers == worker)
         for i in mine[np.argsort(-area[mine], kind="stable")][:_LABELS_PER_WORKER].tolist():
             x, y, w, h = corners[i].tolist()

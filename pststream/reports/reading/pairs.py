@@ -16,7 +16,7 @@ from pststream import names
 from pststream.errors import PstError
 from pststream.ledgers.history import done_batches_filter
 from pststream.reports.reading.table_reader import TableReader
-from pststream.sorted_keys import find_among, is_among
+from pststream.sorted_keys import distinct_values, find_among, is_among
 
 ROW_COLUMNS = ("object_id", "ts", "batch_id", "plan_version")
 _ROWS = 8_192
@@ -62,9 +62,9 @@ class RetractedPairs:
     """A set of retracted pairs, 8 bytes each; there are few."""
 
     def __init__(self, objects: np.ndarray, subscriptions: np.ndarray) -> None:
-        self._objects = np.unique(objects)
-        self._subscriptions = np.unique(subscriptions)
-        self._pairs = np.unique(
+        self._objects = distinct_values(objects)
+        self._subscriptions = distinct_values(subscriptions)
+        self._pairs = distinct_values(
             np.searchsorted(self._objects, objects) * len(self._subscriptions)
             + np.searchsorted(self._subscriptions, subscriptions)
         )

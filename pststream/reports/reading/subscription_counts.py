@@ -12,7 +12,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.kinds.registry import DEFAULT_KIND, KINDS
 from pststream.reports.reading.table_reader import TableReader
-from pststream.sorted_keys import is_among
+from pststream.sorted_keys import distinct_values, is_among
 
 
 def count_subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, dict[str, int]]:
@@ -35,7 +35,7 @@ def count_live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> 
     columns = ["subscription_key"]
     deletions = reader.batches(names.REQUESTS, columns, begun & (pds.field("op") == "delete"))
     parts = [batch.column(0).to_numpy() for batch in deletions]
-    deleted = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    deleted = distinct_values(np.concatenate(parts)) if parts else np.empty(0, np.int64)
     lasting = begun & (pds.field("op") == "insert") & (expires.is_null() | (expires > now))
     if not len(deleted):
         requests = reader.dataset(names.REQUESTS)

@@ -37,6 +37,7 @@ from pststream.matching.segments import build_segment
 from pststream.pipeline.comparing.planner_trial import Trial
 from pststream.progress import Progress
 from pststream.settings import Settings
+from pststream.sorted_keys import distinct_values
 
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
 PLANS = (("kd_tree", 2), ("kd_tree", 8), ("grid", 4), ("grid", 16))
@@ -175,7 +176,7 @@ def _cross_validate(
     Returns the seconds, and the costs that were fitted without each group: float64[groups, 5].
     """
     predicted, folds = np.empty(len(cpu)), []
-    for number in np.unique(group):
+    for number in distinct_values(group):
         mine = group == number
         folds.append(_fit(terms[~mine], cpu[~mine], is_knn[~mine]))
         costs = np.append(folds[-1][:3], folds[-1][4 if is_knn[mine][0] else 3])

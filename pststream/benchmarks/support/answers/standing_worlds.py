@@ -19,6 +19,7 @@ from pststream.kinds.knn.kind import KNN
 from pststream.kinds.topk.kind import TOPK
 from pststream.pipeline.engine.arrow_columns import lists
 from pststream.shapes.great_circle import haversine_m
+from pststream.sorted_keys import distinct_values
 
 
 class Stream(NamedTuple):
@@ -125,5 +126,5 @@ def _zipf_words(
     """Return words by Zipf's law, a repeated one once."""
     law = PowerLaw(source.vocabulary.size, shift=0.0)
     owner = np.repeat(np.arange(len(wanted)), wanted)
-    pairs = np.unique(owner * law.size + law.ranks(rng.random(len(owner))))
+    pairs = distinct_values(owner * law.size + law.ranks(rng.random(len(owner))))
     return pairs // law.size, pairs % law.size

@@ -31,6 +31,7 @@ from pststream.pipeline.upkeep.answers.change_faults import Changes
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES, TableFaults
 from pststream.settings import Settings
+from pststream.sorted_keys import distinct_values
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import removed_rows
@@ -90,7 +91,7 @@ class BucketFaults:
     def add(self, figure: str, subscriptions: np.ndarray) -> None:
         """Add a row of each of these subscriptions to a figure."""
         self.counts[figure] = self.counts.get(figure, 0) + len(subscriptions)
-        some = [*self.examples.get(figure, []), *np.unique(subscriptions)[:EXAMPLES].tolist()]
+        some = [*self.examples.get(figure, []), *distinct_values(subscriptions)[:EXAMPLES].tolist()]
         self.examples[figure] = sorted(set(some))[:EXAMPLES]
 
 
