@@ -25,6 +25,7 @@ from pststream.scored_index.scored_segment import (
     subscriptions_of,
     take_subscriptions,
 )
+from pststream.sorted_keys import find_among
 
 RATIO = 4
 """A segment is at least this many times larger than the next one."""
@@ -89,15 +90,19 @@ class ScoredIndex:
             raise ValueError("a threshold is not a number")
         again = []
         for segment in self.segments:
-            rows = np.searchsorted(segment.keys, keys)
-            known = rows < len(segment.keys)
-            known[known] = segment.keys[rows[known]] == keys[known]
-            known[known] = segment.thresholds[rows[known]] > -np.inf
+            rows, known = _find_rows(segment, keys)
             change_thresholds(segment, rows[known], thresholds[known].astype(np.float32, copy=False))
             if self.marks is not None:
                 again.append(_remove_lacking(segment, rows[known], self.marks))
         for subscriptions in again:
             self.insert(subscriptions)
+
+    def holds(self, keys: np.ndarray) -> np.ndarray:
+        """Return which subscriptions (keys int64[n]) are in the index and not deleted: bool[n]."""
+        held = np.zeros(len(keys), bool)
+        for segment in self.segments:
+            held |= _find_rows(segment, keys)[1]
+        return held
 
     def find_candidates(self, messages: Messages) -> Values:
         """Return each pair of a subscription and a message that share a word and whose value is at most the threshold.
@@ -113,6 +118,13 @@ class ScoredIndex:
             pairs = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
         keys, rows, values = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
         return Values(keys, messages.key[rows], messages.ts[rows], values)
+
+
+def _find_rows(segment: IndexArrays, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the row of each subscription in a segment, and whether it is there and not deleted: int64[n], bool[n]."""
+    rows, known = find_among(keys, segment.keys)
+    known[known] = segment.thresholds[rows[known]] > -np.inf
+    return rows, known
 
 
 def _remove_lacking(segment: IndexArrays, rows: np.ndarray, marks: Marks) -> ScoredSubscriptions:

@@ -158,8 +158,7 @@ def bring_up_unit(context: AnswerContext, path: Path, share: UnitShare) -> Score
     lives = changes.thresholds > -np.inf
     keys, thresholds = changes.keys[lives], changes.thresholds[lives]
     index.change_thresholds(keys, thresholds)
-    indexed = [segment.keys[segment.thresholds > -np.inf] for segment in index.segments]
-    is_new = ~np.isin(keys, np.concatenate([keys[:0], *indexed]))
+    is_new = ~index.holds(keys)
     _insert(context, index, share, keys[is_new], thresholds[is_new])
     index.delete(changes.keys[~lives])
     folder.write(index, last.batch_id, last.started_at)
