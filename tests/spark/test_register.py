@@ -21,8 +21,13 @@ REGISTER = """
 import json, sys
 from tests.command_process import ROOT
 from tests.commands import run_here
-for home in sys.argv[1:]:
-    done = run_here("register", "--catalog", "spark_catalog", "--schema", "alerts", "--home", home, "--json")
+from pststream.pipeline.engine.spark_session import get_session
+from pststream.settings import Settings
+spark = get_session(Settings(spark_master="local[1]"))
+spark.sql("CREATE SCHEMA taken")
+spark.sql("CREATE VIEW taken.objects AS SELECT 'a column' AS Location")
+for schema, home in zip(("alerts", "alerts", "alerts", "taken"), sys.argv[1:]):
+    done = run_here("register", "--catalog", "spark_catalog", "--schema", schema, "--home", home, "--json")
     print("DONE", json.dumps([done.code, done.out, done.err]))
 """
 
@@ -71,11 +76,12 @@ def test_another_session_reads_tables_and_views(metastore: Path) -> None:
     for one in (home, other):
         one.init()
     filled(home)
-    first, again, refused = lines_of(REGISTER, "DONE ", home.path, home.path, other.path)
+    first, again, refused, taken = lines_of(REGISTER, "DONE ", home.path, home.path, other.path, home.path)
     for code, out, err in (first, again):
         assert code == 0, err
         assert json.loads(out)["views"] == ["pairs", "subscriptions", "batches_done", "rejects_by_file"]
     assert refused[0] == 2 and f"is already a table at file:{home.path}" in refused[2]
+    assert taken[0] == 2 and "taken.objects is already a view" in taken[2]
     (shown,) = lines_of(READ, "SHOWN ")
     wanted = pststream.open(home.path).sql("SELECT object_id, subscription_id FROM pairs ORDER BY ALL").to_pylist()
     comment, metadata = "position in the log: file_seq << 32 | row", '{"batch_id": 3, "plan_version": 1}'

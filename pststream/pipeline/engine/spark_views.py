@@ -43,12 +43,23 @@ def register(home: Home, settings: Settings, catalog: str, schema: str) -> dict[
         location = home.storage.spark_uri(home.table(name))
         quoted = location.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"CREATE TABLE IF NOT EXISTS {qualified(name)} USING DELTA LOCATION '{quoted}'")
-        (detail,) = spark.sql(f"DESCRIBE DETAIL {qualified(name)}").collect()
-        if _path(detail["location"]) != _path(location):
-            raise UsageError(f"{schema}.{name} is already a table at {detail['location']}", "choose another --schema")
+        found = _location(spark, qualified(name))
+        if found is None or _path(found) != _path(location):
+            taken = "a view" if found is None else f"a table at {found}"
+            raise UsageError(f"{schema}.{name} is already {taken}", "choose another --schema")
     for view, query in VIEWS.items():
         spark.sql(f"CREATE OR REPLACE VIEW {qualified(view)} AS\n{query(SPARK, qualified)}")
     return {"catalog": catalog, "schema": schema, "tables": list(TABLES), "views": list(VIEWS)}
+
+
+def _location(spark: "SparkSession", table: str) -> str | None:
+    """Return where the catalog says that a table is; None for a view.
+
+    DESCRIBE DETAIL says so too, but counts the files of the table in Spark jobs, which take twenty times as long.
+    """
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").collect()
+    details = [row["col_name"] for row in rows].index("# Detailed Table Information")  # the columns come before
+    return next((row["data_type"] for row in rows[details:] if row["col_name"] == "Location"), None)
 
 
 def _path(location: str) -> str:
