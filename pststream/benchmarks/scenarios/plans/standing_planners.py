@@ -55,8 +55,6 @@ PAPER = 1_000
 OF_DKM = ("hybrid", "keyword_oriented", "space_oriented", "dkm_sks", "kd_tree", "auto")
 """The planners of table 2, of which `hybrid` is PS2Stream's, and the default and `auto`."""
 
-OF_ALL = ("plain_kd_tree", "a_grid", "uniform", "keyword_hash", "quadtree", *OF_DKM)
-
 IMBALANCE = 0.07
 """(Greatest - least) / greatest of DkM-SKS on Place: 32 of 471 ms."""
 
@@ -92,7 +90,7 @@ def draw_mixed(source: SyntheticObjects, count: int, seed: int) -> list[dict[str
 WORKLOADS: dict[str, tuple[str, Draw, tuple[str, ...]]] = {
     "place": ("place", draw_nearest, OF_DKM),
     "twitter": ("twitter", draw_nearest, OF_DKM),
-    "mixed": ("tw14", draw_mixed, OF_ALL),
+    "mixed": ("tw14", draw_mixed, tuple(names.PLANNERS)),
 }
 """Stream, subscriptions and planners of each workload."""
 
