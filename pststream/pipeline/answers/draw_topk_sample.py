@@ -25,6 +25,7 @@ from pststream.scored_index.measure_units import as_sample
 from pststream.scored_index.scored_index import Messages
 from pststream.scored_index.scored_segment import ScoredSubscriptions
 from pststream.settings import Settings
+from pststream.sorted_keys import is_among
 from pststream.state.home import Home
 
 NO_ANSWER = (
@@ -76,7 +77,7 @@ def _draw(context: AnswerContext, most: int) -> tuple[ScoredSubscriptions, float
     """Choose at most about `most` live subscriptions by a hash of their keys; return also the live ones for each."""
     queries, last = context.queries(), context.previous
     keys, thresholds = read_thresholds(Home(context.home), context.last_snapshot, last.batch_id, snapshot=True)
-    is_live = queries.are_scored(keys) & ~np.isin(keys, ended_since(context, 0))
+    is_live = queries.are_scored(keys) & ~is_among(keys, ended_since(context, 0))
     keys, thresholds = keys[is_live], thresholds[is_live]
     is_chosen = hash_to_unit(keys, SEED) < most / max(len(keys), 1)
     _, chosen = queries.select(keys[is_chosen])

@@ -42,7 +42,7 @@ from pststream.pipeline.answers.scored_candidates import (
 from pststream.pipeline.answers.standing_queries import StandingQueries
 from pststream.pipeline.answers.window_boundaries import with_logged_boundaries, write_boundaries
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.sorted_keys import distinct_values
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 
@@ -262,7 +262,8 @@ def _that_count(queries: StandingQueries, entries: Values, end: BatchEnd, lived:
 
     lived: int64[n], ascending; another subscription has lived again after a withdrawal, and ended in these batches
     """
-    entries = Values(*(column[np.isin(entries.subscription, lived)] for column in entries))
+    lives = is_among(entries.subscription, lived)
+    entries = Values(*(column[lives] for column in entries))
     keys, subscription = np.unique(entries.subscription, return_inverse=True)
     is_known, chosen = queries.select(keys)
     after = np.full((len(keys), 2), names.MAX_INT64)

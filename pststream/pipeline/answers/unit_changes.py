@@ -20,7 +20,7 @@ from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.pipeline.answers.scored_candidates import as_subscriptions
 from pststream.scored_index.unit_share import UnitShare
-from pststream.sorted_keys import distinct_values
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.home import Home
 from pststream.utc_times import to_micros
 
@@ -75,7 +75,7 @@ def _by_unit(context: AnswerContext, plan: TopkPlan, since: int, is_whole: bool)
     keys, thresholds = read_thresholds(Home(context.home), since, context.previous.batch_id, snapshot=is_whole)
     ended = ended_since(context, 0 if is_whole else since)
     if is_whole:  # the units have no index yet
-        lives = ~np.isin(keys, ended)
+        lives = ~is_among(keys, ended)
         keys, thresholds, ended = keys[lives], thresholds[lives], ended[:0]
     parts = [
         _pairs(context, plan, keys, thresholds),

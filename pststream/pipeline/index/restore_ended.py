@@ -40,7 +40,7 @@ from pststream.pipeline.index.build_index import (
 )
 from pststream.pipeline.index.missing_pieces import write_missing
 from pststream.settings import Settings
-from pststream.sorted_keys import distinct_values
+from pststream.sorted_keys import distinct_values, is_among
 from pststream.state import ledger_tables
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
@@ -113,7 +113,7 @@ def _send_ended(
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
         for part in split_by_bytes(rows.filter(_may_end(rows, deletions, up_to))):
             pieces = apply_deletions(make_pieces(part), deletions)
-            is_missing = ~np.isin(pieces.column("subscription_key").to_numpy(), present)
+            is_missing = ~is_among(pieces.column("subscription_key").to_numpy(), present)
             ended = pieces.filter(pa.array(_is_within(pieces.column("end_at").to_numpy(), ends) & is_missing))
             ranked = rank_clauses(ended, frequencies.frequency)
             yield from rows_by_worker(ranked, *workers_by_row(ranked, dispatch), context)
