@@ -38,6 +38,6 @@ def look_up(values: np.ndarray, keys: np.ndarray, numbers: np.ndarray, otherwise
     numbers  int64, one of each key
     """
     place, is_key = find_among(values, keys)
-    found = np.full(len(values), otherwise, np.int64)
-    found[is_key] = numbers[place[is_key]]
-    return found
+    result = np.full(len(values), otherwise, np.int64)
+    result[is_key] = numbers[place[is_key]]
+    return result

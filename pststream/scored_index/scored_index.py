@@ -99,10 +99,10 @@ class ScoredIndex:
 
     def holds(self, keys: np.ndarray) -> np.ndarray:
         """Return which subscriptions (keys int64[n]) are in the index and not deleted: bool[n]."""
-        held = np.zeros(len(keys), bool)
+        lives = np.zeros(len(keys), bool)
         for segment in self.segments:
-            held |= _find_rows(segment, keys)[1]
-        return held
+            lives |= _find_rows(segment, keys)[1]
+        return lives
 
     def find_candidates(self, messages: Messages) -> Values:
         """Return each pair of a subscription and a message that share a word and whose value is at most the threshold.

@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pststream.extras import needs_extra
 from pststream.mask_urls import mask_urls
+from pststream.optional_packages import needs_extra
 from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown
 from pststream.sinks.sink_settings import SinkSettings
 

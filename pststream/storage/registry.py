@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pststream import names
 from pststream.errors import UsageError
-from pststream.extras import needs_extra
+from pststream.optional_packages import needs_extra
 from pststream.storage.contract import Files, Storage
 from pststream.storage.local_folder import LocalFolder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.extras import MissingExtra, needs_extra
+from pststream.optional_packages import MissingExtra, needs_extra
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pststream import names
 from pststream.errors import UsageError
-from pststream.extras import needs_extra
+from pststream.optional_packages import needs_extra
 from pststream.pipeline.engine import spark_log
 from pststream.settings import Settings
 

@@ -43,9 +43,9 @@ def register(home: Home, settings: Settings, catalog: str, schema: str) -> dict[
         location = home.storage.spark_uri(home.table(name))
         quoted = location.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"CREATE TABLE IF NOT EXISTS {qualified(name)} USING DELTA LOCATION '{quoted}'")
-        found = _location(spark, qualified(name))
-        if found is None or _path(found) != _path(location):
-            taken = "a view" if found is None else f"a table at {found}"
+        known = _location(spark, qualified(name))
+        if known is None or _path(known) != _path(location):
+            taken = "a view" if known is None else f"a table at {known}"
             raise UsageError(f"{schema}.{name} is already {taken}", "choose another --schema")
     for view, query in VIEWS.items():
         spark.sql(f"CREATE OR REPLACE VIEW {qualified(view)} AS\n{query(SPARK, qualified)}")

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pststream.errors import SuiteError
-from pststream.extras import needs_extra
 from pststream.format_values import counted
+from pststream.optional_packages import needs_extra
 from pststream.quality.suites.judged_rows import make_example
 from pststream.quality.suites.suite_files import ExpectationText, Suite, read_suites
 from pststream.storage.contract import Files

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pststream.errors import UsageError
-from pststream.extras import needs_extra
+from pststream.optional_packages import needs_extra
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.reports.views.definitions import VIEWED_TABLES, VIEWS
 from pststream.reports.views.dialects import DUCKDB

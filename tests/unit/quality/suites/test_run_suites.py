@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pststream.errors import SuiteError
-from pststream.extras import MissingExtra
+from pststream.optional_packages import MissingExtra
 from pststream.quality.suites.data_docs import FOLDER, POLICY, make_inert, read_page
 from pststream.quality.suites.judge_frames import judge_frames
 from pststream.quality.suites.judged_rows import SUBJECTS, make_example, make_frame

@@ -14,7 +14,7 @@ import shapely.geometry
 import pststream
 from pststream import names
 from pststream.errors import UsageError
-from pststream.extras import MissingExtra
+from pststream.optional_packages import MissingExtra
 from pststream.reports.commands.export import export_matches
 from pststream.reports.commands.rejects import list_rejects
 from pststream.reports.commands.status import read_status

@@ -1,4 +1,4 @@
-"""Hide optional packages from an import, so that a small command does not load what it never uses.
+"""Handle optional packages: name the extra that has a missing one, and hide those that a small command does not use.
 
 numba imports scipy's linear algebra and cffi at the first call of a kernel, and pyarrow imports pandas at the first
 array. Both do without if they are not installed. Together they take a third of the start of a small command.
@@ -10,6 +10,24 @@ from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from pststream.errors import UsageError
+
+
+class MissingExtra(UsageError):
+    """A package of an extra is not installed; nothing was changed."""
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Raise MissingExtra if an import within the block does not find its package.
+
+    extra: the extra of pyproject.toml that has the packages which the block imports.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error.name} is not installed", f"run: pip install 'pststream[{extra}]'") from None
 
 
 @contextmanager
