@@ -60,7 +60,7 @@ class _Kept:
                     self.table.update_incremental()
                 return self.table
         self.location, self.version = location, -1
-        self.checkpoint = _look(address).checkpoint
+        self.checkpoint = _stamp(address, LAST_CHECKPOINT)
         return _open(location)
 
     def keep(self, address: str, table: DeltaTable) -> None:
@@ -69,7 +69,7 @@ class _Kept:
         if self.version != table.version():
             self.version, self.commit = table.version(), None
             with suppress(OSError, PstError):
-                self.commit = _look(address, self.version).commit
+                self.commit = _stamp(address, _entry_name(self.version))
 
 
 _kept: dict[str, _Kept] = {}
@@ -123,38 +123,40 @@ class _Seen(NamedTuple):
     has_later: bool
 
 
-def _look(address: str, version: int | None = None) -> _Seen:
-    """Look at a log; without a version only at the pointer to the last checkpoint."""
+def _look(address: str, version: int) -> _Seen:
     folder = local_path(address)
     return _look_in_store(address, version) if folder is None else _look_in_folder(folder / DELTA_LOG, version)
 
 
-def _look_in_folder(log: Path, version: int | None) -> _Seen:
-    checkpoint = _stamp(log / LAST_CHECKPOINT)
-    commit = None if version is None else _stamp(log / _entry_name(version))
-    if version is None or commit is None:
-        return _Seen(None, checkpoint, False)
-    return _Seen(commit, checkpoint, _has_later(os.listdir(log), version))
+def _look_in_folder(log: Path, version: int) -> _Seen:
+    commit, checkpoint = _stamp_of_file(log / _entry_name(version)), _stamp_of_file(log / LAST_CHECKPOINT)
+    return _Seen(commit, checkpoint, commit is not None and _has_later(os.listdir(log), version))
 
 
-def _stamp(file: Path) -> Stamp | None:
+def _look_in_store(address: str, version: int) -> _Seen:
+    """Look by one request, where delta-rs would need two, and the stamps two more."""
+    store = storage_of(address).objects(address)
+    log = f"{store.prefix}/{DELTA_LOG}/"
+    listed = store.list_objects(log, after=f"{log}{version:020}")
+    stamps = {one.key.removeprefix(log): (one.bytes, one.etag) for one in listed}
+    return _Seen(stamps.get(_entry_name(version)), stamps.get(LAST_CHECKPOINT), _has_later(stamps, version))
+
+
+def _stamp(address: str, name: str) -> Stamp | None:
+    """Return the stamp of a file of a log, None if it is not there. In a bucket a listing costs ten times as much."""
+    folder = local_path(address)
+    if folder is not None:
+        return _stamp_of_file(folder / DELTA_LOG / name)
+    file = storage_of(address).conditional_files(address).version(f"{DELTA_LOG}/{name}")
+    return None if file is None else (len(file.content), file.etag.strip('"'))
+
+
+def _stamp_of_file(file: Path) -> Stamp | None:
     try:
         status = file.stat()
     except FileNotFoundError:
         return None
     return status.st_size, status.st_mtime_ns
-
-
-def _look_in_store(address: str, version: int | None) -> _Seen:
-    """Look by one request, where delta-rs would need two, and the stamps two more."""
-    store = storage_of(address).objects(address)
-    log = f"{store.prefix}/{DELTA_LOG}/"
-    after = f"{log}{version:020}" if version is not None else f"{log}_"
-    stamps = {one.key.removeprefix(log): (one.bytes, one.etag) for one in store.list_objects(log, after=after)}
-    checkpoint = stamps.get(LAST_CHECKPOINT)
-    if version is None:
-        return _Seen(None, checkpoint, False)
-    return _Seen(stamps.get(_entry_name(version)), checkpoint, _has_later(stamps, version))
 
 
 def _entry_name(version: int) -> str:

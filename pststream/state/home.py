@@ -119,20 +119,26 @@ class Home:
         if files.exists(MARK):
             self.check()
             return False
-        self.create_tables(TABLES)
+        has_all_new = self.create_tables(TABLES)
         if not files.exists(FILE):
             files.write(FILE, default_file().encode())
-        if not self.storage.has_leases:  # a home without the file has lost it, maybe while a process holds it
-            files.create(_lock_name(""), b"{}")
+        # A home without the file has lost it, maybe while a process holds it. In a bucket the first holder would look
+        # through all tables for the last fencing token; new tables have none.
+        if has_all_new or not self.storage.has_leases:
+            files.create(_lock_name(""), b'{"number": 0}')
         self.write_mark({"format": FORMAT, "tokenizer": TOKENIZER, "answer_buckets": answer_buckets})
         return True
 
-    def create_tables(self, names: Iterable[str]) -> None:
-        """Create the tables with these names, except existing ones."""
-        missing = self._missing_tables()
-        for table in (TABLES[name] for name in names if name in missing):
-            entry = first_entry(table, table_properties(table, self.table(table.name)))
-            self.files.create(f"tables/{table.name}/_delta_log/{0:020}.json", entry)
+    def create_tables(self, names: Iterable[str]) -> bool:
+        """Create the tables with these names, except existing ones; return whether none of them existed."""
+        missing, are_new = self._missing_tables(), True
+        for name in names:
+            are_new &= name in missing and self._create_table(TABLES[name])
+        return are_new
+
+    def _create_table(self, table: Table) -> bool:
+        entry = first_entry(table, table_properties(table, self.table(table.name)))
+        return self.files.create(f"tables/{table.name}/_delta_log/{0:020}.json", entry)
 
     def _missing_tables(self) -> list[str]:
         """Return the names of tables that do not exist."""

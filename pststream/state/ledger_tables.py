@@ -122,11 +122,11 @@ def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
     their rows (delta-rs 1.x does not detect the conflict). Delivery compacts without the lock of the home, so there is
     a lock for each table.
     """
+    if not _small_files(home, name, max_bytes):
+        return  # without the lock, which costs three requests in a bucket
     try:
         with home.locked(f"compact-{name}"):
-            small = [file for file in list_data_files(home, name) if file.bytes < max_bytes]
-            small.sort(key=lambda file: [file.low.get(column, -1) for column in WRITER_IDS])
-            groups = [group for group in _group(small, max_bytes) if len(group) > 1]
+            groups = _small_files(home, name, max_bytes)
             if groups:
                 added = [file for group in groups for file in _rewrite(home, name, group)]
                 removed = [file for group in groups for file in group]
@@ -136,6 +136,13 @@ def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
                 )
     except RetryableError:
         return
+
+
+def _small_files(home: Home, name: str, max_bytes: int) -> list[list[DataFile]]:
+    """Return the groups of files that one file shall replace; none if nothing is to be compacted."""
+    small = [file for file in list_data_files(home, name) if file.bytes < max_bytes]
+    small.sort(key=lambda file: [file.low.get(column, -1) for column in WRITER_IDS])
+    return [group for group in _group(small, max_bytes) if len(group) > 1]
 
 
 def _group(files: Iterable[DataFile], max_bytes: int) -> list[list[DataFile]]:

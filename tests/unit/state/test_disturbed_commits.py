@@ -81,6 +81,16 @@ def test_a_compaction_comes_after_an_append_that_was_faster(home: Home, monkeypa
     assert terms(home) == [0, 1, 2, 3] and not faster
 
 
+def test_a_table_of_one_file_is_left_alone_without_its_lock(home: Home) -> None:
+    lock = f".lock-compact-{names.VOCABULARY}"
+    ledger_tables.compact(home, names.VOCABULARY)
+    assert home.files.exists(lock)
+    home.files.delete([lock])
+    version = ledger_tables.version(home, names.VOCABULARY)
+    ledger_tables.compact(home, names.VOCABULARY)
+    assert ledger_tables.version(home, names.VOCABULARY) == version and not home.files.exists(lock)
+
+
 def test_a_checkpoint_that_another_process_has_overtaken_is_left_out(home: Home) -> None:
     write_checkpoint(home.table(names.VOCABULARY))
     before = sorted(os.listdir(log_of(home)))

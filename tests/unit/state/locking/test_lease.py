@@ -97,6 +97,22 @@ def test_one_holder_at_a_time(home: Home) -> None:
     assert open_table(home.table(names.VOCABULARY)).transaction_version(".lock") == 2
 
 
+def test_the_first_holder_of_a_new_home_looks_into_no_table(home: Home, server: BadStore) -> None:
+    server.requests.clear()
+    with home.locked():
+        assert server.requests and not [target for _, target in server.requests if "tables" in target]
+
+
+def test_a_home_made_again_around_its_tables_goes_on_with_their_tokens(home: Home) -> None:
+    with home.locked():
+        append(home, "tea")
+    home.files.delete([".lock", homes.MARK])
+    assert home.init() and not home.files.exists(".lock")
+    with home.locked():
+        append(home, "milk")
+    assert terms(home) == ["milk", "tea"]
+
+
 def test_a_holder_that_works_longer_than_the_lease_keeps_it(home: Home) -> None:
     with home.locked():
         time.sleep(2 * SECONDS)
