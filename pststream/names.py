@@ -78,6 +78,8 @@ ANSWER_BUFFERS = ("threshold", "cskyband", "skyband", "kmax")
 """Policies of `answers/buffer_policy.py` for the setting `answer_buffers`."""
 
 COUNT_WAYS = ("shared", "single", "tables")
+"""Ways of `region_terms/count_ways.py` for the setting `report_counts`."""
+
 MAPPINGS = ("hungarian", "greedy")
 """Methods of `balancing/worker_mapping.py` for the setting `mapping`; benchmarks also compare its other methods."""
 
