@@ -84,6 +84,11 @@ class LedgerHistory:
         return pending
 
 
+def read_done_batches(reader: TableReader, columns: Sequence[str]) -> pa.Table:
+    """Return these columns of all batches that are done."""
+    return split_by_status(reader.read(names.BATCHES, ["batch_id", "status", *columns]), "batch_id")[0]
+
+
 def done_batches_filter(reader: TableReader) -> pds.Expression:
     """Return a filter of the rows of batches that are done; a range of ids, so it is short for any number."""
     table = reader.read(names.BATCHES, ["batch_id"], pds.field("status") == "done")

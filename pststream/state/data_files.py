@@ -42,6 +42,9 @@ BUFFERED_BYTES = 64 * 1024 * 1024
 
 COMMIT_TRIES = 100
 
+BOUND_TYPES = frozenset({int, float, str, datetime})
+"""Types of values whose bounds are read from the log."""
+
 MAX_BOUND_LENGTH = 64
 """Longer texts are cut in the bounds of a file, so that entries of the log stay short."""
 
@@ -203,7 +206,18 @@ def _latest_files(address: str, table: DeltaTable) -> list[DataFile]:
 
 
 def _files_of(table: DeltaTable) -> list[DataFile]:
-    files = [_listed(action) for action in pa.table(table.get_add_actions(flatten=True)).to_pylist()]
+    actions = pa.table(table.get_add_actions(flatten=True))
+    paths, sizes, rows = (actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records"))
+    files = map(
+        DataFile,
+        (unquote(path) if _is_address(path) else path for path in paths),  # delta-rs quotes the addresses it returns
+        sizes,
+        (count or 0 for count in rows),
+        _partitions(actions),
+        _bounds_by_file(actions, "min."),
+        _bounds_by_file(actions, "max.", down=False),
+        _bounds_by_file(actions, "null_count."),
+    )
     return sorted(files, key=lambda file: file.path)
 
 
@@ -231,28 +245,29 @@ def _is_address(path: str) -> bool:
     return path.startswith("/") or names.storage_prefix(path) != ""
 
 
-def _listed(action: dict[str, Any]) -> DataFile:
-    def named(prefix: str, down: bool = True) -> dict[str, Any]:
-        return {
-            key.removeprefix(prefix): _bound(value, down)
-            for key, value in action.items()
-            if key.startswith(prefix)
-            and isinstance(value, int | float | str | datetime)
-            and not isinstance(value, bool)
-        }
+def _bounds_by_file(actions: pa.Table, prefix: str, down: bool = True) -> list[dict[str, Any]]:
+    """Return for each file the values of the columns with this prefix, by the rest of their names; nulls are left out.
 
+    Values are numbers, texts and times, as DataFile has them.
+    """
+    files: list[dict[str, Any]] = [{} for _ in range(actions.num_rows)]
+    for column in actions.column_names:
+        if column.startswith(prefix):
+            name = column.removeprefix(prefix)
+            for file, value in zip(files, actions.column(column).to_pylist()):
+                if type(value) in BOUND_TYPES:
+                    file[name] = _bound(value, down)
+    return files
+
+
+def _partitions(actions: pa.Table) -> list[dict[str, Any]]:
+    """Return for each file the values of the partition columns, which may be null."""
     prefix = "partition."
-    partition = {key.removeprefix(prefix): value for key, value in action.items() if key.startswith(prefix)}
-    path = action["path"]
-    return DataFile(
-        unquote(path) if _is_address(path) else path,  # delta-rs quotes the addresses that it returns
-        action["size_bytes"],
-        action["num_records"] or 0,
-        partition,
-        named("min."),
-        named("max.", down=False),
-        named("null_count."),
+    columns = [name for name in actions.column_names if name.startswith(prefix)]
+    partitions: list[dict[str, Any]] = (
+        actions.select(columns).rename_columns([name.removeprefix(prefix) for name in columns]).to_pylist()
     )
+    return partitions
 
 
 def commit_files(

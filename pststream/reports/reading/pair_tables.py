@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.ledgers.history import LedgerHistory
+from pststream.ledgers.history import read_done_batches
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs, read_inserted_subscriptions, stream_pairs
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 
@@ -35,7 +35,7 @@ class PairStream:
 
     def count_all(self) -> int:
         """Count the pairs of finished batches without retracted ones, of objects of any time, by the ledger."""
-        batches = LedgerHistory(self._reader).batches
+        batches = read_done_batches(self._reader, ("matches", "retractions"))
         matches, retractions = (pc.sum(batches.column(name)).as_py() or 0 for name in ("matches", "retractions"))
         return int(matches - retractions)
 
