@@ -55,7 +55,7 @@ def read_table(address: str, columns: list[str] | None = None, filter: pds.Expre
         return data.to_table(columns=columns, filter=filter)
     rows = pa.concat_tables([schema.empty_table(), *(read_small_file(file, system, schema) for file in small)])
     if filter is not None:
-        rows = rows.filter(filter)
+        rows = rows.combine_chunks().filter(filter)  # in one chunk, as each chunk of a table costs 0.05 ms
     return rows if columns is None else rows.select(columns)
 
 
