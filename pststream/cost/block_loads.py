@@ -4,7 +4,7 @@ A block is a run of raster cells along the Hilbert curve.
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.samples.live_terms import mark_live_terms
 from pststream.samples.raster_ranges import compute_cell_ranges
-from pststream.space.hilbert import hilbert_rank
+from pststream.space.hilbert import hilbert_walk
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,17 @@ def _walk_cells(plan: PartitionPlan, worker: int) -> np.ndarray:
     for offsets, units in ((plan.term_offsets, plan.term_unit), (plan.spread_offsets, plan.spread_unit)):
         leaf = np.repeat(np.arange(plan.leaves), np.diff(offsets))
         mine[leaf[plan.unit_worker[units] == worker]] = True
-    cells = np.flatnonzero(mine[plan.cell_leaf])
-    columns, rows = plan.grid.columns, plan.grid.rows
-    return cells[np.argsort(hilbert_rank(cells % columns, cells // columns, max(columns, rows)), kind="stable")]
+    curve = _curve(plan.grid.columns, plan.grid.rows)
+    return curve[mine[plan.cell_leaf[curve]]]
+
+
+@lru_cache(maxsize=1)
+def _curve(columns: int, rows: int) -> np.ndarray:
+    """Return the cells of a raster along the curve: int64[cells]. An adjustment walks the same raster many times."""
+    column, row = hilbert_walk(columns, rows)
+    curve: np.ndarray = row * columns + column
+    curve.flags.writeable = False
+    return curve
 
 
 def _code_cells(plan: PartitionPlan, cells: np.ndarray, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
