@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
     land(folder, "a.csv")
     home = Home(folder / "home")
     home.init()
-    ingest(home, SETTINGS, "objects", [str(folder / "objects")], ReaderOptions())
+    ingest(home, replace(SETTINGS, read_seconds=300), "objects", [str(folder / "objects")], ReaderOptions())
 
 
 @pytest.fixture
