@@ -8,10 +8,11 @@ the other, without a network.
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from pststream.benchmarks.support.answers.standing_homes import MeasuredBatch, S
 from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, draw_knn
 from pststream.benchmarks.support.arrays import clause_lists
 from pststream.benchmarks.support.homes import side_lists
-from pststream.benchmarks.support.measured_worlds import figures_of, with_cache
+from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.errors import PstError
@@ -102,21 +103,28 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     the least of the others.
     """
     figures: dict[str, Any] = dict(zip(("subscriptions", "stored_objects", "batch_objects"), SIZES[scale]))
-    steps = Steps(progress, sum(len(planners) for _, _, planners in WORKLOADS.values()), alike=True)
+    steps = Steps(progress, sum(len(planners) + ROUNDS[scale] for _, _, planners in WORKLOADS.values()))
     targets = {}
     for workload, (stream, draw, planners) in WORKLOADS.items():
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as scratch:
-            folder, chosen = Path(scratch), replace(settings, workers=WORKERS)
-            start = StandingHome(folder, STREAMS[stream], seed, chosen, lambda _: None)
+            folder = Path(scratch)
+            start = StandingHome(folder, STREAMS[stream], seed, replace(settings, workers=WORKERS), lambda _: None)
             source = start.stream.draw(min(SIZES[scale][1], 200_000), seed + 77)
             version = _fill(start, partial(draw, source), scale)
-            changes = set()
+            trials = []
             for planner in planners:
-                measured = _measure(_copy(start, folder / planner), planner, partial(draw, source), scale, version)
-                shutil.rmtree(folder / planner)
-                changes.add(measured["changes_per_object"])
-                figures |= figures_of(f"{workload}_{planner}", measured)
-                steps.end(f"{workload}, {planner}: imbalance {measured['imbalance_share']}")
+                home = _copy(start, folder / planner)
+                trials.append(_Trial(home, planner, partial(draw, source), scale, version))
+                steps.end(f"{workload}, {planner}: plan and batches")
+            for number in range(ROUNDS[scale]):
+                for trial in trials:
+                    trial.search()
+                steps.end(f"{workload}: search {number + 1} of {ROUNDS[scale]}")
+            _share_searches(trials)
+            measured = {trial.planner: trial.figures(scale) for trial in trials}
+            changes = {of_planner["changes_per_object"] for of_planner in measured.values()}
+            for planner in planners:
+                figures |= figures_of(f"{workload}_{planner}", measured[planner])
         if len(changes) > 1:
             raise PstError(f"planners found different changes of answers: {changes}", "please report this bug")
         share = f"{workload}_dkm_sks_imbalance_share"
@@ -155,73 +163,95 @@ def _run_batch(home: StandingHome, draw: DrawMore, objects: int) -> tuple[Measur
 
 
 def _copy(start: StandingHome, folder: Path) -> StandingHome:
-    """Return a copy of a home in a new folder, with an empty cache."""
+    """Return a copy of a home in a new folder."""
     folder.mkdir()
     shutil.copytree(start.bench.home.path, folder / "home")
     copied = copy(start)
     copied.bench = copy(start.bench)
     copied.bench.home = Home(str(folder / "home"))
-    copied.settings = with_cache(folder / "cache", start.settings)
     return copied
 
 
-def _measure(home: StandingHome, planner: str, draw: DrawMore, scale: str, version: int) -> dict[str, Any]:
-    """Make a plan and run batches under it; return figures of these.
+class _Trial:
+    """A planner's plan in a home of its own, batches under it, and searches of the objects of these batches.
 
-    throughput            objects over the CPU seconds of the slowest worker's search
-    slowest_ms, total_ms  CPU time of the search, of the slowest worker and of all, for PAPER objects
-    imbalance_ms          by how much the slowest worker is slower than the fastest, for PAPER objects
-    imbalance_share       the same over the slowest; sent_share: of the objects that workers receive; postings_share: of
-                          the postings that they read
-    copies                workers that an object goes to, on average
-    pieces                stored boxes for each subscription, with the earlier circles of `knn` and all workers
-    changes_per_object    messages about answers
-    insert_ms             CPU time of workers to index the insertions of a batch
-    model_...             what the cost model predicted, the indexing of insertions included, and its correlation with
-                          the search over workers
-    made_by               the planner, of `auto` the one that it chose
+    searched  float64[WORKERS] for each search: CPU seconds of each worker
+
+    The searches of all planners are measured by turns, in the indexes as they are after the batches: what a shared
+    machine and the first use of new segments add to the search in a batch differs by more than the plans do.
     """
-    bench, of_batch = home.bench, SIZES[scale][2]
-    made = plan(bench.home, replace(home.settings, planner=planner), versions=(version, None))
-    _, *runs = [_run_batch(home, draw, of_batch) for _ in range(BATCHES[scale] + 1)]
-    batches, last = [batch for batch, _ in runs], Ledger(bench.home).next_batch_id - 1
-    objects, stored, postings = _of_workers(home, last - len(batches), last)
-    seconds = _search_seconds(home, made["plan_version"], runs[0][1], ROUNDS[scale])
-    streamed, predicted = len(batches) * of_batch, np.array(made["worker_loads"])
-    of_period = SIZES[scale][1] // 2 // of_batch * of_batch  # objects that `_fill` adds after `version`
-    return {
-        "throughput": round(streamed / float(seconds.max())),
-        "slowest_ms": round(float(seconds.max()) / streamed * PAPER * 1e3, 3),
-        "total_ms": round(float(seconds.sum()) / streamed * PAPER * 1e3, 3),
-        "imbalance_ms": round(float(np.ptp(seconds)) / streamed * PAPER * 1e3, 3),
-        "imbalance_share": _share(seconds),
-        "sent_share": _share(objects),
-        "postings_share": _share(postings),
-        "copies": round(float(objects.sum()) / streamed, 3),
-        "pieces": round(float(stored.sum()) / len(batches) / len(bench.live), 3),
-        "changes_per_object": middle(batches, lambda batch: batch.counts["changes"] / of_batch, 2),
-        "dispatch_ms": middle(batches, lambda batch: step_cpu("dispatch")(batch) / of_batch * PAPER, 2),
-        "insert_ms": middle(batches, step_cpu("index"), 2),
-        "kernel_and_fold_ms": middle(batches, lambda batch: batch.kernel_and_fold * 1e3 / of_batch * PAPER, 2),
-        "plan_seconds": made["seconds"],
-        "model_total_ms": round(float(predicted.sum()) / of_period * PAPER * 1e3, 3),
-        "model_share": _share(predicted),
-        "model_correlation": correlation(predicted, seconds),
-        "made_by": made["choice"]["planner"] if "choice" in made else planner,
-    }
+
+    def __init__(self, home: StandingHome, planner: str, draw: DrawMore, scale: str, version: int) -> None:
+        """Make a plan from the objects after a Delta version, and run batches."""
+        self.home, self.planner, self.searched = home, planner, list[np.ndarray]()
+        self.made = plan(home.bench.home, replace(home.settings, planner=planner), versions=(version, None))
+        _, *runs = [_run_batch(home, draw, SIZES[scale][2]) for _ in range(BATCHES[scale] + 1)]
+        self.batches, self.after_key = [batch for batch, _ in runs], runs[0][1]
+
+    @property
+    def made_by(self) -> str:
+        """The planner, of `auto` the one that it chose."""
+        return str(self.made["choice"]["planner"]) if "choice" in self.made else self.planner
+
+    def search(self) -> None:
+        """Search the objects of the batches once more, and measure."""
+        seconds, home = np.zeros(WORKERS), self.home
+        reports = match_and_discard(
+            home.bench.home, home.settings, self.made["plan_version"], slice(None), self.after_key
+        )
+        for report in reports:
+            seconds[report.worker] = report.counts.cpu_seconds
+        self.searched.append(seconds)
+
+    def figures(self, scale: str) -> dict[str, Any]:
+        """Return the figures of the batches and of the searches, of which the least of each worker counts.
+
+        throughput            objects over the CPU seconds of the slowest worker's search
+        slowest_ms, total_ms  CPU time of the search, of the slowest worker and of all, for PAPER objects
+        imbalance_ms          by how much the slowest worker is slower than the fastest, for PAPER objects
+        imbalance_share       the same over the slowest; sent_share: of the objects that workers receive;
+                              postings_share: of the postings that they read
+        copies                workers that an object goes to, on average
+        pieces                stored boxes for each subscription, with the earlier circles of `knn` and all workers
+        changes_per_object    messages about answers
+        insert_ms             CPU time of workers to index the insertions of a batch
+        model_...             what the cost model predicted, the indexing of insertions included, and its correlation
+                              with the search over workers
+        made_by               the planner, of `auto` the one that it chose
+        """
+        bench, of_batch, batches = self.home.bench, SIZES[scale][2], self.batches
+        last = Ledger(bench.home).next_batch_id - 1
+        objects, stored, postings = _of_workers(self.home, last - len(batches), last)
+        seconds = np.min(self.searched, axis=0)
+        streamed, predicted = len(batches) * of_batch, np.array(self.made["worker_loads"])
+        of_period = SIZES[scale][1] // 2 // of_batch * of_batch  # objects that `_fill` adds after `version`
+        return {
+            "throughput": round(streamed / float(seconds.max())),
+            "slowest_ms": round(float(seconds.max()) / streamed * PAPER * 1e3, 3),
+            "total_ms": round(float(seconds.sum()) / streamed * PAPER * 1e3, 3),
+            "imbalance_ms": round(float(np.ptp(seconds)) / streamed * PAPER * 1e3, 3),
+            "imbalance_share": _share(seconds),
+            "sent_share": _share(objects),
+            "postings_share": _share(postings),
+            "copies": round(float(objects.sum()) / streamed, 3),
+            "pieces": round(float(stored.sum()) / len(batches) / len(bench.live), 3),
+            "changes_per_object": middle(batches, lambda batch: batch.counts["changes"] / of_batch, 2),
+            "dispatch_ms": middle(batches, lambda batch: step_cpu("dispatch")(batch) / of_batch * PAPER, 2),
+            "insert_ms": middle(batches, step_cpu("index"), 2),
+            "kernel_and_fold_ms": middle(batches, lambda batch: batch.kernel_and_fold * 1e3 / of_batch * PAPER, 2),
+            "plan_seconds": self.made["seconds"],
+            "model_total_ms": round(float(predicted.sum()) / of_period * PAPER * 1e3, 3),
+            "model_share": _share(predicted),
+            "model_correlation": correlation(predicted, seconds),
+            "made_by": self.made_by,
+        }
 
 
-def _search_seconds(home: StandingHome, version: int, after_key: int, rounds: int) -> np.ndarray:
-    """Return the CPU seconds in which each worker searches the objects after a key, the least of several rounds.
-
-    The objects are searched once more at a time, in the index as it is now: what a shared machine and the first use of
-    new segments add to the search in a batch differs from batch to batch by more than the plans do.
-    """
-    searched = np.zeros((rounds, WORKERS))
-    for of_round in searched:
-        for report in match_and_discard(home.bench.home, home.settings, version, slice(None), after_key):
-            of_round[report.worker] = report.counts.cpu_seconds
-    return np.asarray(searched.min(axis=0))
+def _share_searches(trials: Sequence[_Trial]) -> None:
+    """Count the searches of planners that made the same plan, `auto` and the one that it chose, for both."""
+    for one, another in combinations(trials, 2):
+        if one.made_by == another.made_by:
+            one.searched = another.searched = one.searched + another.searched
 
 
 def _of_workers(home: StandingHome, after: int, up_to: int) -> list[np.ndarray]:
