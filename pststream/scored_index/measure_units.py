@@ -72,14 +72,14 @@ class MeasuredPlan(NamedTuple):
 def measure_plan(subscriptions: ScoredSubscriptions, messages: Messages, plan: TopkPlan) -> MeasuredPlan:
     """Measure the units of a plan, which run one after the other in this process."""
     began = time.process_time()
-    message, to = plan.route(messages.offsets, messages.terms)
+    message, receiver = plan.route(messages.offsets, messages.terms)
     routing = time.process_time() - began
     subscription, holder = find_stored(as_sample(subscriptions, messages), plan)
     units = []
     for unit in range(plan.units):
         index = ScoredIndex(marks=UnitShare(plan, unit).mark)
         index.insert(take_rows(subscriptions, subscription[holder == unit]))
-        units.append(measure_unit(index, take_messages(messages, message[to == unit])))
+        units.append(measure_unit(index, take_messages(messages, message[receiver == unit])))
     return MeasuredPlan(units, len(message), routing)
 
 

@@ -99,9 +99,9 @@ def faults_of(name: str, text: str) -> list[str]:
 
 
 def test_the_faults_of_a_module_are_words_of_prose_names_and_its_first_line() -> None:
-    riddle, word, line = '"""Who is told."""\n', "line 1: 'told'", "first line: 'Who is told.'"
-    assert faults_of("pststream/a.py", riddle) == [word, line]
-    assert faults_of("infra/image/a.py", riddle) == [word]
+    module = '"""Who is told."""\n'
+    assert faults_of("pststream/a.py", module) == ["line 1: 'told'", "first line: 'Who is told.'"]
+    assert faults_of("infra/image/a.py", module) == ["line 1: 'told'"]
     assert faults_of("pststream/a.py", "held = 1\n") == ["line 1: 'held'", "first line: ''"]
     assert faults_of("pststream/a.py", '"""Count rows."""\n') == []
 

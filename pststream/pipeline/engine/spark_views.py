@@ -53,9 +53,9 @@ def register(home: Home, settings: Settings, catalog: str, schema: str) -> dict[
 
 
 def _location(spark: "SparkSession", table: str) -> str | None:
-    """Return where the catalog says that a table is; None for a view.
+    """Return the location of a table in the catalog; None for a view.
 
-    DESCRIBE DETAIL says so too, but counts the files of the table in Spark jobs, which take twenty times as long.
+    DESCRIBE DETAIL returns it too, but counts the files of the table in Spark jobs, which take twenty times as long.
     """
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").collect()
     details = [row["col_name"] for row in rows].index("# Detailed Table Information")  # the columns come before

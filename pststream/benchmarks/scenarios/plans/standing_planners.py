@@ -177,7 +177,7 @@ class _Trial:
 
     searched  float64[WORKERS] for each search: CPU seconds of each worker
 
-    The searches of all planners are measured by turns, in the indexes as they are after the batches: what a shared
+    The searches of all planners are measured in turn, in the indexes as they are after the batches: what a shared
     machine and the first use of new segments add to the search in a batch differs by more than the plans do.
     """
 

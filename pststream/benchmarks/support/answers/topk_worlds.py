@@ -37,7 +37,7 @@ class TopkWorld:
         return as_sample(self.subscriptions, take_messages(self.window, slice(-messages, None)))
 
     def first(self, subscriptions: int) -> "TopkWorld":
-        """Return the world of the first subscriptions: they are drawn one by one, and their thresholds stay."""
+        """Return the world without the other subscriptions; the thresholds of the first ones do not depend on them."""
         return replace(self, subscriptions=take_rows(self.subscriptions, np.arange(subscriptions)))
 
 
