@@ -2,11 +2,16 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pststream.benchmarks.scenarios.plans import adjust, balance, mapping, migration
+from pststream.benchmarks.support.homes import BenchHome
+from tests.commands import Home
 from tests.counted_benchmark import run_counted
+from tests.unbalanced_homes import write_uneven_loads
 
 
 def test_the_hungarian_mapping_moves_least(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +49,17 @@ def test_a_migration_moves_about_what_was_asked_for(monkeypatch: pytest.MonkeyPa
 @pytest.mark.spark
 @pytest.mark.slow
 def test_balancers_are_compared_from_the_same_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same matches under all of them, or the benchmark fails."""
+    """The same matches under all of them, or the benchmark fails.
+
+    The balancers read loads that grow with the square of the objects: at this size measured CPU time is noise.
+    """
+    unbalance = adjust._unbalance
+
+    def unbalance_by_counts(bench: BenchHome, *arguments: Any) -> None:
+        unbalance(bench, *arguments)
+        write_uneven_loads(Home(Path(bench.home.path)))
+
+    monkeypatch.setattr(adjust, "_unbalance", unbalance_by_counts)
     monkeypatch.setitem(adjust.SIZES, "small", (1_000, 4_000))
     chosen = {
         "objects_50m": replace(adjust.IMBALANCES["objects_50m"], methods=("fm", "gr")),
@@ -57,4 +72,4 @@ def test_balancers_are_compared_from_the_same_start(monkeypatch: pytest.MonkeyPa
         assert figures[f"{name}_none_moved_subscriptions"] == 0
         for method in case.methods:
             assert figures[f"{name}_{method}_throughput"] > 0 and figures[f"{name}_{method}_imbalance"] >= 1
-    assert figures["scale_0.4_shift_moved_subscriptions"] > 0 and figures["objects_50m_fm_moved_subscriptions"] > 0
+            assert figures[f"{name}_{method}_moved_subscriptions"] > 0
