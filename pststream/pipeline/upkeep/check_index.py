@@ -28,7 +28,7 @@ from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
 from pststream.shapes.registry import SIDES
-from pststream.sorted_keys import distinct_values, look_up
+from pststream.sorted_keys import distinct_values, is_among, look_up
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
@@ -240,14 +240,15 @@ def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str
     outlives = has_request.copy()
     outlives[has_request] = stored["end_at"].to_numpy()[has_request] > deleted_at[place[has_request]]
     lacks_deletion = index_deleted_at > deleted_at
+
+    is_requested = is_among(stored_key, distinct_values(key))
+    is_deleted = is_among(stored_deleted_key, distinct_values(deleted_key))
     faults = {
         "missing": key[(end_at > check.bound) & (present != expected)],
         "stray": stored_key[~mine],
         "doubled": stored_key[doubled],
-        "orphans": np.concatenate(
-            [stored_key[~np.isin(stored_key, key)], stored_deleted_key[~np.isin(stored_deleted_key, deleted_key)]]
-        ),
-        "altered": stored_key[np.isin(stored_key, key) & ~_equals_request(stored, requested, deleted, place)],
+        "orphans": np.concatenate([stored_key[~is_requested], stored_deleted_key[~is_deleted]]),
+        "altered": stored_key[is_requested & ~_equals_request(stored, requested, deleted, place)],
         "lost_deletions": stored_key[outlives][lacks_deletion[place[outlives]]],
     }
     return {figure: (len(keys), keys[:EXAMPLES].tolist()) for figure, keys in faults.items()}
