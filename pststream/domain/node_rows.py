@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.arrow_columns import one_array
 from pststream.domain.plan_nodes import PlanNodes
 
 _SIDES = ("first_column", "first_row", "last_column", "last_row")
@@ -66,5 +67,5 @@ def _numbers(rows: pa.Table, name: str) -> np.ndarray:
 def _values(rows: pa.Table, name: str) -> np.ndarray:
     """Return the values of all lists of a column, one list after another: int64[m]."""
     column = rows.column(name)
-    lists = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    lists = one_array(column)
     return np.array(lists.flatten().to_numpy(zero_copy_only=False), np.int64)

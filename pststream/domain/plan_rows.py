@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.arrow_columns import one_array
 from pststream.domain.plan import BY_SUBSCRIPTION, DispatchGrid, PartitionPlan, tree_plan
 from pststream.domain.plan_nodes import PlanNodes, find_fault
 
@@ -156,7 +157,7 @@ def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
 
 def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Row and value of each entry of a list<int64> column; null lists have none."""
-    lists = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    lists = one_array(column)
     lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     return np.repeat(np.arange(len(lists)), lengths), lists.flatten().to_numpy(zero_copy_only=False)
 

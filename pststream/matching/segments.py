@@ -40,6 +40,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import one_array
 from pststream.domain.owners import recorded_units
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
@@ -221,22 +222,18 @@ def _marked_keys(rows: pa.Table) -> np.ndarray:
 
 def _recorded_units(rows: pa.Table) -> np.ndarray:
     """Return the recorded unit of each piece; none if no piece has one."""
-    units = recorded_units(_one_chunk(rows.column("unit")))
+    units = recorded_units(one_array(rows.column("unit")))
     return units if (units >= 0).any() else np.empty(0, np.int32)
 
 
 def _nested(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the offsets of each piece's clauses, the offsets of each clause's terms, and the terms; offsets from 0."""
-    clauses = _one_chunk(column)
+    clauses = one_array(column)
     outer = clauses.offsets.to_numpy().astype(np.int64)
     inner_list = clauses.values
     inner = inner_list.offsets.to_numpy().astype(np.int64)[outer[0] : outer[-1] + 1]
     terms = inner_list.values.to_numpy(zero_copy_only=False)[inner[0] : inner[-1]]
     return outer - outer[0], inner - inner[0], terms.astype(np.int64, copy=False)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _literals(outer: np.ndarray, inner: np.ndarray, local: np.ndarray) -> np.ndarray:
@@ -267,7 +264,7 @@ def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     for shape in SHAPES:
         if shape.PIECE_COLUMN is None:
             continue
-        column = _one_chunk(rows.column(shape.PIECE_COLUMN.name))
+        column = one_array(rows.column(shape.PIECE_COLUMN.name))
         has = column.is_valid().to_numpy(zero_copy_only=False)
         if has.any():
             kept = column.drop_null()

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.domain.arrow_columns import TIME
 from pststream.errors import UsageError
 from pststream.quality.parse_times import EARLIEST_US, LATEST_US, parse_time, parse_times
 from pststream.quality.raw_values import is_blank, is_longer, is_plain, to_numbers, to_texts
@@ -26,7 +27,7 @@ OBJECTS = pa.schema(
     [
         pa.field("row", pa.int64()),
         pa.field("object_id", pa.string()),
-        pa.field("ts", pa.timestamp("us", tz="UTC")),
+        pa.field("ts", TIME),
         pa.field("lon", pa.float64()),
         pa.field("lat", pa.float64()),
         pa.field("text", pa.string()),
@@ -163,7 +164,7 @@ def _times(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.
     times, read = parse_times(raw, options.timezone)
     faults.mark(~read, "ts", "unreadable_time", raw)
     faults.mark((times < EARLIEST_US) | (times >= LATEST_US), "ts", "time_out_of_range", raw)
-    return pa.array(times).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+    return pa.array(times).cast(pa.timestamp("us")).cast(TIME)
 
 
 def _coordinates(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults, name: str) -> pa.Array:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.domain.arrow_columns import TIME
 from pststream.domain.raw_fields import RawField, RawFields
 from pststream.kinds.contract import QueryKind, RequestLimits
 from pststream.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds
@@ -17,7 +18,6 @@ from pststream.quality.row_chunks import RecordChunk, RequestChunk
 from pststream.utc_times import to_micros
 
 _DEFAULT_LIMITS = RequestLimits()
-_TIME = REQUESTS.field("effective_at").type
 _LAST_END_US = LAST_US // 1000 * 1000
 
 
@@ -98,10 +98,10 @@ def _parse_group(
             parsed &= kind.check_starts(query.columns, now - at, limits)
         columns |= query.columns
         columns["kind"] = pa.repeat(kind.name, len(parsed))
-        columns["expires_at"] = pa.array(np.minimum(ends, _LAST_END_US), mask=~has_end).cast(_TIME)
+        columns["expires_at"] = pa.array(np.minimum(ends, _LAST_END_US), mask=~has_end).cast(TIME)
     payload, written = fields.others(INSERT_FIELDS | kind.fields if kind else DELETE_FIELDS)
     columns["op"] = pa.repeat("insert" if kind else "delete", len(parsed))
-    columns |= {"subscription_id": labels, "effective_at": pa.array(at).cast(_TIME), "payload": payload}
+    columns |= {"subscription_id": labels, "effective_at": pa.array(at).cast(TIME), "payload": payload}
     return columns, parsed & written & ~is_longer(payload, limits.max_payload_bytes)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pststream.domain.arrow_columns import TIME
 from pststream.kinds.contract import FieldError, QueryKind, RequestLimits
 from pststream.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds, request_columns
 from pststream.quality.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time
@@ -19,7 +20,6 @@ from pststream.quality.reject_reasons import Reject, rejects_table
 from pststream.quality.row_chunks import RecordChunk
 from pststream.utc_times import to_micros
 
-_TIME = pa.timestamp("us", tz="UTC")
 _DEFAULT_LIMITS = RequestLimits()
 _QUERY_COLUMNS = request_columns()
 _QUERY_NAMES = [column.name for column in _QUERY_COLUMNS]
@@ -30,8 +30,8 @@ REQUESTS = pa.schema(
         pa.field("op", pa.string()),
         pa.field("subscription_id", pa.string()),
         pa.field("kind", pa.string()),
-        pa.field("effective_at", _TIME),
-        pa.field("expires_at", _TIME),
+        pa.field("effective_at", TIME),
+        pa.field("expires_at", TIME),
         *(pa.field(column.name, column.type) for column in _QUERY_COLUMNS),
         pa.field("payload", pa.string()),
     ]

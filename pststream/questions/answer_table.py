@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from pststream.domain.arrow_columns import TIME
 from pststream.questions.read_questions import Question
 from pststream.stored_objects.answer_rows import AnswerRows
 
@@ -13,7 +14,7 @@ ANSWERS = pa.schema(
         pa.field("kind", pa.string()),
         pa.field("rank", pa.int64()),
         pa.field("object_id", pa.string()),
-        pa.field("ts", pa.timestamp("us", tz="UTC")),
+        pa.field("ts", TIME),
         pa.field("distance_m", pa.float64()),
         pa.field("score", pa.float64()),
         pa.field("term", pa.string()),

@@ -4,9 +4,9 @@ from functools import cache
 
 import pyarrow as pa
 
+from pststream.domain.arrow_columns import TIME
 from pststream.lineage import LineageDataset
 from pststream.state.home import Home
-from pststream.state.table_types import TIME
 from pststream.state.tables import TABLES
 
 _SQL_TYPES = {

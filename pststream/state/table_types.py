@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-TIME = pa.timestamp("us", tz="UTC")
+from pststream.domain.arrow_columns import TIME
+
 IDS = pa.list_(pa.int64())
 SECONDS = pa.map_(pa.string(), pa.float64())
 COUNTS = pa.map_(pa.string(), pa.int64())

@@ -8,6 +8,7 @@ upkeep and planning by delta-rs. Times are microseconds since 1970 in UTC where 
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.kinds.registry import request_columns
 from pststream.shapes.registry import PIECE_COLUMNS
 from pststream.state.declarations.answer_tables import ANSWER_TABLES
@@ -15,7 +16,7 @@ from pststream.state.declarations.delivery_tables import DELIVERY_TABLES
 from pststream.state.declarations.placement_tables import PLACEMENT_TABLES
 from pststream.state.declarations.question_tables import QUESTION_TABLES
 from pststream.state.declarations.topk_plan_table import TOPK_PLAN_TABLE
-from pststream.state.table_types import COUNTS, IDS, RECORD, RESULTS, SECONDS, TIME, Column, Table
+from pststream.state.table_types import COUNTS, IDS, RECORD, RESULTS, SECONDS, Column, Table
 
 KEY = "position in the log: file_seq << 32 | row"
 OPTIONS = "JSON of the reader's options, which differ by format and version"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.arrow_columns import TIME
 from pststream.kernels.questions.place_codes import distances_m
 from pststream.stored_objects.best_objects import BestObjects, rows_of
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
@@ -33,7 +34,7 @@ def make_answer_rows(snapshot: ObjectSnapshot, best: BestObjects, points: np.nda
         "sort_value": pa.array(best.value),
         "object_key": pa.array(best.key),
         "object_id": snapshot.object_ids(segment, row),
-        "ts": pa.array(best.ts).cast(pa.timestamp("us", "UTC")),
+        "ts": pa.array(best.ts).cast(TIME),
     }
     if points is not None:
         columns["distance_m"] = pa.array(_distances(snapshot, segment, row, points[best.question]))

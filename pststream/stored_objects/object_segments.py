@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.arrow_columns import TIME, one_array
 from pststream.kernels.parsing.tokens import FOLDED
 from pststream.kernels.questions.build_segment import (
     find_terms,
@@ -192,7 +193,7 @@ def first_rows_of_cells(codes: np.ndarray) -> np.ndarray:
 def _numbers(rows: pa.Table, name: str, kind: type) -> np.ndarray:
     column = rows.column(name)
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        column = column.cast(TIME).cast(pa.int64())
     return column.to_numpy().astype(kind, copy=False)
 
 
@@ -208,16 +209,12 @@ def _take_texts(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
     wanted = np.zeros(len(column), bool)
     wanted[rows] = True
     places = np.cumsum(wanted) - 1
-    return _one_chunk(column.filter(pa.array(wanted)).cast(pa.large_string())).take(pa.array(places[rows]))
+    return one_array(column.filter(pa.array(wanted)).cast(pa.large_string())).take(pa.array(places[rows]))
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     """Return the offsets of lists, from 0, and their values."""
-    lists = _one_chunk(column)
+    lists = one_array(column)
     offsets = lists.offsets.to_numpy().astype(np.int64)
     values = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
     return offsets - offsets[0], values.astype(np.int64, copy=False)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.kernels.questions.rows_in_regions import mark_rows
@@ -104,7 +105,7 @@ def object_columns(segment: ObjectSegment, rows: np.ndarray) -> dict[str, pa.Arr
     return {
         "object_key": pa.array(segment.keys[rows]),
         "object_id": segment.object_ids(rows),
-        "ts": pa.array(segment.times[rows]).cast(pa.timestamp("us", "UTC")),
+        "ts": pa.array(segment.times[rows]).cast(TIME),
         "lon": pa.array(segment.places[rows, 0]),
         "lat": pa.array(segment.places[rows, 1]),
         "terms": pa.ListArray.from_arrays(pa.array(offsets), pa.array(segment.terms[numbers])),

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import lists
 from pststream.pipeline.batch.match_task import match_rows
 from pststream.pipeline.batch.worker_search import FoundPairs, WorkerSearch
-from pststream.pipeline.engine.arrow_columns import lists
 from pststream.pipeline.engine.spark_session import get_session
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.settings import Settings

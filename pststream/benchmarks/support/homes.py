@@ -10,6 +10,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.benchmarks.support.arrays import clause_lists
 from pststream.benchmarks.support.object_sources import CityObjects, ObjectSource
+from pststream.domain.arrow_columns import TIME
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import (
     SyntheticObjects,
@@ -157,7 +158,7 @@ class BenchHome:
             {
                 "object_key": log_key(seq, 0) + numbers,
                 "object_id": pa.array(numbers).cast(pa.string()),
-                "ts": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
+                "ts": pa.array(times).cast(TIME),
                 "lon": drawn.lon,
                 "lat": drawn.lat,
                 "text": pa.repeat("", count),
@@ -184,7 +185,7 @@ class BenchHome:
 
 
 def _time(at: dt.datetime) -> pa.Scalar:
-    return pa.scalar(at, pa.timestamp("us", tz="UTC"))
+    return pa.scalar(at, TIME)
 
 
 def _complete(rows: pa.Table, name: str) -> pa.Table:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.benchmarks.support.homes import START
+from pststream.domain.arrow_columns import TIME
 from pststream.generator.local_topics import area_of, draw_terms
 from pststream.generator.made_up_words import make_vocabulary
 from pststream.generator.places import city_places, scatter
@@ -134,7 +135,7 @@ def _draw_objects(
         columns = {
             "object_key": pa.array(log_key(number, 0) + 1 + rows - first),
             "object_id": pa.array(rows).cast(pa.string()),
-            "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
+            "ts": pa.array(times).cast(TIME),
             "lon": pa.array(lon),
             "lat": pa.array(lat),
             "text": texts,

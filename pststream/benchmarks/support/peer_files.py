@@ -16,8 +16,8 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from pststream.benchmarks.support.arrays import frequencies
+from pststream.domain.arrow_columns import lists
 from pststream.generator.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
-from pststream.pipeline.engine.arrow_columns import lists
 from pststream.shapes.registry import SIDES
 
 

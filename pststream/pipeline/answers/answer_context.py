@@ -14,6 +14,7 @@ from pststream import names
 from pststream.answers.contract import BatchEnd
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.delta_tables import describe_snapshot
+from pststream.domain.arrow_columns import micros
 from pststream.domain.topk_plan import TopkPlan
 from pststream.kernels.compile import node_folder
 from pststream.ledgers.ledger_rows import BatchRow
@@ -22,7 +23,6 @@ from pststream.ledgers.term_statistics import statistics_in_force
 from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
-from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place
 from pststream.pipeline.index.superseded_pieces import has_standing_queries

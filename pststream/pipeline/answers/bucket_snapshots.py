@@ -16,15 +16,14 @@ from pststream import names
 from pststream.answers.bucket_file import BucketState, build_bucket, unite_objects
 from pststream.answers.contract import Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import with_ends
+from pststream.domain.arrow_columns import TIME, integers
 from pststream.ledgers.log_end import read_batches
 from pststream.pipeline.answers.log_rows import of_batches, split_keys
 from pststream.pipeline.answers.standing_queries import StandingQueries
-from pststream.pipeline.engine.arrow_columns import integers
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
-from pststream.state.table_types import TIME
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream import names
+from pststream.domain.arrow_columns import csr, one_array
 from pststream.domain.integer_hash import hash_to_unit
 from pststream.errors import UsageError
 from pststream.format_values import counted
@@ -15,7 +16,6 @@ from pststream.pipeline.answers.answer_context import AnswerContext, context_aft
 from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.pipeline.answers.scored_candidates import as_subscriptions
 from pststream.pipeline.answers.unit_changes import ended_since
-from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
 from pststream.pipeline.planning.choose_rows import SEED
@@ -66,8 +66,8 @@ def draw_topk_sample(home: Home, settings: Settings, progress: Progress) -> Draw
     if not len(subscriptions.key):
         raise UsageError(*NO_ANSWER)
     rows, _, _ = draw_objects(home, settings, (None, None), -1, progress)
-    keys, lon, lat = (whole(rows.column(name)).to_numpy() for name in ("object_key", "lon", "lat"))
-    offsets, terms = csr(whole(rows.column("terms")))
+    keys, lon, lat = (one_array(rows.column(name)).to_numpy() for name in ("object_key", "lon", "lat"))
+    offsets, terms = csr(one_array(rows.column("terms")))
     messages = Messages(keys, keys, lon, lat, offsets, terms, context.segments.weights.of_terms(terms))
     progress(f"sample: {counted(len(subscriptions.key), 'subscription')}, {counted(len(keys), 'object')}")
     return DrawnTopk(subscriptions, messages, scale)

@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.contract import Folded, Logged, Thresholds, Values
+from pststream.domain.arrow_columns import TIME
 from pststream.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
-from pststream.state.table_types import TIME
 from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.ANSWER_LOG].schema

@@ -18,9 +18,9 @@ from pststream.answers.buckets import bucket_of
 from pststream.answers.buffer_policy import EVALUATION_COST, MOST_TIMES_K, SKYBAND, THRESHOLD, choose_kept
 from pststream.answers.contract import Subscriptions
 from pststream.array_cache.array_cache import ArrayCache, Paths
+from pststream.domain.arrow_columns import integers, lists
 from pststream.kernels.answers.touched_rows import rows_of_keys
 from pststream.kinds.registry import ranked_answers
-from pststream.pipeline.engine.arrow_columns import integers, lists
 from pststream.sorted_keys import distinct_values, is_among
 from pststream.storage.parquet_files import open_parquet
 

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.answers.contract import Values
+from pststream.domain.arrow_columns import csr
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.fold_bucket import (
     SCORED_CANDIDATES,
@@ -34,7 +35,6 @@ from pststream.pipeline.answers.fold_bucket import (
 )
 from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions
 from pststream.pipeline.answers.unit_changes import read_changes
-from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.scored_index.index_folder import IndexFolder

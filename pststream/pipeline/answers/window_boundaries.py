@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.answers.contract import BatchEnd
+from pststream.domain.arrow_columns import TIME
 from pststream.pipeline.answers.log_rows import slices_of
 from pststream.sorted_keys import find_among
 from pststream.state.data_files import DataFile, FileWriter, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices
-from pststream.state.table_types import TIME
 from pststream.state.tables import TABLES
 from pststream.stored_objects.object_snapshot import LAST_KEY
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from pststream import names
 from pststream.array_cache.array_cache import Paths
+from pststream.domain.arrow_columns import csr
 from pststream.domain.pieces import rarest_clause_first
 from pststream.ledgers.log_end import RECENT_BATCHES, Ledger, Pending
 from pststream.pipeline.answers.answer_context import group_requests, open_queries
 from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
-from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, term_frequencies
 from pststream.pipeline.index.superseded_pieces import has_standing_queries

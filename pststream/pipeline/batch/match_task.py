@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import lists, micros
 from pststream.matching.matcher import TooManyPairs
 from pststream.pipeline.answers.fold_bucket import send_candidates, send_report
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, STORED_OBJECTS
 from pststream.pipeline.batch.worker_search import FoundPairs, UnitCounts, WorkerSearch
-from pststream.pipeline.engine.arrow_columns import lists, micros
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.task_context import TaskContext, chunk_size
 from pststream.pipeline.engine.warm_up import load_kernels

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import csr, lists, micros
 from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.batch.match_task import MATCHES, match_rows
-from pststream.pipeline.engine.arrow_columns import csr, lists, micros
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import csr, micros
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
 from pststream.matching.every_object import add_every_object
 from pststream.matching.segment_cache import SegmentCache
 from pststream.pipeline.batch.late_questions import COLUMNS, LateRequests, ask_segment, object_segment
-from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.contract import SentRows
 from pststream.pipeline.engine.task_context import (
     TaskContext,

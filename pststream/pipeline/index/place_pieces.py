@@ -13,12 +13,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.arrow_columns import csr, lists
 from pststream.domain.owners import owner_workers, recorded_units
 from pststream.domain.pieces import first_clauses
 from pststream.domain.plan import PartitionPlan
 from pststream.partitioning.by_subscription import describe, place
 from pststream.partitioning.registry import load_placement
-from pststream.pipeline.engine.arrow_columns import csr, lists
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.task_context import TaskContext
 from pststream.pipeline.index.placement_state import (

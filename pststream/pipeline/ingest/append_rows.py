@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import micros, one_array
 from pststream.ledgers.ledger_rows import log_key
-from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.ingest.deduplicate import KEY_OF, VERDICTS, is_late
 from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
@@ -140,7 +140,7 @@ def _look_up(keys: np.ndarray, verdicts: pa.Table) -> tuple[pa.Array, pa.Array]:
     has_verdict = place < len(known)
     has_verdict[has_verdict] = known[place[has_verdict]] == keys[has_verdict]
     rows = pa.array(place, mask=~has_verdict)
-    return whole(verdicts.column("reason")).take(rows), whole(verdicts.column("concerned")).take(rows)
+    return one_array(verdicts.column("reason")).take(rows), one_array(verdicts.column("concerned")).take(rows)
 
 
 def _reject_rows(task: AppendTask, rows: pa.RecordBatch) -> pa.RecordBatch:

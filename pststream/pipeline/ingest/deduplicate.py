@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import micros, one_array
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.withdrawals import NONE, WithdrawnObjects, withdrawn_objects
-from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, segment_cache
@@ -228,7 +228,7 @@ def _with_key_and_horizon(kind: str, rows: pa.RecordBatch, keys: pa.Array, horiz
 def _read_new_ids(kind: str, files: tuple[StagedRows, ...]) -> IdSet:
     """Return the ids of staged files."""
     ids = [rows.column(0).drop_null() for rows in read_staged(files, [ID_OF[kind]])]
-    return IdSet(whole(pa.chunked_array(ids, pa.string())))
+    return IdSet(one_array(pa.chunked_array(ids, pa.string())))
 
 
 Verdicts = tuple[np.ndarray, pa.Array, pa.Array]

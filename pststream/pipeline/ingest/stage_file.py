@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME, micros
 from pststream.errors import InputFileError, PassingError, PstError, passing_number
 from pststream.kinds.contract import RequestLimits
-from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.ingest.future_objects import split_future_objects
 from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
 from pststream.quality.files.confined_files import readable_below
@@ -27,7 +27,7 @@ from pststream.quality.parse_requests import REQUESTS
 from pststream.quality.readers import read_chunks, read_requests
 from pststream.quality.row_chunks import FilePart, check_row_number
 from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
-from pststream.state.table_types import IDS, TIME
+from pststream.state.table_types import IDS
 from pststream.utc_times import to_micros
 
 _REJECT = [pa.field(name, pa.string()) for name in ("field", "reason", "detail", "raw")]

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import one_array
 from pststream.domain.planner_sample import SampledQuestions
 from pststream.kernels.matching.shapes.circle import boxes_around
-from pststream.pipeline.engine.arrow_columns import whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.planning.choose_rows import choose_rows, merge_rows, share_of
 from pststream.pipeline.questions.question_ledger import unfinished_files
@@ -60,7 +60,7 @@ def describe_questions(rows: pa.Table) -> SampledQuestions:
     A question of the kind `knn` has the boxes around the circle to its last object, around the world if it found fewer
     than k. A region over the antimeridian has two boxes.
     """
-    sides = np.column_stack([whole(rows.column(side)).to_numpy() for side in SIDES])
+    sides = np.column_stack([one_array(rows.column(side)).to_numpy() for side in SIDES])
     is_near = np.asarray(pc.equal(rows.column("kind"), "knn"))
     answered, wanted, distance = (
         np.asarray(pc.fill_null(rows.column(name), 0)).astype(np.float64) for name in ("rows", "k", "distance_m")
@@ -72,7 +72,7 @@ def describe_questions(rows: pa.Table) -> SampledQuestions:
     west[:, 0], east[:, 2] = -180.0, 180.0
     places = [np.flatnonzero(plain), np.flatnonzero(is_near)[near], *2 * [np.flatnonzero(crosses)]]
     boxes = np.concatenate([sides[plain], circles, west, east])
-    return SampledQuestions(boxes, *_keywords(whole(rows.column("clauses")), np.concatenate(places)))
+    return SampledQuestions(boxes, *_keywords(one_array(rows.column("clauses")), np.concatenate(places)))
 
 
 def _keywords(clauses: pa.ListArray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.cost.load_model import CostModel
+from pststream.domain.arrow_columns import csr, one_array
 from pststream.domain.owners import recorded_units
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.ledgers.log_end import Ledger
 from pststream.matching.every_object import add_every_object
-from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, read_pieces
@@ -69,8 +69,8 @@ def draw_sample(
     piece_rows, subscription_scale = _pieces(home, settings, progress)
     sampled = pc.count_distinct(piece_rows.column("subscription_key")).as_py()
     insertions, deletions = requests_per_subscription(home, settings, period, sampled * subscription_scale, progress)
-    offsets, terms = csr(whole(object_rows.column("terms")))
-    posted = whole(piece_rows.column("clauses"))
+    offsets, terms = csr(one_array(object_rows.column("terms")))
+    posted = one_array(piece_rows.column("clauses"))
     if pc.any(pc.equal(pc.list_flatten(pc.list_flatten(posted)), names.EVERY_OBJECT)).as_py():
         offsets, terms = add_every_object(offsets, terms)
     ids, counts = np.unique(terms, return_counts=True)
@@ -78,16 +78,16 @@ def draw_sample(
         posted, (frequencies or TermFrequencies(ids, counts)).frequency
     )
     sample = make_sample_with_reads(
-        lon=whole(object_rows.column("lon")).to_numpy(),
-        lat=whole(object_rows.column("lat")).to_numpy(),
+        lon=one_array(object_rows.column("lon")).to_numpy(),
+        lat=one_array(object_rows.column("lat")).to_numpy(),
         term_offsets=offsets,
         terms=terms,
-        boxes=np.column_stack([whole(piece_rows.column(side)).to_numpy() for side in SIDES]),
-        piece_key=whole(piece_rows.column("subscription_key")).to_numpy(),
+        boxes=np.column_stack([one_array(piece_rows.column(side)).to_numpy() for side in SIDES]),
+        piece_key=one_array(piece_rows.column("subscription_key")).to_numpy(),
         post_offsets=post_offsets,
         post_terms=post_terms,
-        piece_unit=recorded_units(whole(piece_rows.column("unit"))),
-        match_reads=CostModel.of(settings).match_reads(whole(piece_rows.column("kind")).is_valid().to_numpy(False)),
+        piece_unit=recorded_units(one_array(piece_rows.column("unit"))),
+        match_reads=CostModel.of(settings).match_reads(one_array(piece_rows.column("kind")).is_valid().to_numpy(False)),
         insertions=insertions,
         deletions=deletions,
         object_scale=object_scale,

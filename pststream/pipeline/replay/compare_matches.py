@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import csr
 from pststream.domain.integer_hash import hash_integers
-from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.settings import Settings

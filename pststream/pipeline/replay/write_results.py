@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from pststream import names
 from pststream.atomic_files import write_atomically
+from pststream.domain.arrow_columns import TIME
 from pststream.pipeline.replay.load_figures import BatchLoads
 from pststream.reports.reading.pairs import flatten_lists, read_inserted_subscriptions
 from pststream.reports.reading.table_reader import TableReader
@@ -22,7 +23,7 @@ MATCHES = pa.schema(
     {
         "object_id": pa.string(),
         "subscription_id": pa.string(),
-        "ts": pa.timestamp("us", tz="UTC"),
+        "ts": TIME,
         "batch_id": pa.int64(),
         "worker": pa.int64(),
         "retracted": pa.bool_(),

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.pipeline.term_reports.logged_reports import REPORT_ROWS, LoggedReports
 from pststream.pipeline.term_reports.report_ticks import (
@@ -35,7 +36,7 @@ from pststream.stored_objects.question_batch import take_regions
 ENTERED, LEFT = "entered", "left"
 CHANGES = pa.schema(
     [
-        *[("event", pa.string()), ("subscription_key", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))],
+        *[("event", pa.string()), ("subscription_key", pa.int64()), ("ts", TIME)],
         *[("rank", pa.int32()), ("term", pa.string()), ("count", pa.int64())],
     ]
 )

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.arrow_columns import micros, one_array
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import MAX_ROW, FileRow, log_key
 from pststream.ledgers.log_end import read_files
 from pststream.ledgers.withdrawals import WithdrawnObjects
-from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.upkeep.selected_objects import SelectedObjects
 from pststream.quality.parse_times import parse_times
 from pststream.sorted_keys import distinct_values, is_among
@@ -64,7 +64,7 @@ def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: Withd
     for rejects in _read_rejects(home, files[0]["ingest_id"]):
         rows = rejects.join(bounds, ["ingest_id", "file"], join_type="inner").combine_chunks()
         ts = rows.column("ts")
-        hashes = hash_texts(*utf8_of(whole(rows.column("raw")).fill_null("")))
+        hashes = hash_texts(*utf8_of(one_array(rows.column("raw")).fill_null("")))
         is_caused = {
             "late": pc.and_(pc.greater_equal(ts, rows.column("without")), pc.less(ts, rows.column("given"))),
             "duplicate": pa.array(is_among(hashes, selected.id_hashes)),

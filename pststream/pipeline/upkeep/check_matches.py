@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.arrow_columns import csr
 from pststream.ledgers.log_end import read_latest
-from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings

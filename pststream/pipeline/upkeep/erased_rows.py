@@ -10,8 +10,8 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delta_tables import QueryError, query_table, read_table
+from pststream.domain.arrow_columns import csr, micros
 from pststream.errors import UsageError
-from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.row_changes import any_between, may_have_reports
 from pststream.settings import Settings

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.pipeline.engine.arrow_columns import csr
+from pststream.domain.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files

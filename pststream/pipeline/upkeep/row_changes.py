@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.delivery.change_messages import ENTERED, LEFT, REPORT
-from pststream.pipeline.engine.arrow_columns import csr, lists, micros
+from pststream.domain.arrow_columns import csr, lists, micros
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS
 from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile

@@ -11,11 +11,11 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delta_tables import read_table
+from pststream.domain.arrow_columns import micros
 from pststream.errors import UsageError
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import MAX_ROW, log_key
 from pststream.ledgers.withdrawals import WithdrawnObjects
-from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.sorted_keys import distinct_values, is_among

@@ -19,13 +19,13 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delta_tables import read_table
+from pststream.domain.arrow_columns import csr
 from pststream.errors import UsageError
 from pststream.kernels.questions.build_segment import number_terms
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.term_statistics import statistics_in_force
 from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
-from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.questions.question_ledger import unfinished_files

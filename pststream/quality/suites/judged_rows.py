@@ -7,29 +7,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.domain.arrow_columns import TIME
+
 if TYPE_CHECKING:
     import pandas as pd
 
-_TIME = pa.timestamp("us", tz="UTC")
 
 LANDED_OBJECTS, LANDED_REQUESTS, PAIRS = "landed_objects", "landed_requests", "pairs"
 
 SUBJECTS: dict[str, pa.Schema] = {
     LANDED_OBJECTS: pa.schema(
         [
-            ("row", pa.int64()), ("object_id", pa.string()), ("ts", _TIME), ("lon", pa.float64()),
+            ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()),
             ("lat", pa.float64()), ("text", pa.string()),
         ]
     ),
     LANDED_REQUESTS: pa.schema(
         [
             ("row", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string()),
-            ("effective_at", _TIME), ("expires_at", _TIME), ("payload", pa.string()),
+            ("effective_at", TIME), ("expires_at", TIME), ("payload", pa.string()),
         ]
     ),
     PAIRS: pa.schema(
         [
-            ("object_key", pa.int64()), ("object_id", pa.string()), ("ts", _TIME), ("subscription_key", pa.int64()),
+            ("object_key", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("subscription_key", pa.int64()),
             ("subscription_id", pa.string()), ("payload", pa.string()), ("batch_id", pa.int64()),
             ("plan_version", pa.int64()), ("worker", pa.int64()),
         ]
@@ -61,7 +62,7 @@ def make_example(subject: str) -> "pd.DataFrame":
         pa.int64(): [1, 2, 3],
         pa.float64(): [1.0, 2.5, None],
         pa.string(): ["one", "two", None],
-        _TIME: [1_700_000_000_000_000, 1_800_000_000_000_000, None],
+        TIME: [1_700_000_000_000_000, 1_800_000_000_000_000, None],
     }
     schema = SUBJECTS[subject]
     return make_frame(pa.Table.from_pydict({field.name: examples[field.type] for field in schema}, schema=schema))

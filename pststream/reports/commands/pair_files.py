@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pststream.domain.arrow_columns import TIME
 from pststream.reports.reading.pair_tables import PAIR_SCHEMA, pair_table
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs
 
@@ -34,7 +35,6 @@ _SKIPPED = (
 
 _FORMULA = f"'*{_SKIPPED}*[=+\\-@＝＋－＠﹦﹢﹣﹫⁼₌⁺₊﬩−⁻₋]"
 _AT_START, _INSIDE = f"^('*[{_BREAKS}]|{_FORMULA})", f"([;|{_BREAKS}])({_FORMULA})"
-_TIME = pa.timestamp("us", tz="UTC")
 _ROW_GROUP = 1_000_000
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 
@@ -124,7 +124,7 @@ class ParquetFile:
 
 def times(moments: pa.Array) -> pa.Array:
     """Format times as texts: 2026-01-01T00:00:00.000000Z."""
-    texts = moments.cast(_TIME).cast(pa.timestamp("us")).cast(pa.large_string())
+    texts = moments.cast(TIME).cast(pa.timestamp("us")).cast(pa.large_string())
     return joined(pc.replace_substring(texts, " ", "T"), "Z")
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
@@ -43,7 +44,6 @@ TABLES = (
 )  # fmt: skip
 SHOWN_BATCHES = 5
 MEASURED_BATCHES = 10
-_TIME = pa.timestamp("us", tz="UTC")
 
 
 def read_status(home: AnyHome, max_ahead_seconds: int = 0) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
     """
     reader = TableReader(home)
     ledgers = LedgerHistory(reader)
-    settled, moment = _settled(ledgers), pa.scalar(now, _TIME)
+    settled, moment = _settled(ledgers), pa.scalar(now, TIME)
     plan = _plan(reader, settled, moment)
     watermark = ledgers.watermark()
     quarantined = read_quarantined_files(reader, ledgers)
@@ -126,7 +126,7 @@ def _settled(ledgers: LedgerHistory) -> pds.Expression:
 
 def _rows_since(ledgers: LedgerHistory, since: dt.datetime) -> dict[str, int]:
     """Sum the rows of the files that were ingested since then."""
-    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), pa.scalar(since, _TIME)))
+    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), pa.scalar(since, TIME)))
     return {name: _sum(recent, name) for name in ("accepted", "rejected")}
 
 

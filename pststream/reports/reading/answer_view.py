@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.kinds.contract import StoredSubscription
 from pststream.kinds.question_fields import parse_duration
 from pststream.reports.reading.table_reader import TableReader
@@ -31,7 +32,6 @@ TICKS = 24
 Row = dict[str, Any]
 """A row of `answer_log`."""
 
-TIME = pa.timestamp("us", tz="UTC")
 _COLUMNS = ("batch_id", "event", "subscription_key", "object_key", "ts", "value", "rank", "term", "count")
 _MAX_TEXT = 500
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
 from pststream.kinds.question_contract import Window
 from pststream.ledgers.withdrawals import WithdrawnObjects
@@ -90,7 +91,7 @@ def rank_objects(
     first = end.stream_time - window.micros + 1 if window.micros is not None else counts_from
     wanted = pds.field("object_key") <= end.objects_to
     if window.objects is None:
-        wanted &= pds.field("ts") >= pa.scalar(first, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        wanted &= pds.field("ts") >= pa.scalar(first, pa.int64()).cast(TIME)
     chosen_rows, values = [np.empty((2, 0), np.int64)], [np.empty(0, np.float32)]
     times, searched, complete = [np.empty((2, 0), np.int64)], 0, True
     for rows in read_objects(reader, wanted):

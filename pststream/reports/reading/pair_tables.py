@@ -7,13 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.ledgers.history import read_done_batches
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs, read_inserted_subscriptions, stream_pairs
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 PAIR_SCHEMA = pa.schema(
     [
-        ("object_id", pa.string()), ("subscription_id", pa.string()), ("ts", pa.timestamp("us", tz="UTC")),
+        ("object_id", pa.string()), ("subscription_id", pa.string()), ("ts", TIME),
         ("batch_id", pa.int64()), ("plan_version", pa.int64()), ("payload", pa.string()),
     ]
 )  # fmt: skip

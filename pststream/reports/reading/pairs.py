@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.errors import PstError
 from pststream.ledgers.history import done_batches_filter
 from pststream.reports.reading.table_reader import TableReader
@@ -114,7 +115,7 @@ def stream_pairs(reader: TableReader, inserted: InsertedSubscriptions, since: dt
     """
     wanted = done_batches_filter(reader)
     if since is not None:
-        wanted = wanted & (pds.field("ts") >= pa.scalar(since, pa.timestamp("us", tz="UTC")))
+        wanted = wanted & (pds.field("ts") >= pa.scalar(since, TIME))
     retracted = read_retracted_pairs(reader, wanted)
     wanted = wanted & ~pds.field("retracted")
     columns = ("object_key", *ROW_COLUMNS, "subscription_keys")

@@ -13,11 +13,11 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.answers.remaining_rows import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
+from pststream.domain.arrow_columns import TIME
 from pststream.kinds.registry import ranked_answers
 from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import to_micros
 
-TIME = pa.timestamp("us", tz="UTC")
 RESULT_COLUMNS = [
     *[("rank", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("distance_m", pa.float64())],
     *[("score", pa.float64()), ("term", pa.string()), ("count", pa.int64()), ("as_of", TIME)],

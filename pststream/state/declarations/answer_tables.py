@@ -3,7 +3,8 @@
 import pyarrow as pa
 
 from pststream import names
-from pststream.state.table_types import TIME, Column, Table
+from pststream.domain.arrow_columns import TIME
+from pststream.state.table_types import Column, Table
 
 _BUCKET = "bucket of the subscription, from 0; home.json has the number of buckets"
 _VALUE = "knn: distance, metres; topk: negative score"

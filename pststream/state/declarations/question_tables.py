@@ -3,7 +3,8 @@
 import pyarrow as pa
 
 from pststream import names
-from pststream.state.table_types import IDS, SECONDS, TIME, Column, Table
+from pststream.domain.arrow_columns import TIME
+from pststream.state.table_types import IDS, SECONDS, Column, Table
 
 _FILE = "the file of the question, see question_files"
 

@@ -3,7 +3,8 @@
 import pyarrow as pa
 
 from pststream import names
-from pststream.state.table_types import TIME, Column, Table
+from pststream.domain.arrow_columns import TIME
+from pststream.state.table_types import Column, Table
 
 TOPK_PLAN_TABLE = Table(
     names.TOPK_PLANS,

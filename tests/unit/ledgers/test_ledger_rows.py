@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from pststream import names
+from pststream.domain.arrow_columns import TIME
 from pststream.ledgers.ledger_rows import BatchRow, FileRow, latest_rows, split_by_status
-from pststream.state.table_types import COUNTS, SECONDS, TIME
+from pststream.state.table_types import COUNTS, SECONDS
 from pststream.state.tables import TABLES
 
 PYTHON_TYPES = {

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pststream.state.table_types import TIME, Table
+from pststream.domain.arrow_columns import TIME
+from pststream.state.table_types import Table
 from pststream.state.tables import TABLES
 
 PAGE = Path(__file__).parents[3] / "docs" / "tables.md"

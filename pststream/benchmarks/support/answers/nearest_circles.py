@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.benchmarks.support.answers.standing_worlds import QueryWords, draw_knn
+from pststream.domain.arrow_columns import TIME
 from pststream.generator.synthetic_arrays import SyntheticObjects, term_ids
 from pststream.pipeline.answers.nearest_kind import circles_of
 from pststream.shapes.registry import cut_regions
@@ -27,7 +28,7 @@ def store_objects(objects: SyntheticObjects) -> ObjectSnapshot:
     rows = {
         "object_key": numbers,
         "object_id": numbers.cast(pa.string()),
-        "ts": numbers.cast(pa.timestamp("us", tz="UTC")),
+        "ts": numbers.cast(TIME),
         "lon": objects.lon,
         "lat": objects.lat,
         "text": pa.repeat("", count),

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.benchmarks.support.homes import CHUNK
+from pststream.domain.arrow_columns import lists
 from pststream.generator.places import USA_BOUNDS
 from pststream.generator.power_law import PowerLaw
 from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, term_ids
 from pststream.kinds.knn.kind import KNN
 from pststream.kinds.topk.kind import TOPK
-from pststream.pipeline.engine.arrow_columns import lists
 from pststream.shapes.great_circle import haversine_m
 from pststream.sorted_keys import distinct_values
 

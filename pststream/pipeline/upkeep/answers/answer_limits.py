@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.buckets import bucket_of
+from pststream.domain.arrow_columns import integers
 from pststream.kinds.registry import kinds_with_answers
-from pststream.pipeline.engine.arrow_columns import integers
 from pststream.sorted_keys import find_among
 from pststream.state.slices import KeyRange, Slice, read_slices
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
+from pststream.domain.arrow_columns import TIME
 from pststream.format_values import counted
 from pststream.kinds.answer_contract import TermReports
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
@@ -165,7 +166,7 @@ def _count_words(
     words = {term_of(word): word for word in tokenize(stored.text)}
     ids = np.array(sorted(words), np.int64)
     first = tick - parse_duration("window", subscription.query.describe()["window"]) + 1
-    low, high = (pa.scalar(time, pa.int64()).cast(pa.timestamp("us", "UTC")) for time in (first, tick))
+    low, high = (pa.scalar(time, pa.int64()).cast(TIME) for time in (first, tick))
     ts, region = pds.field("ts"), cast(Region, subscription.query.region)
     wanted = (pds.field("object_key") <= end.objects_to) & (ts >= low) & (ts <= high)
     counts, searched, tested = np.zeros(len(ids), np.int64), 0, 0

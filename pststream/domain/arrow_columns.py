@@ -1,7 +1,10 @@
-"""Convert Arrow columns (timestamps, lists, chunks) to NumPy arrays, and NumPy offsets and values to lists."""
+"""Declare the type of times, convert Arrow columns to NumPy arrays, and make lists of NumPy offsets and values."""
 
 import numpy as np
 import pyarrow as pa
+
+TIME = pa.timestamp("us", tz="UTC")
+"""Type of the columns of times: microseconds since 1970, in UTC."""
 
 
 def micros(column: pa.Array) -> np.ndarray:
@@ -23,8 +26,8 @@ def csr(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return offsets - offsets[0], values
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a chunked column as one array."""
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a chunked column as one array, an empty one if it has no chunk."""
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
