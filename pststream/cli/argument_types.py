@@ -12,7 +12,7 @@ class JoinedTexts(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         """Add a value."""
         given = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, values if given is None else f"{given},{values}")
+        setattr(namespace, self.dest, f"{given},{values}" if given else values)
 
 
 def version(text: str) -> int:

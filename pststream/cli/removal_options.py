@@ -1,24 +1,16 @@
 """Add the options of the commands that remove or withdraw rows: `maintain --keep`, those of `erase`, `withdraw`."""
 
 import argparse
-from typing import Any
 
 from pststream import names
-
-
-class _Joined(argparse.Action):
-    """Joins the values of a repeated option with commas, as the setting of its name has them."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
-        before = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, f"{before},{values}" if before else values)
+from pststream.cli.argument_types import JoinedTexts
 
 
 def add_keep_option(command: argparse.ArgumentParser) -> None:
     """Add `--keep`, which overrides the setting `keep`."""
     command.add_argument(
         "--keep",
-        action=_Joined,
+        action=JoinedTexts,
         metavar="TABLE=DAYSd",
         help="remove older rows of a table: " + ", ".join(names.KEEPABLE) + " (setting keep; repeatable)",
     )
