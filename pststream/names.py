@@ -135,7 +135,7 @@ KEEPABLE = (ANSWER_LOG, QUESTION_ANSWERS, QUESTIONS, MATCHES, DEAD_LETTERS, REJE
 """Tables whose rows `maintain` removes when they are older than the setting `keep` says, in this order."""
 
 HOME_MARK = "home.json"
-"""File that makes a folder a home."""
+"""File that makes a folder a home. It names the format and the tokenizer, and is written last."""
 
 DELTA_LOG = "_delta_log"
 """Folder of the log of a Delta table, in the folder of the table."""

@@ -30,9 +30,6 @@ FORMAT = 11
 OLDEST = 2
 """Homes of this format and later can be upgraded."""
 
-MARK = names.HOME_MARK
-"""It names the format and the tokenizer, and is written last."""
-
 RUNNER = "run"
 """Scope of the lock that `pststream run` holds until it ends; it keeps out a second runner, but not upkeep."""
 
@@ -91,7 +88,7 @@ class Home:
     @property
     def answer_buckets(self) -> int:
         """Into how many buckets the answers of subscriptions with memory are divided; fixed when a home is created."""
-        return int(json.loads(self.files.read(MARK))["answer_buckets"])
+        return int(json.loads(self.files.read(names.HOME_MARK))["answer_buckets"])
 
     @property
     def storage(self) -> Storage:
@@ -116,7 +113,7 @@ class Home:
     def init(self, answer_buckets: int = Settings.answer_buckets) -> bool:
         """Create the tables, the settings file and, last, the mark; return whether the home is new. May run again."""
         files = self.files
-        if files.exists(MARK):
+        if files.exists(names.HOME_MARK):
             self.check()
             return False
         has_all_new = self.create_tables(TABLES)
@@ -147,20 +144,22 @@ class Home:
 
     def write_mark(self, content: dict[str, Any]) -> None:
         """Write the mark of the home."""
-        self.files.write(MARK, (json.dumps(content, indent=1) + "\n").encode())
+        self.files.write(names.HOME_MARK, (json.dumps(content, indent=1) + "\n").encode())
 
     def check(self) -> "Home":
         """Raise HomeError unless the home is complete and has this format and tokenizer; return it."""
         try:
-            mark = json.loads(self.files.read(MARK))
+            mark = json.loads(self.files.read(names.HOME_MARK))
         except FileNotFoundError:
             raise HomeError(
                 self.path, "does not exist, or is incomplete", f"run: pststream init --home {self.path}"
             ) from None
         except (ValueError, UnicodeDecodeError):
-            raise HomeError(self.path, f"{MARK} is not readable", f"restore {MARK} from a backup") from None
+            raise HomeError(
+                self.path, f"{names.HOME_MARK} is not readable", f"restore {names.HOME_MARK} from a backup"
+            ) from None
         if not isinstance(mark, dict) or not isinstance(mark.get("format"), int):
-            raise HomeError(self.path, f"{MARK} names no format", f"restore {MARK} from a backup")
+            raise HomeError(self.path, f"{names.HOME_MARK} names no format", f"restore {names.HOME_MARK} from a backup")
         if mark["format"] > FORMAT:
             raise HomeError(
                 self.path,

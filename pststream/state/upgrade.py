@@ -24,7 +24,7 @@ from pststream.state.data_files import (
     removals,
     with_bounds,
 )
-from pststream.state.home import APPEND_ONLY, BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
+from pststream.state.home import APPEND_ONLY, BOUNDED_COLUMNS, FORMAT, OLDEST, Home, table_properties
 from pststream.state.log_entries import commit_entry, metadata_action
 from pststream.state.slices import read_slices, whole_file
 from pststream.state.table_types import RESULTS, SECONDS, Table
@@ -50,7 +50,7 @@ def upgrade(home: Home) -> dict[str, Any]:
 def _mark(home: Home) -> dict[str, Any]:
     """Read the mark of a home that has this format or can be upgraded."""
     try:
-        mark: dict[str, Any] = json.loads(home.files.read(MARK))
+        mark: dict[str, Any] = json.loads(home.files.read(names.HOME_MARK))
         upgradable = OLDEST <= mark["format"] < FORMAT
     except (OSError, ValueError, TypeError, KeyError):
         upgradable = False

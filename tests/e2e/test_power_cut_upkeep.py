@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pststream import names
-from pststream.state.home import FORMAT, MARK
+from pststream.state.home import FORMAT
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
 from tests.commands import KILLED, Home, run_here
@@ -68,7 +68,7 @@ def test_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = unpacked(5, tmp_path / "sample")
 
     def upgrade() -> None:
-        if json.loads((home.path / MARK).read_text())["format"] != FORMAT:
+        if json.loads((home.path / names.HOME_MARK).read_text())["format"] != FORMAT:
             home.run("upgrade")
 
     def judge() -> None:

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from pststream.state.home import MARK, Home
+from pststream import names
+from pststream.state.home import Home
 from pststream.utc_times import iso, utc_now
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def start_jvm(conf: "SparkConf") -> None:
 def _make_folder(home: Home) -> Path:
     """Return the folder for the logs of a home; create it if it does not exist."""
     local = home.storage.local_path(home.path)
-    if local is None or not (local / MARK).exists():
+    if local is None or not (local / names.HOME_MARK).exists():
         from pststream.kernels.compile import node_folder  # loads numba
 
         local = node_folder()

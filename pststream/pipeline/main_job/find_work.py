@@ -5,6 +5,7 @@ A job asks before it loads the code that ingests and matches, and a DAG before i
 
 from pathlib import Path
 
+from pststream import names
 from pststream.errors import RunnerBusy
 from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
@@ -15,7 +16,7 @@ from pststream.progress import no_progress
 from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
-from pststream.state.home import MARK, RUNNER, Home
+from pststream.state.home import RUNNER, Home
 
 
 def has_work(home: Home, settings: Settings, landing: str) -> bool:
@@ -26,7 +27,7 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
     Raises RunnerBusy as `run` does.
     """
     fetched = is_fetched(landing)
-    if not home.files.exists(MARK) or not (fetched or Path(landing).is_dir()):
+    if not home.files.exists(names.HOME_MARK) or not (fetched or Path(landing).is_dir()):
         return True
     home.check()
     with home.locked(RUNNER, RunnerBusy), home.locked():

@@ -28,7 +28,7 @@ from pststream.quality.suites.suite_files import FOLDER as SUITES
 from pststream.settings import FILE
 from pststream.state import quarantine
 from pststream.state.crash_points import crash_point
-from pststream.state.home import MARK, RUNNER_WAIT_SECONDS, Home
+from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.state.tables import TABLES
 from pststream.storage.registry import local_path, normalize
 
@@ -76,7 +76,7 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
         _copy(home, suite, target)
     flush_folders(folder for folder, _, _ in os.walk(target))
     crash_point("backup.copied")
-    _copy(home, MARK, target)
+    _copy(home, names.HOME_MARK, target)
     flush_folders([target])
     files = [path for path in target.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)

@@ -6,12 +6,13 @@ import random
 
 import pytest
 
+from pststream import names
 from pststream.errors import HomeError, RetryableError
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger, known_hashes, recent_row_counts
 from pststream.names import BATCHES, FILES
 from pststream.state import ledger_tables
-from pststream.state.home import FORMAT, MARK, Home
+from pststream.state.home import FORMAT, Home
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -226,7 +227,7 @@ def test_init_may_run_again(home):
 )
 def test_a_home_that_cannot_be_used_is_refused(home, mark, reason):
     (home_path := home.path)
-    with open(f"{home_path}/{MARK}", "w") as out:
+    with open(f"{home_path}/{names.HOME_MARK}", "w") as out:
         out.write(mark)
     with pytest.raises(HomeError, match=reason):
         home.check()

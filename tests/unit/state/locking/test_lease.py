@@ -106,7 +106,7 @@ def test_the_first_holder_of_a_new_home_looks_into_no_table(home: Home, server: 
 def test_a_home_made_again_around_its_tables_goes_on_with_their_tokens(home: Home) -> None:
     with home.locked():
         append(home, "tea")
-    home.files.delete([".lock", homes.MARK])
+    home.files.delete([".lock", names.HOME_MARK])
     assert home.init() and not home.files.exists(".lock")
     with home.locked():
         append(home, "milk")
