@@ -204,7 +204,8 @@ def _choose(name: str, scale: str, workloads: Sequence[str], objects: str | None
     unknown = sorted(set(workloads) - set(there))
     if unknown:
         hint = "one or more of: " + ", ".join(there) if there else "leave --workloads out"
-        raise UsageError(f"benchmark {name} has no workload {', '.join(unknown)}", hint)
+        shown = ", ".join(workload or "''" for workload in unknown)
+        raise UsageError(f"benchmark {name} has no workload {shown}", hint)
     if objects is not None and not benchmark.any_objects:
         with_objects = ", ".join(other for other, one in BENCHMARKS.items() if one.any_objects)
         raise UsageError(f"benchmark {name} has objects of its own", f"--objects is for: {with_objects}")

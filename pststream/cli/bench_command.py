@@ -29,7 +29,7 @@ def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
         arguments.seed,
         context.settings,
         context.progress,
-        workloads=arguments.workloads.split(",") if arguments.workloads else (),
+        workloads=() if arguments.workloads is None else arguments.workloads.split(","),
         objects=arguments.objects,
     )
     if arguments.out:

@@ -42,6 +42,9 @@ from tests.commands import new_home, run_here
         ("generate requests --kind knn --drift-every 3 --count 1 --out x.jsonl", "drift_every is for q3, not knn"),
         ("bench run", "bench run: name a benchmark"),
         ("bench run kernel --workloads q1", "benchmark kernel has no workload q1"),
+        ("bench run planners --workloads=", "benchmark planners has no workload ''\n  one or more of: q1, "),
+        ("bench run planners --workloads=q1,", "benchmark planners has no workload ''"),
+        ("bench run planner-latency --workloads=", "benchmark planner-latency has no workload ''\n  leave --workloads out"),
         ("plan --timezone", "unrecognized arguments"),
     ],
 )
