@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pststream.domain.imbalance import imbalance_text
+from pststream.domain.imbalance import imbalance_text, read_imbalance
 from pststream.domain.planner_choice import describe_choice
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, counted_matches, duration
@@ -59,7 +59,7 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     text = f"{head}: {document['planner']}, {size}; {loads}, imbalance {imbalance_text(document['imbalance'])}"
     if "choice" in document:
         text += f"\n  {describe_choice(document['choice'])}"
-    if document["imbalance"] <= document["sigma"]:
+    if read_imbalance(document["imbalance"]) <= document["sigma"]:
         return text
     return f"{text}\n  warning: the imbalance is over sigma, {document['sigma']:g}, the constraint of the plan"
 

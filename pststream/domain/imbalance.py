@@ -15,9 +15,16 @@ def imbalance_of(loads: Iterable[float]) -> float:
     return min(greatest / least, MAX_IMBALANCE) if least > 0.0 else MAX_IMBALANCE
 
 
-def finite_imbalance(imbalance: float) -> float | None:
-    """Return a measured imbalance as JSON has it: with four digits after the point, None while a worker is idle."""
-    return None if imbalance >= MAX_IMBALANCE else round(imbalance, 4)
+def finite_imbalance(imbalance: float, digits: int | None = 4) -> float | None:
+    """Return an imbalance as JSON has it: None while a worker is idle; digits: how many after the point, None: all."""
+    if imbalance >= MAX_IMBALANCE:
+        return None
+    return imbalance if digits is None else round(imbalance, digits)
+
+
+def read_imbalance(imbalance: float | None) -> float:
+    """Return an imbalance from JSON as a number to compare: MAX_IMBALANCE for None."""
+    return MAX_IMBALANCE if imbalance is None else imbalance
 
 
 def imbalance_text(imbalance: float | None) -> str:

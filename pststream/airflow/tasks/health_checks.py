@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
+from pststream.domain.imbalance import imbalance_text, read_imbalance
 from pststream.format_values import duration
 
 
@@ -87,7 +87,7 @@ def check_imbalance(measured: dict[str, Any], max_imbalance: float) -> str:
     """Raise if the imbalance is over `max_imbalance`; `adjust_load` corrects an imbalance from `sigma` up to it."""
     imbalance, batches = measured["measured_imbalance"], measured["batches"]
     text = f"measured imbalance {imbalance_text(imbalance)} (greatest load over least), batches: {batches}"
-    if measured["violated"] and (MAX_IMBALANCE if imbalance is None else imbalance) > max_imbalance:
+    if measured["violated"] and read_imbalance(imbalance) > max_imbalance:
         raise OutOfBalance(f"plan {measured['plan_version']}: {text}; limit {max_imbalance:g}")
     return text
 

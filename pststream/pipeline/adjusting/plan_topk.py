@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.imbalance import finite_imbalance
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import Ledger
 from pststream.partitioning.dskype.planners import make_topk_plan, plan_levels
@@ -46,9 +47,9 @@ def plan_topk(
     options  of the planner, as `plan --option` takes them; None: those of the plan in force, if this planner made it
 
     Returns {"plan_version", "plan_version_before", "planner", "kinds": ["topk"], "units", "replication", "copies",
-    "imbalance", "unit_loads", "dry_run", "seconds"}, what `pststream plan --json` prints; of `hash` there are as many
-    units as answer buckets, and no figures. Raises HomeError if `topk_plans` has lost the plan in force, unless the
-    planner is `hash`.
+    "imbalance" (None if a unit has no load), "unit_loads", "dry_run", "seconds"}, what `pststream plan --json` prints;
+    of `hash` there are as many units as answer buckets, and no figures. Raises HomeError if `topk_plans` has lost the
+    plan in force, unless the planner is `hash`.
     """
     home.check()
     began = time.perf_counter()
@@ -96,7 +97,7 @@ def _describe_loads(loads: TopkLoads) -> dict[str, Any]:
     return {
         "replication": round(loads.replication, 4),
         "copies": round(loads.copies, 4),
-        "imbalance": loads.imbalance,
+        "imbalance": finite_imbalance(loads.imbalance, None),
         "unit_loads": loads.load.tolist(),
     }
 

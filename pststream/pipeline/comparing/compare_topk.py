@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pststream import names
+from pststream.domain.imbalance import finite_imbalance
 from pststream.errors import PstError
 from pststream.partitioning.dskype.planners import make_topk_plan
 from pststream.partitioning.dskype.topk_loads import count_loads
@@ -64,10 +65,12 @@ def _measure(drawn: DrawnTopk, sample: TopkSample, planner: str, workers: int, o
     seconds = time.process_time() - began
     measured, loads = measure_plan(drawn.subscriptions, drawn.messages, plan), count_loads(sample, plan)
     unit_seconds = np.array([unit.seconds for unit in measured.units])
+    figures = measured.figures(len(drawn.subscriptions.key), len(drawn.messages.key))
     return {
         "planner": planner,
-        **measured.figures(len(drawn.subscriptions.key), len(drawn.messages.key)),
-        "model_imbalance": round(loads.imbalance, 2),
+        **figures,
+        "imbalance": finite_imbalance(figures["imbalance"], 2),
+        "model_imbalance": finite_imbalance(loads.imbalance, 2),
         "model_correlation": correlation(loads.load, unit_seconds),
         "unit_loads": loads.load.tolist(),
         "unit_seconds": unit_seconds.tolist(),

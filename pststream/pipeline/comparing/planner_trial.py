@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.domain.imbalance import imbalance_of
+from pststream.domain.imbalance import finite_imbalance, imbalance_of
 from pststream.domain.planner_choice import planner_of
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import read_batches, read_files
@@ -125,7 +125,7 @@ class Trial:
             "throughput": round(tuples / max(measured.max(), 1e-9)),
             "load_total": round(float(measured.sum()), 3),
             "max_seconds": round(float(measured.max()), 3),
-            "imbalance": round(imbalance_of(measured), 3),
+            "imbalance": finite_imbalance(imbalance_of(measured), 3),
             "worker_seconds": [round(float(s), 4) for s in measured],
             "objects_sent": sent,
             "copies": round(sent / kept, 3) if kept else 0.0,
@@ -137,7 +137,7 @@ class Trial:
             "model_total": round(float(predicted.sum()), 3),
             "model_max": round(float(predicted.max()), 3),
             "model_seconds": [round(float(s), 4) for s in predicted],
-            "model_imbalance": round(imbalance_of(predicted), 3),
+            "model_imbalance": finite_imbalance(imbalance_of(predicted), 3),
             "model_correlation": correlation(predicted, measured),
         }
 

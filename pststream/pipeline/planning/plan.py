@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.domain.imbalance import finite_imbalance
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import SampleCounts, count_sample
@@ -57,9 +58,9 @@ def plan(
               to the second; None: no bound
 
     Returns {"plan_version", "plan_version_before", "planner", "workers", "units", "load_total", "load_max", "load_min",
-    "imbalance", "sigma" (the imbalance allowed by Definition 2: the option of the planner, or the setting),
-    "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints; of the planner `auto` also
-    {"choice": {"planner", "greatest_loads": {planner: seconds}}}.
+    "imbalance" (None if a worker has no load), "sigma" (the imbalance allowed by Definition 2: the option of the
+    planner, or the setting), "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints; of
+    the planner `auto` also {"choice": {"planner", "greatest_loads": {planner: seconds}}}.
     """
     home.check()
     with home.locked():
@@ -107,7 +108,8 @@ def new_plan(
     choice = {"choice": new.options["choice"]} if "choice" in new.options else {}
     return {
         "plan_version": version, "planner": new.planner, "workers": new.workers, "units": new.units, **figures,
-        **choice, "plan_version_before": before, "sigma": new.options.get("sigma", settings.sigma), "dry_run": dry_run,
+        "imbalance": finite_imbalance(made.loads.imbalance, None), **choice, "plan_version_before": before,
+        "sigma": new.options.get("sigma", settings.sigma), "dry_run": dry_run,
         "seconds": round(time.perf_counter() - began, 3),
     }  # fmt: skip
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.imbalance import imbalance_of
+from pststream.domain.imbalance import finite_imbalance, imbalance_of
 from pststream.ledgers.log_end import read_batches
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -61,7 +61,7 @@ def add_up(loads: BatchLoads, workers: int) -> dict[str, Any]:
         "throughput": round(tuples / most) if most else 0,
         "load_total": round(float(seconds.sum()), 4),
         "max_seconds": round(most, 4),
-        "imbalance": round(imbalance_of(seconds), 3),
+        "imbalance": finite_imbalance(imbalance_of(seconds), 3),
         "dispatch_seconds": round(sum(dict(batch["seconds_by_step"]).get("dispatch_cpu", 0.0) for batch in batches), 3),
         "worker_seconds": [round(float(value), 4) for value in seconds],
         "worker_objects": _by_worker(rows, "objects", workers).astype(np.int64).tolist(),

@@ -56,20 +56,25 @@ def describe_best(document: dict[str, Any]) -> str:
     reasons = [
         f"{name} {_in_full(best[key], key)} against {_in_full(second[key], key)}"
         for key, name in _REASONS
-        if best[key] < _CLEARLY_LESS * second[key]
+        if _is_clearly_less(best[key], second[key])
     ]
     why = "; ".join(reasons) or "its most loaded worker has less to do"
     return f"{text}, {100 * ahead:.0f}% ahead of {second['planner']} ({why})."
 
 
-def _in_full(value: float, key: str) -> str:
-    return imbalance_text(value) if key in ("imbalance", "model_imbalance") else f"{value:,}"
+def _is_clearly_less(value: float | None, other: float | None) -> bool:
+    """Compare figures; None is an imbalance with an idle worker, and greater than any number."""
+    return value is not None and (other is None or value < _CLEARLY_LESS * other)
 
 
-def format_figure(value: object, key: str) -> str:
-    """A figure as text; a dash for None."""
+def _in_full(value: float | None, key: str) -> str:
+    return imbalance_text(value) if "imbalance" in key else f"{value:,}"
+
+
+def format_figure(value: Any, key: str) -> str:
+    """A figure as text; a dash for None, unless it is an imbalance."""
+    if "imbalance" in key:
+        return imbalance_text(value)
     if value is None:
         return "-"
-    if key == "imbalance" and isinstance(value, float):
-        return imbalance_text(value)
     return whole_or_short(value) if isinstance(value, int) else str(value)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.domain.imbalance import imbalance_text
+from pststream.domain.imbalance import finite_imbalance, imbalance_text
 from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
@@ -47,9 +47,7 @@ def list_plans(home: AnyHome) -> list[dict[str, Any]]:
     current = rows[-1] if rows else {}
     return [
         {
-            **{name: row[name] for name in FIGURES},
-            "planner_options": _planner_options(row),
-            "created_at": iso(row["created_at"]),
+            **_figures(row),
             "topk_planner": topk_planners[row["topk_version"]],
             "current": row is current,
             "retiring": row["plan_version"] == current["retiring_version"],
@@ -74,9 +72,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
     shown = units.select([name for name in _UNITS if name not in ("cell_runs", "terms")]).take(order).to_pylist()
     term_counts = units.column("terms").take(order).combine_chunks().value_lengths().to_pylist()
     return {
-        **{name: row[name] for name in FIGURES},
-        "planner_options": _planner_options(row),
-        "created_at": iso(row["created_at"]),
+        **_figures(row),
         "worker_loads": row["worker_loads"],
         "options": json.loads(row["options"]),
         "grid": {name: row[name] for name in _GRID},
@@ -86,9 +82,17 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
     }
 
 
-def _planner_options(row: Mapping[str, Any]) -> str:
-    """Return the options that the planner was given, as `plan --option` takes them; empty: none."""
-    return str(json.loads(row["options"]).get("planner_options", ""))
+def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a row of `plans` as JSON has them; the imbalance is None while a worker has no load.
+
+    planner_options  those that the planner was given, as `plan --option` takes them; empty: none
+    """
+    return {
+        **{name: row[name] for name in FIGURES},
+        "imbalance": finite_imbalance(row["imbalance"], None),
+        "planner_options": str(json.loads(row["options"]).get("planner_options", "")),
+        "created_at": iso(row["created_at"]),
+    }
 
 
 def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any], PartitionPlan, Any]:

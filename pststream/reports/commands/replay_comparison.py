@@ -5,7 +5,7 @@ pipeline/replay/replay.py makes the document; pages/replay_page.py writes it as 
 
 from typing import Any
 
-from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
+from pststream.domain.imbalance import imbalance_text
 from pststream.format_values import counted, whole_or_short
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.commands.topk_plan import name_plan, render_topk_plan
@@ -74,7 +74,7 @@ def figure_rows(document: dict[str, Any]) -> list[list[str]]:
     """Return title, recorded value, replayed value and change of each figure as texts."""
     was, would_be = document["was"], document["would_be"]
     return [
-        [title, format_figure(was[key], key), format_figure(would_be[key], key), _change(was[key], would_be[key], key)]
+        [title, format_figure(was[key], key), format_figure(would_be[key], key), _change(was[key], would_be[key])]
         for key, title in FIGURES
     ]
 
@@ -112,17 +112,17 @@ def describe_differences(document: dict[str, Any]) -> list[str]:
     ]
 
 
-def format_figure(value: float, key: str = "") -> str:
+def format_figure(value: Any, key: str = "") -> str:
     """Return a figure as text."""
     if key == "imbalance":
         return imbalance_text(value)
     return whole_or_short(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-def _change(was: float, would_be: float, key: str) -> str:
+def _change(was: float | None, would_be: float | None) -> str:
     if was == would_be:
         return "="
-    if not was or (key == "imbalance" and max(was, would_be) >= MAX_IMBALANCE):
+    if not was or would_be is None:
         return "-"
     return f"{100 * (would_be / was - 1):+.1f}%"
 

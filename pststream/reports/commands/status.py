@@ -164,6 +164,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
         left = sum(count_live(reader, settled & (pds.field("subscription_key") <= last), now).values())
         planner = next(row["planner"] for row in rows if row["plan_version"] == version)
         retiring = {"version": version, "planner": planner, "subscriptions_to": last, "live": left}
+    current["imbalance"] = finite_imbalance(current["imbalance"], None)
     current["created_at"] = iso(current["created_at"])
     current["topk_planner"] = read_topk_planners(reader)[current.pop("topk_version")]
     return {"version": current.pop("plan_version"), **current, "retiring": retiring}

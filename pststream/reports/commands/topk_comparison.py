@@ -31,6 +31,6 @@ def render_topk_comparison(document: dict[str, Any]) -> str:
 
 
 def _figure(key: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    return imbalance_text(value) if "imbalance" in key else f"{value:,}" if isinstance(value, int) else str(value)
+    if "imbalance" in key:
+        return imbalance_text(value)
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

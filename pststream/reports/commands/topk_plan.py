@@ -43,7 +43,7 @@ def read_topk_plan(reader: TableReader, version: int | None = None, since: int =
     than `hash` also the columns of `topk_plans` without words and their cuts, "imbalance" of the loads of units, and
     what batches from `since` on have measured: "measured_batches", of each unit "unit_seconds" (CPU seconds of the
     search), "unit_objects" (sent to it) and "unit_subscriptions" (stored by it in its last batch), and
-    "measured_imbalance" (None while a unit is idle).
+    "measured_imbalance". An imbalance is None while a unit is idle.
 
     Raises UsageError if there is no such plan.
     """
@@ -62,7 +62,7 @@ def read_topk_plan(reader: TableReader, version: int | None = None, since: int =
     made = rows[0]
     made |= {"options": json.loads(made["options"]), "created_at": iso(made["created_at"])}
     measured = _measured(reader, shown["topk_version"], since, len(made["unit_loads"]))
-    return shown | made | {"imbalance": imbalance_of(made["unit_loads"]), **measured}
+    return shown | made | {"imbalance": finite_imbalance(imbalance_of(made["unit_loads"]), None), **measured}
 
 
 def _measured(reader: TableReader, version: int, since: int, units: int) -> dict[str, Any]:

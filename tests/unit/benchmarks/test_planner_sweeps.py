@@ -4,6 +4,7 @@ import pytest
 
 from pststream.benchmarks.results_page import render
 from pststream.benchmarks.scenarios.plans import planner_sweeps
+from pststream.benchmarks.scenarios.plans.planners import choose_figures
 from pststream.benchmarks.support.sweeps import sstd, tornado
 from pststream.benchmarks.support.sweeps.workloads import PaperRatio, Trial, Workload
 from tests.counted_benchmark import run_counted
@@ -37,6 +38,12 @@ def test_each_ratio_of_a_paper_is_of_measured_points(paper: str) -> None:
     ratios = {"tornado": tornado.RATIOS, "sstd": sstd.RATIOS}[paper]
     assert {name for ratio in ratios for name in (ratio.one, ratio.other)} <= measured
     assert {ratio.compared for ratio in ratios} <= set(planner_sweeps.FIGURES)
+
+
+def test_figures_have_a_number_for_the_imbalance_with_an_idle_worker() -> None:
+    plan = {"throughput": 7, "imbalance": None, "model_imbalance": 1.5, "model_correlation": None, "copies": 1.0}
+    figures = choose_figures(plan, ("throughput", "imbalance", "model_imbalance", "model_correlation"))
+    assert figures == {"throughput": 7, "imbalance": 1e9, "model_imbalance": 1.5, "model_correlation": None}
 
 
 def test_each_point_is_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,10 @@ from tests.commands import new_home, run_here
         ("bench run kernel --workloads q1", "benchmark kernel has no workload q1"),
         ("bench run planners --workloads=", "benchmark planners has no workload ''\n  one or more of: q1, "),
         ("bench run planners --workloads=q1,", "benchmark planners has no workload ''"),
-        ("bench run planner-latency --workloads=", "benchmark planner-latency has no workload ''\n  leave --workloads out"),
+        (
+            "bench run planner-latency --workloads=",
+            "benchmark planner-latency has no workload ''\n  leave --workloads out",
+        ),
         ("plan --timezone", "unrecognized arguments"),
     ],
 )

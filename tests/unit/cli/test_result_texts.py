@@ -77,8 +77,9 @@ def test_a_plan_that_breaks_sigma() -> None:
     }  # fmt: skip
     within = "plan 2 (not saved): hybrid, 8 workers, 9 units; predicted load 8 s, greatest of a worker 2 s, imbalance 2"
     assert describe_plan(document, True) == within
-    idle = describe_plan(document | {"imbalance": 1e9}, True).splitlines()[0]
+    idle, warning = describe_plan(document | {"imbalance": None}, True).splitlines()
     assert idle == within.replace("imbalance 2", "imbalance infinite (idle worker)")
+    assert warning == "  warning: the imbalance is over sigma, 2, the constraint of the plan"
     broken = describe_plan(document | {"sigma": 1.1}, False).splitlines()
     assert broken[1] == "  warning: the imbalance is over sigma, 1.1, the constraint of the plan"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from pststream.benchmarks.scenarios.plans.planners import fill_home
+from pststream.benchmarks.scenarios.plans.planners import choose_figures, fill_home
 from pststream.benchmarks.support.choice import DEFAULTS, Choice
 from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.steps import Steps
@@ -61,5 +61,5 @@ def _measure(
     for planners in groups:
         chosen = replace(settings, workers=trial.workers, planner=planners[0], planner_options=trial.options)
         for plan in compare(home, chosen, planners, rounds=rounds, progress=progress)["plans"]:
-            measured[plan["planner"]] = {figure: plan[figure] for figure in FIGURES}
+            measured[plan["planner"]] = choose_figures(plan, FIGURES)
     return measured

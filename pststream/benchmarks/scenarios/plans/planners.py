@@ -15,10 +15,12 @@ import numpy as np
 from pststream import names
 from pststream.benchmarks.support.choice import DEFAULTS, Choice
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.object_sources import ObjectSource
 from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, OBJECTS_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
+from pststream.domain.imbalance import read_imbalance
 from pststream.generator.draw_subscriptions import KINDS, SubscriptionStyle
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.pipeline.comparing.planner_trial import correlation
@@ -92,6 +94,11 @@ def measure_cases(
     return figures
 
 
+def choose_figures(plan: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
+    """Return some figures of a compared plan, all as numbers: with an idle worker the imbalance is MAX_IMBALANCE."""
+    return {name: read_imbalance(plan[name]) if "imbalance" in name else plan[name] for name in wanted}
+
+
 def make_targets(figures: Mapping[str, Any], wanted: Mapping[str, float]) -> dict[str, dict[str, Any]]:
     """Return the targets of workloads: of hybrid over the best other planner, by workload, and of auto if it is there.
 
@@ -140,7 +147,7 @@ def _measured(
     document = compare(bench.home, chosen, planners, rounds=rounds, progress=progress)
     figures: dict[str, Any] = {f"{name}_matches_per_object": round(document["matches"] / document["objects"], 2)}
     for plan in document["plans"]:
-        figures |= {f"{name}_{plan['planner']}_{figure}": plan[figure] for figure in FIGURES}
+        figures |= figures_of(f"{name}_{plan['planner']}", choose_figures(plan, FIGURES))
     predicted, seconds = (
         np.concatenate([plan[column] for plan in document["plans"]]) for column in ("model_seconds", "worker_seconds")
     )

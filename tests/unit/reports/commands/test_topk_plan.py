@@ -31,7 +31,7 @@ def test_a_home_without_a_plan_of_topk() -> None:
 
 def test_measured_planners_as_text() -> None:
     figures = {
-        "throughput": 12_000, "total_us": 3.5, "slowest_us": 1.25, "imbalance": 1e9, "model_imbalance": 1.5,
+        "throughput": 12_000, "total_us": 3.5, "slowest_us": 1.25, "imbalance": None, "model_imbalance": 1.5,
         "model_correlation": None, "replication": 1.9, "copies": 4.5, "route_us": 0.5, "plan_seconds": 0.1, "pairs": 77,
     }  # fmt: skip
     document = {"plans": [{"planner": "prefix", **figures}], "objects": 1000, "subscriptions": 50, "workers": 4}

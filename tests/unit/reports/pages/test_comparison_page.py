@@ -31,6 +31,14 @@ def test_the_best_planner_is_named_with_what_makes_the_difference() -> None:
     assert describe_best(document(best, same)).endswith("(its most loaded worker has less to do).")
 
 
+def test_an_idle_worker_is_the_worst_imbalance() -> None:
+    best, idle = figures("hybrid", 1_500, [1.0, 1.0]), figures("grid", 1_000, [2.0, 0.0], imbalance=None)
+    assert "imbalance 1.5 against infinite (idle worker))" in describe_best(document(best, idle))
+    assert "imbalance" not in describe_best(document(idle, best)) + describe_best(document(idle, idle))
+    text = render_comparison(document(best, {**idle, "model_imbalance": None}))
+    assert text.count("infinite (idle worker)") == 3, "both figures of the table, and the verdict"
+
+
 def test_the_page_has_every_planner_and_worker(tmp_path: Path) -> None:
     hostile = figures("<b>grid", 1_000, [2.0, 1.0])
     write_comparison(document(figures("hybrid", 1_500, [1.0, 0.0]), hostile), str(tmp_path / "page.html"))

@@ -38,6 +38,13 @@ def test_measured_loads_are_added_up_and_stored_subscriptions_are_those_of_the_l
     assert shown["unit_subscriptions"] == [20, 21, 22, 23, 24, 30]
 
 
+def test_a_unit_without_load_makes_the_imbalance_null(hand_home: Home) -> None:
+    add_plan(hand_home, halves())
+    add_topk_plan(hand_home, topk_row("keyword_first", 4) | {"unit_loads": [1.0, 2.0, 0.0, 1.0]})
+    assert show_topk_plan(hand_home)["imbalance"] is None
+    assert "Predicted imbalance (greatest load over the least): infinite" in render_report(read_report(hand_home.path))
+
+
 def test_pages_have_a_row_for_each_unit_and_an_area_for_each_part_of_the_space(home: Home) -> None:
     report, overview = read_report(home.path), read_overview(home.path)
     assert report.problems == overview.problems == []
