@@ -12,8 +12,8 @@ from pststream.cost.region_counts import RegionCounts
 COLUMNS_APART = 0
 ROWS_APART = 1
 
-_SAME = 1.0 + 1e-9
-"""Cuts whose loads differ by less than this factor count as equal."""
+SAME = 1.0 + 1e-9
+"""Loads, and sums of loads, that differ by at most this factor count as equal, so that rounding decides nothing."""
 
 
 class Rectangle(NamedTuple):
@@ -81,7 +81,7 @@ def find_best_cut(node: Rectangle, workers: int, counts: RegionCounts, rates: Lo
         if can_cut(axis, node)
     ]
     least = min(cut.load for cut in cuts)
-    return min((cut for cut in cuts if cut.load <= least * _SAME), key=lambda cut: max(cut.low.extent, cut.high.extent))
+    return min((cut for cut in cuts if cut.load <= least * SAME), key=lambda cut: max(cut.low.extent, cut.high.extent))
 
 
 def can_cut(axis: int, node: Rectangle) -> bool:
@@ -108,7 +108,7 @@ def cut_along(
         weights[0] * estimate_load(counts, rates, low_workers, *low),
         weights[1] * estimate_load(counts, rates, high_workers, *high),
     )
-    equal = np.flatnonzero(loads <= loads.min() * _SAME)
+    equal = np.flatnonzero(loads <= loads.min() * SAME)
     by_area = (len(loads) + 1) * low_workers / (low_workers + high_workers)
     at = int(equal[np.argmin(np.abs(equal + 1 - by_area))])
     low, high = _sides(axis, node, int(last[at]))

@@ -10,7 +10,7 @@ from pststream.domain.plan import DispatchGrid, PartitionPlan
 from pststream.kernels.planning.assign_nodes import assign_nodes, level_workers
 from pststream.kernels.planning.partition_counts import choose_partition_counts
 from pststream.partitioning.grow_tree import grow_best_tree
-from pststream.partitioning.rectangle_cuts import Rectangle, estimate_load
+from pststream.partitioning.rectangle_cuts import SAME, Rectangle, estimate_load
 from pststream.partitioning.text_split import RegionTerms, TermGroup
 from pststream.samples.sorted_sample import SortedSample
 
@@ -64,7 +64,7 @@ def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[
     so one side may be partitioned by text and the other by space. The smaller greatest load is chosen, not the smaller
     sum: by the sum alone, partitions could be chosen that no assignment can balance. A node partitioned by text is cut
     by text only. With `least_sum` the node is cut as a whole, by text or by space, whichever has the smaller sum, as in
-    the paper.
+    the paper; by space if both sums are equal, which the paper leaves open.
     """
     if partitions == 1:
         return [node]
@@ -81,7 +81,7 @@ def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[
     if workload.least_sum:
         tree = grow_best_tree(node.rectangle, partitions, workload.counts, workload.rates)
         groups = by_text(node.rectangle, partitions, np.inf)
-        if len(groups) > 1 and sum(group.load for group in groups) < tree.loads.sum():
+        if len(groups) > 1 and sum(group.load for group in groups) * SAME < tree.loads.sum():
             return _text_nodes(node.rectangle, groups)
     else:
         # Any other node is cut by a tree whose leaves may be partitioned by text.

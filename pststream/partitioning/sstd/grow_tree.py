@@ -10,11 +10,8 @@ from pststream.cost.query_statistics import NodeRows, QueryStatistics
 from pststream.domain.integer_hash import hash_integers
 from pststream.domain.plan_nodes import CHILDREN, PlanNodes
 from pststream.kernels.planning.divide_by_text import divide_by_text
-from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.partitioning.rectangle_cuts import SAME, Rectangle
 from pststream.partitioning.sstd.quadtree import quarter
-
-_SAME = 1.0 + 1e-9
-"""Sums of workloads that differ by less than this factor count as equal."""
 
 _OF_WORDS, _OF_CELLS = 3, 4
 """Salts of the hashes of words and of raster cells."""
@@ -99,7 +96,7 @@ class GrowingTree:
         """
         space = self._divide_by_space(number) if by_space else []
         text, lists = self._divide_by_text(number) if by_text else ([], None)
-        if space and (not text or _sum(space) <= _sum(text) * _SAME):
+        if space and (not text or _sum(space) <= _sum(text) * SAME):
             self._add(number, space, None)
         elif text:
             self._add(number, text, lists)

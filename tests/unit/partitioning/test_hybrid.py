@@ -1,10 +1,13 @@
 """The hybrid plan against plans by space alone and by text alone, and its options."""
 
+import random
+
 import numpy as np
 import pytest
 
 from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.cost.region_counts import build_region_counts
+from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.partitioning.rectangle_cuts import Rectangle
@@ -107,3 +110,21 @@ def test_the_least_sum_divides_a_node_by_text_only_if_that_is_less_in_all() -> N
     assert sorted(plan.term_unit.tolist()) == [0, 1]
     with pytest.raises(UsageError, match="max, sum"):
         make_plan("hybrid", sample, 2, COST, {"objective": "least"})
+
+
+def test_equal_sums_by_text_and_by_space_cut_a_node_by_space() -> None:
+    """Four topics in a cell each: both ways make the same four groups, whose loads are added in another order."""
+    rnd = random.Random(7)
+    for _ in range(20):
+        objects, boxes = ([rnd.randrange(150, 400) for _ in range(4)] for _ in range(2))
+        sample = make_sample(
+            [(x + 0.5, 0.5) for x in range(4) for _ in range(objects[x])],
+            [[x] for x in range(4) for _ in range(objects[x])],
+            [(x + 0.4, 0.4, x + 0.6, 0.6) for x in range(4) for _ in range(boxes[x])],
+            [[x] for x in range(4) for _ in range(boxes[x])],
+        )
+        grid, whole = DispatchGrid(0.0, 0.0, 4.0, 1.0, 4, 1), Rectangle(0, 0, 3, 0)
+        counts = build_region_counts(sample, grid)
+        workload = Workload(counts, sort_sample(sample, grid), COST.rates(sample), least_sum=True)
+        nodes = partition_node(make_whole_node(whole, False, workload), 4, workload)
+        assert [(node.rectangle.x0, node.by_text) for node in nodes] == [(x, False) for x in range(4)]
