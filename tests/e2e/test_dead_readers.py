@@ -58,11 +58,11 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_a_watcher_outlasts_them(tmp_path: Path, landing: Path) -> None:
-    home = new_home(tmp_path / "home", engine="local", workers=2, read_seconds=5)
+    home = new_home(tmp_path / "home", engine="local", workers=2, read_seconds=20)
     land(landing, "a.csv", "abort.csv", "b.csv")
     for _ in range(2):
         with Watching(home, landing, PYTHONPATH=HOSTILE) as watcher:
-            assert watcher.process.wait(120) == -signal.SIGABRT
+            assert watcher.process.wait(400) == -signal.SIGABRT
         assert ingested(home) == set()
     with Watching(home, landing, PYTHONPATH=HOSTILE) as watcher:
         watcher.until_idle(1)

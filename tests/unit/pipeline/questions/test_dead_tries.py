@@ -48,7 +48,7 @@ def landing(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path) -> CommandHome:
-    made = new_home(tmp_path / "home", engine="local", read_seconds=20, read_memory_bytes=700_000_000)
+    made = new_home(tmp_path / "home", engine="local", read_seconds=300, read_memory_bytes=700_000_000)
     (tmp_path / "objects.csv").write_text(OBJECTS)
     made.ingest("objects", [tmp_path / "objects.csv"])
     return made
