@@ -1,13 +1,14 @@
 """Run moto's server (AWS services for tests) as a separate process on loopback."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTONLYTESTONLY",
@@ -18,10 +19,13 @@ CREDENTIALS = {
 
 
 def free_port() -> int:
-    """Return a free port of loopback."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a free port of loopback. Linux gives ports below 32,768 to none that asks for any, so it stays free."""
+    draw = random.SystemRandom()
+    while True:
+        port = draw.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

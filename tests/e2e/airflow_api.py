@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any
 import psutil
 
 from tests.lean_jvm import LEAN
+from tests.moto_process import free_port
 
 ROOT = Path(__file__).parents[2]
 START, RUN, STOP = 400.0, 600.0, 150.0
@@ -167,12 +167,6 @@ def wait_for(attempt: Any, seconds: float, what: str) -> Any:
             last = error
         time.sleep(0.5)
     raise AssertionError(f"{what}: not after {seconds:.0f} s; last: {last}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def processes_of(root: psutil.Process) -> list[psutil.Process]:
