@@ -74,11 +74,12 @@ def test_the_error_of_a_task_is_raised(engine: Engine) -> None:
 def test_tasks_that_do_not_end_are_not_waited_for(engine: Engine) -> None:
     engine.run_tasks([0.0] * 4, time.sleep)  # starts the workers
     began = time.monotonic()
-    assert sorted(engine.run_tasks([0.8] * 8, lambda one: time.sleep(one) or one, seconds=2)) == [0.8] * 8
+    # All of them take longer than the limit on two cores; one may take seven times as long on a busy machine.
+    assert sorted(engine.run_tasks([0.8] * 16, lambda one: time.sleep(one) or one, seconds=6)) == [0.8] * 16
     with pytest.raises(TasksStalled):
-        engine.run_tasks([0.1, 60.0, 0.1], time.sleep, seconds=2)
+        engine.run_tasks([0.1, 600.0, 0.1], time.sleep, seconds=2)
     assert engine.run_tasks([1], lambda number: number) == [1]
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300
 
 
 def add_one(part: int, received: ReceivedRows) -> Iterator[SentRows]:
@@ -201,7 +202,7 @@ def test_tasks_are_reported_while_others_run(engine: Engine, tmp_path: Path) -> 
     signal = tmp_path / "reported"
 
     def wait(number: int) -> bool:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 300
         while number and not signal.exists() and time.monotonic() < until:
             time.sleep(0.01)
         return not number or signal.exists()
