@@ -41,7 +41,9 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for variable in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
         monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
     notebook = read_notebook()
-    NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(
+        notebook, timeout=300, startup_timeout=300, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     shown = {cell.id: cell.outputs[-1].data for cell in cells(notebook)}
     assert set(shown) == {"open", "matches", "objects", "pairs", "counts", "map", "reader"}
     assert pairs and "<table" in shown["pairs"]["text/html"] and shown["reader"]["text/plain"] == "True"

@@ -44,7 +44,7 @@ def home(tmp_path: Path) -> Home:
 
 def set_up(home: Home, receiver: Receiver | None = None, **keys: Any) -> dict[str, str]:
     """Add a webhook and a file sink to the settings; return the environment with their secrets."""
-    hook = {"kind": "webhook", "networks": "127.0.0.0/8", "timeout_seconds": 2, "messages": 2, "tries": 3} | keys
+    hook = {"kind": "webhook", "networks": "127.0.0.0/8", "timeout_seconds": 30, "messages": 2, "tries": 3} | keys
     folder = {"kind": "file", "target": str(Path(home.path).parent / "delivered"), "messages": 3}
     environment = {}
     with open(Path(home.path) / "pststream.toml", "a") as file:

@@ -24,7 +24,7 @@ def test_workers_use_a_socket_in_a_private_folder(tmp_path: Path) -> None:
     folder = tmp_path / ("a" * 100)
     folder.mkdir()
     environment = os.environ | {"TMPDIR": str(folder)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     sockets, used = json.loads(done.stdout.splitlines()[-1])
     assert any(path.startswith(f"{sockets}/") for path in used)

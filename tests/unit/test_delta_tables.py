@@ -52,4 +52,4 @@ def test_no_thread_of_arrow_needs_the_interpreter(path: str) -> None:
 
 def test_processes_that_read_end_in_peace(path: str) -> None:
     started = [subprocess.Popen([sys.executable, "-c", READ_AND_END, path]) for _ in range(6)]
-    assert [process.wait(120) for process in started] == [0] * 6
+    assert [process.wait(300) for process in started] == [0] * 6

@@ -186,7 +186,7 @@ def test_the_arguments_of_the_watcher_are_those_of_the_command() -> None:
 
 @pytest.mark.parametrize(
     ("state", "seconds", "code"),
-    [("idle", 0, 0), ("working", 25, 0), ("idle", 60, 1), ("stopped", 0, 1), ("failed", 0, 1), (None, 0, 1)],
+    [("idle", 0, 0), ("working", 15, 0), ("idle", 60, 1), ("stopped", 0, 1), ("failed", 0, 1), (None, 0, 1)],
 )
 def test_a_probe_reads_the_heartbeat(tmp_path: Path, state: str | None, seconds: float, code: int) -> None:
     if state:

@@ -61,7 +61,7 @@ def gateway(tmp_path: Path) -> Iterator[str]:
         [*words, "posix", f"{tmp_path}/buckets"], env=os.environ | keys, stdout=subprocess.DEVNULL
     )
     try:
-        for _ in range(100):
+        for _ in range(3000):
             try:
                 urllib.request.urlopen(f"http://{address}/health").close()
                 break

@@ -56,7 +56,7 @@ def test_messages_of_sinks_have_the_step_deliver(hand_home: Home) -> None:
     sink = SinkSettings(name="files", kind="file", target=f"{hand_home.path}/delivered")
     threads = SinkThreads(hand_home, Settings(sinks=(sink,)), messages.append)
     threads.start()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 300
     while not messages and time.monotonic() < until:
         time.sleep(0.01)
     threads.stop()

@@ -58,7 +58,7 @@ def new_queue(name: str) -> str:
 
 
 def sink(kind: type, target: str) -> Any:
-    return kind(SinkSettings("q", "sqs", target, timeout_seconds=5.0))
+    return kind(SinkSettings("q", "sqs", target, timeout_seconds=60.0))
 
 
 def test_a_queue(aws: str) -> None:
