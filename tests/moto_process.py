@@ -9,7 +9,9 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTONLYTESTONLY",
     "AWS_SECRET_ACCESS_KEY": "an-aws-key-that-no-log-may-show",
@@ -34,7 +36,8 @@ def moto_server(port: int | None = None) -> Iterator[str]:
     port = port or free_port()
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        [sys.executable, "-m", "tests.moto_server", "-H", "127.0.0.1", "-p", str(port)],
+        cwd=ROOT,
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
