@@ -45,15 +45,14 @@ def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
     posts = [set(terms) for terms in unpack(sample.post_offsets, sample.post_terms)]
     units, _ = index.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
     terms_of, units_of = (unpack(sample.term_offsets, values) for values in (sample.terms, units))
-    boxes, unit_worker = sample.boxes.tolist(), plan.unit_worker.tolist()
-    points = zip(sample.lon.tolist(), sample.lat.tolist())
+    unit_worker, points = plan.unit_worker.tolist(), zip(sample.lon.tolist(), sample.lat.tolist())
+    west, south, east, north = sample.boxes.T
     for i, ((x, y), terms, owners) in enumerate(zip(points, terms_of, units_of, strict=True)):
         if plan.tree_by_object is not None:
             column, row = plan.grid.cell_x(np.array(x)), plan.grid.cell_y(np.array(y))
             assert set(owners) <= {find_unit(plan.tree_by_object, int(column), int(row), set(terms))}
-        for piece, (west, south, east, north) in enumerate(boxes):
-            if not (west <= x <= east and south <= y <= north):
-                continue
+        inside = (west <= x) & (x <= east) & (south <= y) & (y <= north)
+        for piece in np.flatnonzero(inside).tolist():
             for term, unit in zip(terms, owners, strict=True):
                 if term in posts[piece]:
                     owner = unit_worker[unit]

@@ -53,6 +53,7 @@ class World:
     least_sum: bool
     known: dict[tuple[Part, tuple[int, ...] | None], Figures] = field(default_factory=dict)
     estimated: dict[tuple[Part, int], Fraction] = field(default_factory=dict)
+    covering: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def objects_in(self, part: Part) -> list[tuple[int, int, dict[int, int]]]:
         return [one for one in self.objects if _covers(part, one[0], one[1]) and one[2]]
@@ -60,6 +61,12 @@ class World:
     def boxes_in(self, part: Part) -> list[set[int]]:
         return [own for (x0, y0, x1, y1), own in self.boxes
                 if own and x0 <= part[2] and x1 >= part[0] and y0 <= part[3] and y1 >= part[1]]  # fmt: skip
+
+    def boxes_over(self, x: int, y: int) -> int:
+        """Count the boxes that cover a cell."""
+        if (x, y) not in self.covering:
+            self.covering[x, y] = sum(_covers(box, x, y) for box, own in self.boxes if own)
+        return self.covering[x, y]
 
     def figures(self, part: Part, terms: tuple[int, ...] | None = None) -> Figures:
         """Count what a worker has that serves some terms of a part."""
@@ -78,7 +85,7 @@ class World:
         """Return the load of each of `workers` workers that share a part. They cannot divide the pairs of one cell."""
         if (part, workers) not in self.estimated:
             objects, boxes, reads = self.figures(part)
-            joint = sum(_covers(box, x, y) for x, y, _ in self.objects_in(part) for box, own in self.boxes if own)
+            joint = sum(self.boxes_over(x, y) for x, y, _ in self.objects_in(part))
             share, pair, rates = Fraction(joint, max(objects * boxes, 1)), self.rates[0], self.rates[1:]
             stored = boxes * ((1 - share) / workers + share)
             evenly = Fraction(rates[0] * objects + rates[2] * reads + pair * objects * stored, workers)
