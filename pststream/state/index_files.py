@@ -14,6 +14,7 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, find_plan_row, retiring_plan
+from pststream.state.slices import SLICE_ROWS
 
 SMALL_BYTES = 8 * 1024 * 1024
 """Smaller files are compacted by `match` and `maintain`, and until then built into common segments."""
@@ -46,12 +47,18 @@ class IndexFile:
 
 @dataclass(frozen=True)
 class SegmentFiles:
-    """Files of a worker under one plan that are built into one segment, and their greatest key."""
+    """Files of a worker under one plan that are built into one segment, their greatest key and their number of rows."""
 
     paths: tuple[str, ...]
     worker: int
     plan_version: int
     max_key: int
+    rows: int
+
+    @property
+    def weight(self) -> float:
+        """The work to build the segment, as a share of a full task."""
+        return self.rows / SLICE_ROWS
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,32 @@ def files_of_plan(home: Home, plan_version: int) -> list[FileOfPlan]:
     """Return the files that serve a plan and the plan that it retires, ordered by worker and path."""
     row = find_plan_row(home, plan_version)
     index, retiring = (row["index_version"], retiring_plan(row)) if row else (plan_version, None)
-    files = [file for file in list_data_files(home, names.WORKER_INDEX) if file.partition["index_version"] == index]
-    plan_files = [FileOfPlan(file, _plan_of(file, plan_version, retiring)) for file in files]
+    return _files_of_plan(home, index, plan_version, retiring)
+
+
+def _files_of_plan(home: Home, index_version: int, plan_version: int, retiring: Retiring | None) -> list[FileOfPlan]:
+    files = list_data_files(home, names.WORKER_INDEX)
+    plan_files = [
+        FileOfPlan(file, _plan_of(file, plan_version, retiring))
+        for file in files
+        if file.partition["index_version"] == index_version
+    ]
     return sorted(plan_files, key=lambda file: (file.worker, file.data.path))
 
 
 def index_files(home: Home, plan_version: int) -> list[IndexFile]:
     """Return the files that serve a plan, in the form that tasks get."""
+    return _for_tasks(home, files_of_plan(home, plan_version))
+
+
+def index_files_to_come(
+    home: Home, index_version: int, plan_version: int, retiring: Retiring | None
+) -> list[IndexFile]:
+    """Return the files that will serve a plan which is not in force yet, and the plan that it will retire."""
+    return _for_tasks(home, _files_of_plan(home, index_version, plan_version, retiring))
+
+
+def _for_tasks(home: Home, files: list[FileOfPlan]) -> list[IndexFile]:
     root = home.table(names.WORKER_INDEX)
     return [
         IndexFile(
@@ -88,7 +114,7 @@ def index_files(home: Home, plan_version: int) -> list[IndexFile]:
             file.data.rows,
             file.plan_version,
         )
-        for file in files_of_plan(home, plan_version)
+        for file in files
     ]
 
 
@@ -128,7 +154,8 @@ def _rows(files: list[IndexFile]) -> int:
 
 def _segment_of(files: list[IndexFile]) -> SegmentFiles:
     paths = tuple(file.path for file in files)
-    return SegmentFiles(paths, files[0].worker, files[0].plan_version, max(file.max_key for file in files))
+    greatest = max(file.max_key for file in files)
+    return SegmentFiles(paths, files[0].worker, files[0].plan_version, greatest, _rows(files))
 
 
 def _plan_of(file: DataFile, version: int, retiring: Retiring | None) -> int:

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import KILLED
+from pststream.matching.segment_cache import SegmentCache
+from pststream.state.home import Home as State
+from pststream.state.index_files import index_files, segment_files
+from pststream.state.plans import current_version
+from tests.commands import KILLED, Home
 from tests.unbalanced_homes import adjust_with_kills, assert_as_the_twin, home_for, written
 
 pytestmark = pytest.mark.spark
@@ -121,6 +125,36 @@ def test_a_plan_made_after_a_killed_adjustment_is_not_undone(tmp_path: Path) -> 
     home.run("plan", "--workers", "3")
     assert "not made by a migration" in home.run("balance", "undo", "--apply", code=2)["error"]
     assert_as_the_twin(home, world)
+
+
+def test_the_next_batch_finds_its_segments_and_needs_none(tmp_path: Path) -> None:
+    """Each adjustment leaves the segments of its plan in the cache; the batches in between have another cache."""
+    world = written(tmp_path / "files", 45)
+    home = home_for(tmp_path / "home", world, "grid")
+    for number, (adjust, options) in enumerate(
+        [("local", ()), ("undo", ()), ("global", ("--planner", "hybrid")), ("retire", ())]
+    ):
+        home.ingest("objects", [world.objects[number]])
+        home.ingest("requests", [world.requests[number]])
+        home.set(cache_dir=str(tmp_path / f"cache-{number}"))
+        home.match()
+        before = segments_of(home)
+        assert home.run("balance", adjust, *options, "--apply")["plan_version_after"] == number + 2
+        after = segments_of(home)
+        assert (after == before) == (adjust == "global"), "only a new partitioning moves nothing at once"
+        cache = SegmentCache(str(tmp_path / f"cache-{number}"), 1 << 30)
+        assert all(cache.has(paths) for paths in after)
+    home.set(cache_dir=str(tmp_path / "cache-of-the-rest"))
+    home.ingest("objects", world.objects[4:])
+    home.ingest("requests", world.requests[4:])
+    home.match()
+    assert_as_the_twin(home, world)
+
+
+def segments_of(home: Home) -> set[tuple[str, ...]]:
+    """The files of each segment under the plan in force."""
+    state = State(home.path)
+    return {segment.paths for segment in segment_files(index_files(state, current_version(state)))}
 
 
 def test_options_of_the_planner_are_stored_and_used_again(tmp_path: Path) -> None:

@@ -131,8 +131,7 @@ def _apply(
     named = {move.origin for move in adjustment.moves}
     origins = set(range(context.workers)) if -1 in named else named
     logged_kind, retiring = retiring_after(home, version, kind)
-    after_key = retiring.to if retiring else -1
-    rows, size = migrate(home, settings, context, adjustment.plan, origins, after_key, dry_run, progress)
+    rows, size = migrate(home, settings, context, adjustment.plan, origins, retiring, dry_run, progress)
     crash_point("balance.indexed")
     document = _document(decision, version, rows, size, retiring)
     if not dry_run:

@@ -36,7 +36,7 @@ class MeasuredLoads:
         """The seconds of each worker if its share of all batches were its median share of a batch: float64[workers].
 
         Batches are weighted by their tuples; batches without any load do not count. The median leaves out work that
-        happens once, such as building segments after a migration.
+        happens once, such as building segments that a node lacks.
         """
         seconds = self.cpu_seconds.sum(axis=1)
         busy = seconds > 0.0

@@ -8,9 +8,12 @@ force. Rows that an old worker no longer needs change no match for the same reas
 them. So a migration may be killed anywhere and run again: stored rows are not added twice.
 
 While two plans are active, the same holds for each plan, since each is probed only for its own subscriptions.
+
+At last the segments that the next batch would otherwise build before it routes are built into the node's cache. Nothing
+depends on them: a task builds what its node lacks, after a kill, after an eviction and on other nodes of a cluster.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -21,7 +24,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import changed_cells
 from pststream.pipeline.engine.contract import SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext, dispatch_index
+from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, segment_cache
 from pststream.pipeline.index.build_index import PIECES
 from pststream.pipeline.index.missing_pieces import WrittenPieces, write_missing
 from pststream.pipeline.index.place_pieces import find_workers
@@ -32,8 +35,15 @@ from pststream.sorted_keys import distinct_values
 from pststream.state import ledger_tables
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFile, index_files, migration_application
-from pststream.state.plans import load_plan
+from pststream.state.index_files import (
+    IndexFile,
+    SegmentFiles,
+    index_files,
+    index_files_to_come,
+    migration_application,
+    segment_files,
+)
+from pststream.state.plans import Retiring, load_plan
 from pststream.state.slices import Slice, read_slices, rows_of_tasks, split_into_tasks
 
 COLUMNS = [*PIECES.names, "batch_id"]
@@ -45,19 +55,21 @@ def migrate(
     context: TaskContext,
     plan: PartitionPlan,
     origins: set[int],
-    after_key: int,
+    retiring: Retiring | None,
     dry_run: bool,
     progress: Progress,
 ) -> tuple[int, int]:
-    """Add to the index the pieces that the workers of `plan` lack, of subscriptions with a key above `after_key`.
+    """Add to the index the pieces that the workers of `plan` lack, and build the segments that are new with them.
 
-    context  context of the plan before the adjustment
-    origins  the workers that serve less than before: their files contain every piece that other workers lack. So a
-             move of cells reads the files of the workers that lose cells, and a retirement those of the retiring plan.
+    context   context of the plan before the adjustment
+    origins   the workers that serve less than before: their files contain every piece that other workers lack. So a
+              move of cells reads the files of the workers that lose cells, and a retirement those of the retiring plan.
+    retiring  the plan that continues to serve older subscriptions; their pieces stay
 
     Returns the number of pieces that workers take over, and their approximate size in bytes. A dry run counts the same
     pieces and writes none.
     """
+    after_key = retiring.to if retiring else -1
     files = [file for file in index_files(home, context.plan_version) if file.worker != names.EVERY_WORKER]
     changing = {version for version in context.plans if len(changed_cells(load_plan(home, version), plan))}
     leaving = [
@@ -84,9 +96,30 @@ def migrate(
         application = migration_application(context.index_version)
         last = ledger_tables.last_transaction(home, names.WORKER_INDEX, application)
         commit_files(home, names.WORKER_INDEX, added, application=application, transaction=last + 1)
+    if not dry_run:
+        to_come = index_files_to_come(home, context.index_version, context.plan_version + 1, retiring)
+        _build_new_segments(settings, context, segment_files(files), segment_files(to_come), progress)
     rows = sum(part.rows for part in migrated)
     row_bytes = sum(file.bytes for file in files) / max(sum(file.rows for file in files), 1)
     return rows, round(rows * row_bytes)
+
+
+def _build_new_segments(
+    settings: Settings,
+    context: TaskContext,
+    before: Iterable[SegmentFiles],
+    after: Iterable[SegmentFiles],
+    progress: Progress,
+) -> None:
+    """Build the segments that the index has after the adjustment and did not have before it."""
+    known = {segment.paths for segment in before}
+    new = [segment for segment in after if segment.paths not in known]
+    counter = TaskCounter(progress, Counted("building segments", "piece", [segment.rows for segment in new]))
+    get_engine(settings).run_tasks(new, partial(_build_segment, context), counter)
+
+
+def _build_segment(context: TaskContext, segment: SegmentFiles) -> None:
+    segment_cache(context.cache_dir, context.cache_bytes).segment(segment.paths)
 
 
 def _send_pieces(

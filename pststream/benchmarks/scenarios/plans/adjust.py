@@ -74,7 +74,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """Measure throughput, imbalance, moved subscriptions and seconds of each balancer after each imbalance.
 
     throughput: objects over the CPU seconds of the slowest worker, in BATCHES batches after the adjustment and a first
-    one that builds the segments of what moved. `none` adjusts nothing. `shift` needs a plan of rectangles, PM, FM and
+    one to warm up. `none` adjusts nothing. `shift` needs a plan of rectangles, PM, FM and
     FG several units a worker, and FG a tree, so each starts from the planner of its paper; GR, DP, SI and RA start from
     both. All must find the same matches.
 
