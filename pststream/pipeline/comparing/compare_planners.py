@@ -8,13 +8,12 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from pststream import names
 from pststream.errors import PstError, UsageError
-from pststream.pipeline.comparing.planner_trial import Trial, done_files
+from pststream.pipeline.comparing.planner_trial import Trial, done_files, share_rounds
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -90,7 +89,5 @@ def _run_trials(
         progress(f"round {number} of {rounds}")
         for trial in trials:
             trial.match_again()
-    for one, another in combinations(trials, 2):
-        if one.made == another.made:
-            one.share_rounds(another)
+    share_rounds((trial.made, trial.rounds) for trial in trials)
     return [trial.figures() for trial in trials]

@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ class Trial:
 
     loads          rows of `unit_loads` of the workers for the measured batch
     build_seconds  CPU seconds to build the segments of the index that was there before the batch
+    rounds         float64[workers] for each time that the batch was matched again: CPU seconds of each worker
 
     The newest objects and all requests of the log are linked into a scratch home, not copied. Requests before
     the first linked object are indexed first; the measured batch has the linked objects and the later requests. So the
@@ -65,7 +68,7 @@ class Trial:
         of_workers = [("batch_id", "=", self.batch["batch_id"]), ("unit", "=", names.WHOLE_WORKER)]
         self.loads = ledger_tables.read(self.scratch, names.UNIT_LOADS, filters=of_workers).sort_by("worker")
         self._inserted_rows = self._stored_rows() - stored
-        self._again: list[np.ndarray] = []
+        self.rounds: list[np.ndarray] = []
         self.memory = measure_index_memory(self.scratch, self.settings, self.plan, 1)
 
     def match_again(self) -> None:
@@ -73,7 +76,7 @@ class Trial:
         seconds = np.zeros(self.settings.workers)
         for report in match_and_discard(self.scratch, self.settings, 1, slice(None)):
             seconds[report.worker] = report.counts.cpu_seconds + report.index_seconds
-        self._again.append(seconds)
+        self.rounds.append(seconds)
 
     @property
     def made(self) -> tuple[str, tuple[float, ...]]:
@@ -83,23 +86,19 @@ class Trial:
         """
         return planner_of(self.planner, self.plan.options), tuple(self.plan_row["worker_loads"])
 
-    def share_rounds(self, same: "Trial") -> None:
-        """Count the rounds of another trial of the same plan as those of this one, and the other way round."""
-        self._again = same._again = self._again + same._again
-
     def worker_seconds(self) -> np.ndarray:
         """Return the CPU seconds of each worker: float64[workers], 0 for a worker without objects.
 
         If the batch was matched again, the least seconds of each worker count, plus the seconds that the batch took to
         build segments of its requests, split by the rows that each worker stores of them.
         """
-        if not self._again:
+        if not self.rounds:
             seconds = np.zeros(self.settings.workers)
             seconds[self.loads.column("worker").to_numpy()] = self.loads.column("cpu_seconds").to_numpy()
             return seconds
         built = dict(self.batch["seconds_by_step"])["index_cpu"]
         share = self._inserted_rows / max(float(self._inserted_rows.sum()), 1.0)
-        least: np.ndarray = np.min(self._again, axis=0) + built * share
+        least: np.ndarray = np.min(self.rounds, axis=0) + built * share
         return least
 
     def figures(self) -> dict[str, Any]:
@@ -148,6 +147,18 @@ class Trial:
             if file.worker != names.EVERY_WORKER:
                 rows[file.worker] += file.rows
         return rows
+
+
+def share_rounds(trials: Iterable[tuple[Hashable, list[np.ndarray]]]) -> None:
+    """Count the rounds of trials that have the same plan for each of them: `auto` and the planner that it chose.
+
+    trials  of each what made its plan, equal for equal plans, and its rounds, a list to which those of others are added
+    """
+    listed, of_plan = list(trials), defaultdict[Hashable, list[np.ndarray]](list)
+    for made, rounds in listed:
+        of_plan[made] += rounds
+    for made, rounds in listed:
+        rounds[:] = of_plan[made]
 
 
 def correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:

@@ -8,11 +8,10 @@ the other, without a network.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_sub
 from pststream.kinds.range.kind import RANGE
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.comparing.discarded_match import match_and_discard
-from pststream.pipeline.comparing.planner_trial import correlation
+from pststream.pipeline.comparing.planner_trial import correlation, share_rounds
 from pststream.pipeline.planning.plan import plan
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -120,7 +119,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
                 for trial in trials:
                     trial.search()
                 steps.end(f"{workload}: search {number + 1} of {ROUNDS[scale]}")
-            _share_searches(trials)
+            share_rounds((trial.made_by, trial.searched) for trial in trials)
             measured = {trial.planner: trial.figures(scale) for trial in trials}
             changes = {of_planner["changes_per_object"] for of_planner in measured.values()}
             for planner in planners:
@@ -245,13 +244,6 @@ class _Trial:
             "model_correlation": correlation(predicted, seconds),
             "made_by": self.made_by,
         }
-
-
-def _share_searches(trials: Sequence[_Trial]) -> None:
-    """Count the searches of planners that made the same plan, `auto` and the one that it chose, for both."""
-    for one, another in combinations(trials, 2):
-        if one.made_by == another.made_by:
-            one.searched = another.searched = one.searched + another.searched
 
 
 def _of_workers(home: StandingHome, after: int, up_to: int) -> list[np.ndarray]:
