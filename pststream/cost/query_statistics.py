@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream import names
+from pststream.domain.arrow_columns import Csr
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.planning.count_loads import find_live_terms
 from pststream.samples.raster_ranges import compute_cell_ranges
-from pststream.samples.sorted_sample import Csr, SortedSample, sort_sample
+from pststream.samples.sorted_sample import SortedSample, sort_sample
 from pststream.sorted_keys import distinct_values
 
 

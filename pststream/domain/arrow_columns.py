@@ -1,10 +1,14 @@
-"""Declare the type of times, convert Arrow columns to NumPy arrays, and make lists of NumPy offsets and values."""
+"""Declare the type of times, convert and sum Arrow columns, and make lists of NumPy offsets and values."""
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 TIME = pa.timestamp("us", tz="UTC")
 """Type of the columns of times: microseconds since 1970, in UTC."""
+
+Csr = tuple[np.ndarray, np.ndarray]
+"""Lists as two arrays: the offsets of the lists, one more than there are lists, and the values of all."""
 
 
 def micros(column: pa.Array) -> np.ndarray:
@@ -17,7 +21,7 @@ def integers(rows: pa.RecordBatch | pa.Table, name: str, null: int = 0) -> np.nd
     return np.asarray(rows.column(name).cast(pa.int64()).fill_null(null).to_numpy())
 
 
-def csr(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def csr(column: pa.Array) -> Csr:
     """Return a list column as offsets int64[n+1] from 0, and its values; nulls are empty lists."""
     if column.null_count:
         column = column.fill_null(pa.scalar([], column.type))
@@ -29,6 +33,11 @@ def csr(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 def one_array(column: pa.ChunkedArray) -> pa.Array:
     """Return a chunked column as one array, an empty one if it has no chunk."""
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def sum_column(rows: pa.Table, name: str) -> int:
+    """Return the sum of a column of integers without its nulls, 0 if there is no number."""
+    return int(pc.sum(rows.column(name)).as_py() or 0)
 
 
 def lists(offsets: np.ndarray, values: np.ndarray) -> pa.Array:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-Csr = tuple[np.ndarray, np.ndarray]
+from pststream.domain.arrow_columns import Csr
 
 IDENTITY = ("subscription_key", "west", "south")
 """Columns that identify a piece: the boxes of a subscription are disjoint, so no two share their south-west corner."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.domain.arrow_columns import Csr
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.term_table import make_term_table
@@ -11,8 +12,6 @@ from pststream.kernels.planning.count_loads import find_live_terms
 from pststream.kernels.planning.term_runs import group_rows_by_rank
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.sorted_keys import distinct_values
-
-Csr = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import sum_column
 from pststream.open_tables import latest_table
 from pststream.state import ledger_tables
 from pststream.state.checkpoints import write_checkpoint
@@ -206,7 +207,7 @@ def removed_rows(home: Home) -> pa.Table:
 
 def count_removed(rows: pa.Table, table: str, column: str = "rows_removed") -> int:
     """Return the sum of a column over the removals (`removed_rows`) of a table."""
-    return int(pc.sum(rows.filter(pc.equal(rows.column("table_name"), table)).column(column)).as_py() or 0)
+    return sum_column(rows.filter(pc.equal(rows.column("table_name"), table)), column)
 
 
 def count_removed_pairs(rows: pa.Table) -> PairCounts:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from pststream import names
+from pststream.domain.arrow_columns import sum_column
 from pststream.domain.imbalance import finite_imbalance, imbalance_of
 from pststream.domain.planner_choice import planner_of
 from pststream.ledgers.ledger_rows import log_key
@@ -112,7 +112,7 @@ class Trial:
         batch, measured, predicted = self.batch, self.worker_seconds(), np.array(self.plan_row["worker_loads"])
         tuples = batch["objects"] + batch["requests"]
         kept = batch["objects"] - batch["discarded"]
-        sent = _sum(self.loads, "objects")
+        sent = sum_column(self.loads, "objects")
         return {
             "planner": self.planner,
             "made_by": self.made[0],
@@ -128,7 +128,7 @@ class Trial:
             "worker_seconds": [round(float(s), 4) for s in measured],
             "objects_sent": sent,
             "copies": round(sent / kept, 3) if kept else 0.0,
-            "subscriptions_stored": _sum(self.loads, "subscriptions"),
+            "subscriptions_stored": sum_column(self.loads, "subscriptions"),
             "discarded": batch["discarded"],
             "dispatch_seconds": dict(batch["seconds_by_step"])["dispatch_cpu"],
             "dispatch_bytes": self.memory.dispatcher,
@@ -171,11 +171,6 @@ def correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:
 def done_files(home: Home) -> list[dict[str, Any]]:
     """Return the ledger rows of the files whose ingest is done."""
     return [dict(file) for file in read_files(home) if file["status"] == "done"]
-
-
-def _sum(loads: pa.Table, name: str) -> int:
-    """Return the sum of a column of the loads over workers."""
-    return int(loads.column(name).to_numpy().sum())
 
 
 def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import sum_column
 from pststream.domain.imbalance import finite_imbalance, imbalance_of
 from pststream.ledgers.log_end import read_batches
 from pststream.state import ledger_tables
@@ -45,7 +45,7 @@ def add_up(loads: BatchLoads, workers: int) -> dict[str, Any]:
     rows, batches = loads.workers, loads.batches
     counts = {name: sum(batch[name] for batch in batches) for name in COUNTS}
     seconds = _by_worker(rows, "cpu_seconds", workers)
-    sent = int(pc.sum(rows.column("objects")).as_py() or 0)
+    sent = sum_column(rows, "objects")
     kept = counts["objects"] - counts["discarded"]
     most, tuples = float(seconds.max(initial=0.0)), counts["objects"] + counts["requests"]
     stored = np.zeros(workers, np.int64)
@@ -56,7 +56,7 @@ def add_up(loads: BatchLoads, workers: int) -> dict[str, Any]:
         "objects_sent": sent,
         "duplicates": max(sent - kept, 0),
         "copies": round(sent / kept, 3) if kept else 0.0,
-        "candidates": int(pc.sum(rows.column("candidates")).as_py() or 0),
+        "candidates": sum_column(rows, "candidates"),
         "subscriptions_stored": int(stored.sum()),
         "throughput": round(tuples / most) if most else 0,
         "load_total": round(float(seconds.sum()), 4),

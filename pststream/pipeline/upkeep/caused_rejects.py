@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.domain.arrow_columns import micros, one_array
+from pststream.domain.arrow_columns import micros, one_array, sum_column
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import MAX_ROW, FileRow, log_key
 from pststream.ledgers.log_end import read_files
@@ -72,7 +72,7 @@ def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: Withd
         for reason, caused in is_caused.items():
             part = rows.filter(pc.and_(pc.equal(rows.column("reason"), reason), caused))
             counts[reason]["rows"] += part.num_rows
-            counts[reason]["stored"] += int(pc.sum(part.column("stored")).as_py() or 0)
+            counts[reason]["stored"] += sum_column(part, "stored")
             by_file.update({one["values"]: one["counts"] for one in part.column("file").value_counts().to_pylist()})
     listed = sorted(by_file.items(), key=lambda one: (-one[1], one[0]))[:MAX_LISTED_FILES]
     return {**counts, "files": [{"path": path, "rows": rows} for path, rows in listed]}

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import sum_column
 from pststream.ledgers.ledger_rows import seconds_ahead
 from pststream.ledgers.log_end import Ledger, read_latest
 from pststream.pipeline.upkeep.answers.check_topk_plans import count_topk_plan_faults
@@ -46,16 +47,16 @@ def count_ledger_faults(home: Home, max_ahead_seconds: int = 0) -> Figures:
         "missing_files": _missing(home, names.FILES, "file_seq"),
         "wrong_watermarks": _wrong_watermarks(_of_kind(ingested, names.OBJECTS)),
         "watermark_ahead": seconds_ahead(Ledger(home).watermark(), utc_now(), max_ahead_seconds),
-        "matched_off": _sum(done, "objects")
+        "matched_off": sum_column(done, "objects")
         - count_removed(gone, names.OBJECTS, "matched_objects")
         - _rows_up_to(home, matched_to),
         "units_off": _units_off(home),
     }
     for kind in ("objects", "requests"):
-        accepted = _sum(_of_kind(ingested, kind), "accepted") - count_removed(gone, kind)
+        accepted = sum_column(_of_kind(ingested, kind), "accepted") - count_removed(gone, kind)
         figures[f"{kind}_off"] = None if unfinished else sum(f.rows for f in list_data_files(home, kind)) - accepted
     figures |= count_topk_plan_faults(home)
-    return figures | _count_answers(home, gone, None if unfinished else _sum(ingested, "rejected"))
+    return figures | _count_answers(home, gone, None if unfinished else sum_column(ingested, "rejected"))
 
 
 def _count_answers(home: Home, gone: pa.Table, rejected: int | None) -> Figures:
@@ -70,8 +71,8 @@ def _count_answers(home: Home, gone: pa.Table, rejected: int | None) -> Figures:
     )
     if answered is None or _question_files(home) != answered:  # files are being answered
         return {"rejects_off": None, "answers_off": None}
-    off = None if rejected is None else rejects - rejected - _sum(answered, "rejected")
-    return {"rejects_off": off, "answers_off": answers - _sum(answered, "rows")}
+    off = None if rejected is None else rejects - rejected - sum_column(answered, "rejected")
+    return {"rejects_off": off, "answers_off": answers - sum_column(answered, "rows")}
 
 
 def _question_files(home: Home) -> pa.Table | None:
@@ -87,10 +88,6 @@ def _done(rows: pa.Table) -> pa.Table:
 
 def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
     return rows.filter(pc.equal(rows.column("kind"), kind))
-
-
-def _sum(rows: pa.Table, column: str) -> int:
-    return int(pc.sum(rows.column(column)).as_py() or 0)
 
 
 def _missing(home: Home, table: str, number: str) -> int:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.arrow_columns import sum_column
 from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.ledgers.history import LedgerHistory
 from pststream.reports.commands.text_tables import table_lines
@@ -81,7 +82,7 @@ def _measured_balance(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) 
     )
     return {
         "batches": mine.column("batch_id").to_pylist(),
-        **{name: int(pc.sum(mine.column(name)).as_py() or 0) for name in ("objects", "matches")},
+        **{name: sum_column(mine, name) for name in ("objects", "matches")},
         "measured": finite_imbalance(imbalance_of(seconds)) if seconds.any() else None,
     }
 

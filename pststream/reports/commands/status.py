@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.domain.arrow_columns import TIME
+from pststream.domain.arrow_columns import TIME, sum_column
 from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
@@ -127,25 +127,21 @@ def _settled(ledgers: LedgerHistory) -> pds.Expression:
 def _rows_since(ledgers: LedgerHistory, since: dt.datetime) -> dict[str, int]:
     """Sum the rows of the files that were ingested since then."""
     recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), pa.scalar(since, TIME)))
-    return {name: _sum(recent, name) for name in ("accepted", "rejected")}
+    return {name: sum_column(recent, name) for name in ("accepted", "rejected")}
 
 
 def _totals(ledgers: LedgerHistory) -> dict[str, Any]:
     kinds = {kind: ledgers.files_of(kind) for kind in ("objects", "requests")}
     done = ledgers.batches
     return {
-        **{kind: _sum(files, "accepted") for kind, files in kinds.items()},
-        "rejected": {kind: _sum(files, "rejected") for kind, files in kinds.items()},
+        **{kind: sum_column(files, "accepted") for kind, files in kinds.items()},
+        "rejected": {kind: sum_column(files, "rejected") for kind, files in kinds.items()},
         "files": {kind: files.num_rows for kind, files in kinds.items()},
         "batches": done.num_rows,
-        "matches": _sum(done, "matches"),
-        "retractions": _sum(done, "retractions"),
+        "matches": sum_column(done, "matches"),
+        "retractions": sum_column(done, "retractions"),
         **sum_counts(done),
     }
-
-
-def _sum(rows: pa.Table, column: str) -> int:
-    return int(pc.sum(rows.column(column)).as_py() or 0)
 
 
 def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, Any] | None:
@@ -193,8 +189,8 @@ def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | No
         "max": float(seconds.max(initial=0.0)),
         "min": float(seconds.min()) if len(seconds) else 0.0,
         "imbalance": finite_imbalance(imbalance_of(seconds)) if seconds.any() else None,
-        "objects_sent": _sum(loads, "objects"),
-        "candidates": _sum(loads, "candidates"),
+        "objects_sent": sum_column(loads, "objects"),
+        "candidates": sum_column(loads, "candidates"),
     }
 
 
@@ -255,8 +251,8 @@ def _index(reader: TableReader, plan: dict[str, Any] | None) -> dict[str, Any]:
     mine = actions.filter(pc.equal(actions.column("partition.index_version").cast(pa.int64()), plan["index_version"]))
     return {
         "files": mine.num_rows,
-        "bytes": _sum(mine, "size_bytes"),
-        "rows": _sum(mine, "num_records"),
+        "bytes": sum_column(mine, "size_bytes"),
+        "rows": sum_column(mine, "num_records"),
         "leftovers": _leftovers(reader, plan, mine),
     }
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import sum_column
 from pststream.format_values import byte_size, counted
 from pststream.ledgers.history import LedgerHistory
 from pststream.reports.reading.table_reader import TableReader
@@ -44,7 +45,7 @@ def _last_snapshot(files: pa.Table) -> dict[str, Any] | None:
 
 
 def _size(files: pa.Table) -> dict[str, int]:
-    rows, size = (int(pc.sum(files.column(name)).as_py() or 0) for name in ("num_records", "size_bytes"))
+    rows, size = (sum_column(files, name) for name in ("num_records", "size_bytes"))
     return {"files": files.num_rows, "rows": rows, "bytes": size}
 
 

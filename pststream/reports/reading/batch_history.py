@@ -4,10 +4,10 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.domain.arrow_columns import sum_column
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import step_seconds
 from pststream.reports.reading.tolerant_reader import TolerantReader
@@ -74,19 +74,19 @@ def read_batch_history(tables: TolerantReader) -> BatchHistory:
         return BatchHistory()
     batches, unfinished = ledgers.batches, ledgers.started_batches.column("batch_id").to_pylist()
     objects, requests = (ledgers.files_of(kind) for kind in (names.OBJECTS, names.REQUESTS))
-    accepted_objects, accepted_requests = _sum(objects, "accepted"), _sum(requests, "accepted")
+    accepted_objects, accepted_requests = sum_column(objects, "accepted"), sum_column(requests, "accepted")
     insertions = tables.count(names.REQUESTS, pc.field("op") == "insert")
     totals = Totals(
         objects=accepted_objects,
-        rejected_objects=_sum(objects, "rejected"),
+        rejected_objects=sum_column(objects, "rejected"),
         requests=accepted_requests,
-        rejected_requests=_sum(requests, "rejected"),
+        rejected_requests=sum_column(requests, "rejected"),
         insertions=insertions,
         deletions=max(accepted_requests - insertions, 0),
         batches=batches.num_rows,
-        matches=_sum(batches, "matches"),
-        retractions=_sum(batches, "retractions"),
-        waiting=max(accepted_objects - _sum(batches, "objects"), 0),
+        matches=sum_column(batches, "matches"),
+        retractions=sum_column(batches, "retractions"),
+        waiting=max(accepted_objects - sum_column(batches, "objects"), 0),
         newest_object=ledgers.watermark(),
     )
     latest = batches.slice(max(0, batches.num_rows - LATEST)).to_pylist()
@@ -109,7 +109,3 @@ def _view(row: dict[str, Any]) -> BatchView:
         finished_at=row["finished_at"],
         **{name: row[name] or 0 for name in counts},
     )
-
-
-def _sum(rows: pa.Table, column: str) -> int:
-    return int(pc.sum(rows.column(column)).as_py() or 0)

@@ -4,10 +4,9 @@ import datetime as dt
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.arrow_columns import TIME
+from pststream.domain.arrow_columns import TIME, sum_column
 from pststream.ledgers.history import read_done_batches
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs, read_inserted_subscriptions, stream_pairs
 from pststream.reports.reading.table_reader import AnyHome, TableReader
@@ -37,8 +36,7 @@ class PairStream:
     def count_all(self) -> int:
         """Count the pairs of finished batches without retracted ones, of objects of any time, by the ledger."""
         batches = read_done_batches(self._reader, ("matches", "retractions"))
-        matches, retractions = (pc.sum(batches.column(name)).as_py() or 0 for name in ("matches", "retractions"))
-        return int(matches - retractions)
+        return sum_column(batches, "matches") - sum_column(batches, "retractions")
 
     def __iter__(self) -> Iterator[Pairs]:
         return stream_pairs(self._reader, self.inserted, self._since)

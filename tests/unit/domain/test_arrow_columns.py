@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.arrow_columns import TIME, csr, integers, lists, micros, one_array
+from pststream.domain.arrow_columns import TIME, csr, integers, lists, micros, one_array, sum_column
 
 
 def in_chunks(values: list[object], type_: pa.DataType, rnd: random.Random) -> pa.ChunkedArray:
@@ -41,3 +41,8 @@ def test_times_become_microseconds() -> None:
     assert micros(times).tolist() == [-1, 0, 1_800_000_000_000_000]
     rows = pa.table({"ts": pa.array([5, None]).cast(TIME), "rank": pa.array([None, 2], pa.int32())})
     assert integers(rows, "ts", -9).tolist() == [5, -9] and integers(rows, "rank").tolist() == [0, 2]
+
+
+def test_the_sum_of_a_column_leaves_nulls_out() -> None:
+    rows = pa.table({"rows": pa.array([3, None, 4]), "bytes": pa.array([None] * 3, pa.int64())})
+    assert (sum_column(rows, "rows"), sum_column(rows, "bytes"), sum_column(rows.slice(3), "rows")) == (7, 0, 0)
