@@ -14,7 +14,11 @@ from pststream.domain.arrow_columns import one_array
 from pststream.domain.plan import BY_SUBSCRIPTION, DispatchGrid, PartitionPlan, tree_plan
 from pststream.domain.plan_nodes import PlanNodes, find_fault
 
-_GRID = ("west", "south", "east", "north", "columns", "rows")
+GRID_COLUMNS = ("west", "south", "east", "north", "columns", "rows")
+"""Columns of `plans` that make the raster."""
+
+UNIT_COLUMNS = ("unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms")
+"""Columns of `plan_units` that make a plan."""
 
 
 def plan_row(plan: PartitionPlan) -> dict[str, object]:
@@ -23,7 +27,7 @@ def plan_row(plan: PartitionPlan) -> dict[str, object]:
         "planner": plan.planner,
         "workers": plan.workers,
         "units": plan.units,
-        **{name: getattr(plan.grid, name) for name in _GRID},
+        **{name: getattr(plan.grid, name) for name in GRID_COLUMNS},
         "options": json.dumps(plan.options, sort_keys=True),
     }
 
@@ -89,7 +93,7 @@ def plan_from_rows(row: Mapping[str, object], units: pa.Table, nodes: PlanNodes 
     units = units.sort_by("unit").combine_chunks()
     if units.column("unit").to_pylist() != list(range(units.num_rows)) or row["units"] != units.num_rows:
         raise ValueError(f"units are not numbered from 0 to {row['units']}")
-    grid = DispatchGrid(**{name: row[name] for name in _GRID})  # type: ignore[arg-type]
+    grid = DispatchGrid(**{name: row[name] for name in GRID_COLUMNS})  # type: ignore[arg-type]
     worker = units.column("worker").to_numpy().astype(np.int32)
     made = str(row["planner"]), int(str(row["workers"])), json.loads(str(row["options"]))
     plan = _plan_of_units(units, grid, worker, *made) if nodes is None else _plan_of_tree(nodes, grid, worker, *made)

@@ -16,7 +16,8 @@ from pststream.text.normal_form import Clauses, TooManyClauses, join_and, join_o
 Shape = tuple[str | tuple[int, ...], ...]
 """Tokens of an expression: `(`, `)`, `AND`, `OR`, or the numbers of adjacent words."""
 
-SYMBOLS = frozenset({"(", ")", "AND", "OR"})
+OPERATORS = ("AND", "OR")
+SYMBOLS = frozenset({"(", ")", *OPERATORS})
 
 _STARTS_PART = "a word, a quoted text or ("
 _MAX_CACHED_TOKENS = 64
@@ -131,5 +132,5 @@ class _Parser:
         if not self._shape:
             return ShapeError("there is no word", 0, _STARTS_PART)
         after = f" after {self._shape[at - 1]}" if at > 0 else ""
-        hint = f'; as a word it is written "{token}" in quotes' if token in ("AND", "OR") else ""
+        hint = f'; as a word it is written "{token}" in quotes' if token in OPERATORS else ""
         return ShapeError(f"found {token}{after}", at, _STARTS_PART + hint)

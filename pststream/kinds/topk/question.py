@@ -15,6 +15,7 @@ from pststream.kinds.question_contract import ParsedQuestion, QuestionKind, Ques
 from pststream.kinds.question_fields import parse_k_field, parse_number_field, parse_point_field, parse_window_field
 from pststream.shapes.great_circle import EARTH_RADIUS_M
 from pststream.text.expression import MAX_CLAUSES
+from pststream.text.expression_parser import OPERATORS
 from pststream.text.words import tokenize
 
 GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
@@ -23,8 +24,6 @@ GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
 ALPHA_BOUNDS = (0.0, 1.0)
 SCALE_BOUNDS = (1.0, 1e9)
 """Least and greatest `alpha`, and `distance_scale_m`."""
-
-_OPERATORS = ("AND", "OR")
 
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
@@ -66,7 +65,7 @@ def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, 
 
 
 def _find_fault(keywords: str) -> str | None:
-    if any(part in _OPERATORS for part in keywords.split()) or "(" in keywords or ")" in keywords:
+    if any(part in OPERATORS for part in keywords.split()) or "(" in keywords or ")" in keywords:
         return "keywords of topk are words alone, without AND, OR and parentheses"
     if len(set(tokenize(keywords))) > MAX_CLAUSES:
         return f"keywords of topk are at most {MAX_CLAUSES} different words"

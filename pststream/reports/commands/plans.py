@@ -11,7 +11,7 @@ from pststream import names
 from pststream.domain.imbalance import finite_imbalance, imbalance_text
 from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_rows import plan_from_rows
+from pststream.domain.plan_rows import GRID_COLUMNS, UNIT_COLUMNS, plan_from_rows
 from pststream.domain.planner_choice import describe_choice
 from pststream.errors import UsageError
 from pststream.format_values import counted, duration
@@ -26,8 +26,7 @@ FIGURES = (
     "plan_version", "planner", "workers", "units", "load_total", "load_max", "load_min", "imbalance", "seconds",
     "created_at", "retiring_version", "retiring_to", "topk_version",
 )  # fmt: skip
-_GRID = ("west", "south", "east", "north", "columns", "rows")
-_UNITS = ("unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms", "load", "objects", "subscriptions")
+_UNITS = (*UNIT_COLUMNS, "load", "objects", "subscriptions")
 MAX_UNITS = 200
 MAP_COLUMNS, MAP_ROWS = 60, 20
 WORKER_SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -75,7 +74,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
         **_figures(row),
         "worker_loads": row["worker_loads"],
         "options": json.loads(row["options"]),
-        "grid": {name: row[name] for name in _GRID},
+        "grid": {name: row[name] for name in GRID_COLUMNS},
         "leaves": plan.leaves,
         "units_shown": [{**unit, **bounds[unit["leaf"]], "terms": terms} for unit, terms in zip(shown, term_counts)],
         "map": draw_text_map(plan),
@@ -97,7 +96,7 @@ def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any], PartitionPlan, Any]:
     """Read the row of a plan, the plan, and its units ordered by number; raises UsageError if there is none."""
-    columns = (*FIGURES, *_GRID, "index_version", "worker_loads", "options")
+    columns = (*FIGURES, *GRID_COLUMNS, "index_version", "worker_loads", "options")
     wanted = pds.field("plan_version") == version if version is not None else None
     rows = reader.read(names.PLANS, columns, wanted).sort_by("plan_version").to_pylist()
     if not rows:

@@ -9,10 +9,10 @@ from pststream.generator.places import nearest_cities
 from pststream.reports.plots.plan_map import region_path
 from pststream.reports.plots.projection import Projection
 from pststream.reports.reading.samples import MatchView
+from pststream.text.expression_parser import OPERATORS
 from pststream.text.words import tokenize
 
 _SPACES = re.compile(r"(\s+)")
-_OPERATORS = ("AND", "OR")
 _NEAR_KM = 25
 _MAX_PAYLOAD_FIELDS = 4
 _MAX_PAYLOAD_TEXT = 120
@@ -75,5 +75,5 @@ def _row(match: MatchView, city: str, km: float, region: int, projection: Projec
 def mark_words(text: str, keywords: str) -> list[tuple[str, bool]]:
     """Split a text at its spaces; True for parts with a word that the expression names."""
     bare = keywords.replace("(", " ").replace(")", " ").split()
-    wanted = {word for part in bare if part not in _OPERATORS for word in tokenize(part)}
+    wanted = {word for part in bare if part not in OPERATORS for word in tokenize(part)}
     return [(part, not wanted.isdisjoint(tokenize(part))) for part in _SPACES.split(text)]

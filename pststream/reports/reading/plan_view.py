@@ -10,17 +10,14 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_rows import plan_from_rows
+from pststream.domain.plan_rows import GRID_COLUMNS, UNIT_COLUMNS, plan_from_rows
 from pststream.reports.reading.tolerant_reader import TolerantReader
 
 _PLAN_COLUMNS = (
-    "plan_version", "index_version", "retiring_version", "planner", "workers", "units", "west", "south", "east",
-    "north", "columns", "rows", "load_total", "load_max", "load_min", "imbalance", "worker_loads", "options", "seconds",
-    "created_at",
+    "plan_version", "index_version", "retiring_version", "planner", "workers", "units", *GRID_COLUMNS, "load_total",
+    "load_max", "load_min", "imbalance", "worker_loads", "options", "seconds", "created_at",
 )  # fmt: skip
-_UNIT_COLUMNS = (
-    "unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms", "load", "objects", "subscriptions",
-)  # fmt: skip
+_UNIT_COLUMNS = (*UNIT_COLUMNS, "load", "objects", "subscriptions")
 _LOADS = ("objects", "candidates", "matches", "cpu_seconds")
 _SHOWN_TERMS = 12
 _MAX_LOOKED_UP = 500
