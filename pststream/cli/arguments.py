@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pststream import __version__, names
-from pststream.cli.argument_types import host_and_port, positive, seed, version
+from pststream.cli.argument_types import host_and_port, positive, seed
 from pststream.cli.ask_command import add_ask_options, ask_command
-from pststream.cli.bench_command import bench_command
+from pststream.cli.bench_command import add_bench_options, bench_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.more_examples import MORE_EXAMPLES
@@ -17,9 +17,8 @@ from pststream.cli.plan_options import (
     add_kinds_option,
     add_plan_options,
     add_planner_name,
-    add_planner_option,
     add_plans_options,
-    planners_of_all_kinds,
+    add_replay_options,
 )
 from pststream.cli.reading_commands import (
     answers_command,
@@ -105,7 +104,8 @@ def build_parser() -> Parser:
     _add_delivery(commands)
     _add_balance(commands)
     _add_upkeep(commands)
-    _add_reading(commands)
+    _add_results(commands)
+    _add_reports(commands)
     _add_plans(commands)
     _add_replay(commands)
     _add_workloads(commands)
@@ -298,7 +298,7 @@ def _quarantine(context: CommandContext, arguments: Any) -> CommandResult:
     return (list_quarantine_command if arguments.what == "list" else quarantine_command)(context, arguments)
 
 
-def _add_reading(commands: Any) -> None:
+def _add_results(commands: Any) -> None:
     text = "write matches, answers of subscriptions with memory, their changes, or term statistics to a file"
     export = _add(commands, "export", export_command, text, "pststream export matches --out m.csv")
     export.add_argument("what", choices=("matches", "answers", "changes", "term-statistics"))
@@ -322,6 +322,8 @@ def _add_reading(commands: Any) -> None:
     rejects.add_argument("--reason", help="only this reason (docs/quality.md lists them)")
     rejects.add_argument("--limit", type=positive, default=1000, help="rows at most (default %(default)s)")
 
+
+def _add_reports(commands: Any) -> None:
     text = "print lag, live subscriptions, plan, balance and the last batches"
     _add(commands, "status", status_command, text, "pststream status")
 
@@ -367,29 +369,7 @@ def _add_replay(commands: Any) -> None:
         " that were recorded; changes nothing"
     )
     example = "pststream replay --from-version 12 --to-version 20 --planner hybrid --out replayed"
-    replay = _add(commands, "replay", replay_command, text, example)
-    replay.add_argument(
-        "--from-version",
-        type=version,
-        metavar="A",
-        help="replay the batches committed after this version of the Delta table `matches`",
-    )
-    replay.add_argument("--to-version", type=version, metavar="B", help="... and up to this version of it")
-    replay.add_argument("--last", type=positive, metavar="N", help="instead of versions: the last N batches")
-    plan = replay.add_mutually_exclusive_group()
-    text = (
-        "a plan by this planner (`pststream plan --help` lists them), of what was stored before the batches;"
-        " of topk, of what the first batch leaves"
-    )
-    add_planner_name(plan, planners_of_all_kinds(), "chosen_planner", text)
-    plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
-    plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
-    add_planner_option(replay)
-    add_kinds_option(replay, "the kinds whose plan --planner makes; default: those that it serves, topk if both")
-    replay.add_argument(
-        "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
-    )
-    replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
+    add_replay_options(_add(commands, "replay", replay_command, text, example))
 
 
 def _add_workloads(commands: Any) -> None:
@@ -417,15 +397,4 @@ def _add_workloads(commands: Any) -> None:
     )
 
     text = "list the benchmarks, or run one"
-    bench = _add(commands, "bench", bench_command, text, "pststream bench run kernel --scale small")
-    bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
-    bench.add_argument("name", nargs="?", help="for `run`: a benchmark, as `list` shows them")
-    bench.add_argument("--scale", choices=("small", "full"), default="small", help="default %(default)s")
-    bench.add_argument("--seed", type=seed, default=1, help="default %(default)s")
-    bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
-    bench.add_argument("--workloads", metavar="A,B", help="of the benchmarks of planners: only these")
-    bench.add_argument(
-        "--objects",
-        metavar="FILE",
-        help="of the benchmarks of planners: objects of this file (lon, lat, text) in place of synthetic ones",
-    )
+    add_bench_options(_add(commands, "bench", bench_command, text, "pststream bench run kernel --scale small"))

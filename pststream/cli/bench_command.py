@@ -1,11 +1,28 @@
 """Run `bench`: list the benchmarks, run one, or calibrate the load model."""
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
 
+from pststream.cli.argument_types import seed
 from pststream.cli.command import CommandContext, CommandResult, check_output_path, refuse_options
 from pststream.errors import UsageError
+
+
+def add_bench_options(bench: argparse.ArgumentParser) -> None:
+    """Add the options of `bench`."""
+    bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
+    bench.add_argument("name", nargs="?", help="for `run`: a benchmark, as `list` shows them")
+    bench.add_argument("--scale", choices=("small", "full"), default="small", help="default %(default)s")
+    bench.add_argument("--seed", type=seed, default=1, help="default %(default)s")
+    bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
+    bench.add_argument("--workloads", metavar="A,B", help="of the benchmarks of planners: only these")
+    bench.add_argument(
+        "--objects",
+        metavar="FILE",
+        help="of the benchmarks of planners: objects of this file (lon, lat, text) in place of synthetic ones",
+    )
 
 
 def bench_command(context: CommandContext, arguments: Any) -> CommandResult:

@@ -1,12 +1,13 @@
-"""Add the options of `plan` and `plans` to their parsers; which planners there are follows from the kinds of query."""
+"""Add the options of `plan`, `plans` and `replay`; which planners there are follows from the kinds of query."""
 
 import argparse
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.cli.argument_types import JoinedTexts, positive
+from pststream.cli.argument_types import JoinedTexts, positive, version
 from pststream.cli.plan_commands import NEWEST
 
 
@@ -68,3 +69,29 @@ def add_plans_options(plans: argparse.ArgumentParser) -> None:
         help=f"for `compare` of {names.REGION_KINDS}: number of newest objects (default {NEWEST})",
     )
     plans.add_argument("--out", metavar="FILE.html", help="for `compare`: write a page with plots here")
+
+
+def add_replay_options(replay: argparse.ArgumentParser) -> None:
+    """Add the options of `replay`."""
+    replay.add_argument(
+        "--from-version",
+        type=version,
+        metavar="A",
+        help="replay the batches committed after this version of the Delta table `matches`",
+    )
+    replay.add_argument("--to-version", type=version, metavar="B", help="... and up to this version of it")
+    replay.add_argument("--last", type=positive, metavar="N", help="instead of versions: the last N batches")
+    plan = replay.add_mutually_exclusive_group()
+    text = (
+        "a plan by this planner (`pststream plan --help` lists them), of what was stored before the batches;"
+        " of topk, of what the first batch leaves"
+    )
+    add_planner_name(plan, planners_of_all_kinds(), "chosen_planner", text)
+    plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
+    plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
+    add_planner_option(replay)
+    add_kinds_option(replay, "the kinds whose plan --planner makes; default: those that it serves, topk if both")
+    replay.add_argument(
+        "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
+    )
+    replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
