@@ -143,6 +143,9 @@ DELTA_LOG = "_delta_log"
 HEARTBEAT = "watch.json"
 """File of a home that a watcher writes its state to."""
 
+UP_STATES = ("ok", "behind")
+"""States of a sink that needs no attention."""
+
 OUTCOMES = "outcomes"
 """Folder of a home for the outcomes of jobs whose drivers run on a cluster."""
 

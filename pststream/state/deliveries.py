@@ -15,7 +15,7 @@ from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
 
-OK, BEHIND, DOWN = "ok", "behind", "down"
+(OK, BEHIND), DOWN = names.UP_STATES, "down"
 DEAD, DELIVERED = "dead", "delivered"
 RECENT, WIDER = 1_000, 32
 """Number of last batches that are searched first for a sink's position, and the factor by which the search widens."""

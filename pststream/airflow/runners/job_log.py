@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from pststream import names
 from pststream.domain.imbalance import imbalance_text
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted, duration
@@ -20,9 +21,6 @@ SPARK_LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": loggin
 
 JSON_LINES = {"PSTSTREAM_LOG": "json"}
 """The environment with which a job writes a JSON object for each line."""
-
-WELL = ("ok", "behind")
-"""States of a sink that needs no attention."""
 
 Line = tuple[int, str]
 """Level and text."""
@@ -134,7 +132,7 @@ def _replay(document: dict[str, Any]) -> Line:
 
 
 def _deliver(document: dict[str, Any]) -> Line:
-    well = all(sink["state"] in WELL and not sink["refused"] for sink in document["sinks"].values())
+    well = all(sink["state"] in names.UP_STATES and not sink["refused"] for sink in document["sinks"].values())
     text = "; ".join(_sink(name, sink) for name, sink in document["sinks"].items())
     return (logging.INFO if well else logging.WARNING), text or "no sink is configured"
 

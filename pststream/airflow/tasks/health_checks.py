@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from pststream import names
 from pststream.domain.imbalance import imbalance_text, read_imbalance
 from pststream.format_values import duration
 
@@ -124,7 +125,7 @@ def check_sinks(sinks: list[dict[str, Any]], max_dead: int) -> str:
     problems = {}
     configured = [sink for sink in sinks if sink["state"] != "removed"]
     for sink in configured:
-        if sink["state"] not in ("ok", "behind"):
+        if sink["state"] not in names.UP_STATES:
             waiting = f"batches waiting: {sink['batches_left']}"
             problems[f"sink {sink['sink']}"] = f"{sink['sink']}: {sink['state']} ({sink['reason']}), {waiting}"
         if sink["dead"] > max_dead:

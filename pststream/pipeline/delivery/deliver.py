@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pststream import names
 from pststream.errors import HomeBusy, PstError, UsageError
 from pststream.pipeline.delivery.outbox import Outbox
 from pststream.pipeline.delivery.sink_sender import SinkSender
@@ -20,7 +21,7 @@ from pststream.settings import Settings
 from pststream.sinks.contract import Sink
 from pststream.sinks.registry import kind_of, open_sink
 from pststream.sinks.sink_settings import SinkSettings
-from pststream.state.deliveries import OK, Counts, compact_progress, read_progress, save_progress
+from pststream.state.deliveries import Counts, compact_progress, read_progress, save_progress
 from pststream.state.home import Home
 
 SinkOpener = Callable[[SinkSettings], Sink]
@@ -138,4 +139,4 @@ class _SinkRun:
 
 def is_well(document: dict[str, Any]) -> bool:
     """Whether no sink of an outcome needs attention."""
-    return all(outcome["state"] in (OK, "behind", BUSY) for outcome in document["sinks"].values())
+    return all(outcome["state"] in (*names.UP_STATES, BUSY) for outcome in document["sinks"].values())

@@ -30,8 +30,6 @@ Sample = tuple[Mapping[str, str], float | None]
 Samples = dict[str, list[Sample]]
 """Samples by the name of their metric."""
 
-_UP_STATES = ("ok", "behind")
-
 
 def render_metrics(home: AnyHome) -> str:
     """Render the metrics of a home as text."""
@@ -142,7 +140,7 @@ def _of_sinks(deliveries: list[dict[str, Any]]) -> Samples:
         return [({"sink": sink["sink"]}, sink[name]) for sink in sinks]
 
     return {
-        "sink_up": [({"sink": sink["sink"]}, sink["state"] in _UP_STATES) for sink in sinks],
+        "sink_up": [({"sink": sink["sink"]}, sink["state"] in names.UP_STATES) for sink in sinks],
         "sink_batches_left": of("batches_left"),
         "sink_dead_letters": of("dead"),
         "sink_delivered_total": of("delivered"),
