@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -79,25 +80,38 @@ def is_inside(lon: float, lat: float, way: list) -> bool:
     return all(((lat if axis else lon) <= cut) == is_low for axis, cut, is_low in way)
 
 
-def split_words(held: list[set[int]], sent: list[set[int]], words: list[int], runs: int) -> list[list[int]]:
-    """Return the runs of Algorithm 4; held: the words of each subscription that count."""
-    if runs == 1:
-        return [words]
-    parts = halves(runs)
+def estimate_shares(words: list[int], sent: list[set[int]]) -> dict[int, float]:
+    """Return the share of messages with each word; those that no message has share what those that one has have."""
+    seen = {word: sum(word in one for one in sent) for word in words}
+    total, once, new = sum(seen.values()), list(seen.values()).count(1), list(seen.values()).count(0)
+    return {
+        word: (count * (1 - once / (total + 1)) if count else (once + 1) / new) / (len(sent) + 1)
+        for word, count in seen.items()
+    }
 
-    def sides(cut):
-        low, high = set(words[:cut]), set(words[cut:])
-        return (
-            tuple(sum(bool(some & side) for some in held) for side in (low, high)),
-            tuple(sum(bool(some & side) for some in sent) for side in (low, high)),
-            parts,
+
+def cost_of_unit(held: list[set[int]], shares: dict[int, float], run: set[int]) -> float:
+    """Return the cost of a unit with a run of words; held: the words of each subscription that count."""
+    cost = 1.0 - math.exp(-sum(shares[word] for word in run))
+    for words in held:
+        for word in words & run:
+            cost += 0.5 * min(shares[word], 5e-5) + 0.00125 * shares[word]
+    return cost
+
+
+def least_greatest_cost(held: list[set[int]], shares: dict[int, float], words: list[int], runs: int) -> float:
+    """Return the least value that the greatest cost of a run can have, by trying every cut."""
+
+    @cache
+    def least(start: int, left: int) -> float:
+        if left == 1:
+            return cost_of_unit(held, shares, set(words[start:]))
+        return min(
+            max(cost_of_unit(held, shares, set(words[start:cut])), least(cut, left - 1))
+            for cut in range(start, len(words) + 1)
         )
 
-    cut = best_cut(list(range(1, len(words))), sides) if len(words) > 1 else len(words)
-    return [
-        *split_words(held, sent, words[:cut], parts[0]),
-        *split_words(held, sent, words[cut:], parts[1]),
-    ]
+    return least(0, runs)
 
 
 def by_frequency(wishes: list[Wish], sent: list[Sent]) -> list[int]:

@@ -2,7 +2,7 @@
 
 hash           by a hash of the subscription's key; the paper takes the id itself, modulo the units (section 7.3.1)
 location       leaves of a kd-tree (7.3.2, Algorithm 3)
-keyword        runs of words; a subscription at each unit with one of its words (7.3.3, Algorithm 4)
+keyword        runs of words; a subscription at each unit with one of its words (7.3.3)
 prefix         the same, for the words of its loose prefix alone (7.3.4)
 spatial_first  leaves of a kd-tree, each divided by runs of words as `prefix` (8.2)
 keyword_first  runs of words as `prefix`, each divided by a kd-tree of its own (8.2)
@@ -17,9 +17,10 @@ import numpy as np
 from pststream import names
 from pststream.domain.topk_plan import HASH, SPACE_FIRST, WORDS_FIRST, TopkPlan, find_leaves
 from pststream.errors import UsageError
+from pststream.partitioning.dskype.search_costs import sum_costs
 from pststream.partitioning.dskype.space_cuts import cut_space
 from pststream.partitioning.dskype.topk_sample import TopkSample
-from pststream.partitioning.dskype.word_cuts import Words, cut_words
+from pststream.partitioning.dskype.word_cuts import cut_words
 from pststream.partitioning.planner_contract import read_integer_options
 from pststream.sorted_keys import distinct_values
 
@@ -76,41 +77,38 @@ def _first_level(name: str, units: int, options: Mapping[str, object]) -> int:
 
 def _space_first(name: str, sample: TopkSample, leaves: int, runs: int, is_prefix: bool) -> TopkPlan:
     cuts = cut_space(_places(sample), _message_places(sample), leaves)
-    plan = TopkPlan(name, SPACE_FIRST, leaves, runs, is_prefix, cuts[None], order_words(sample) if runs > 1 else _NONE)
-    stored, sent = _stored(sample, plan), Words(sample.message_owners, plan.places(sample.message_terms))
-    leaf = find_leaves(cuts, sample.lon, sample.lat)[stored.owners]
-    words = len(plan.words)
-    tables = [cut_words(Words(*(one[leaf == number] for one in stored)), sent, words, runs) for number in range(leaves)]
+    plan = TopkPlan(name, SPACE_FIRST, leaves, runs, is_prefix, cuts[None])
+    if runs == 1:
+        return replace(plan, word_cuts=np.empty((leaves, 0), np.int64))
+    plan = replace(plan, words=sample.words)
+    owners, places = _stored(sample, plan)
+    leaf = find_leaves(cuts, sample.lon, sample.lat)[owners]
+    tables = [_cut(sample, places[leaf == number], runs) for number in range(leaves)]
     return replace(plan, word_cuts=np.stack(tables))
 
 
 def _words_first(name: str, sample: TopkSample, runs: int, leaves: int) -> TopkPlan:
-    plan = TopkPlan(name, WORDS_FIRST, runs, leaves, True, words=order_words(sample))
-    stored, sent = _stored(sample, plan), Words(sample.message_owners, plan.places(sample.message_terms))
-    cuts = cut_words(stored, sent, len(plan.words), runs)
-    run_stored, run_sent = (np.searchsorted(cuts, one.places, "right") for one in (stored, sent))
+    plan = TopkPlan(name, WORDS_FIRST, runs, leaves, True, words=sample.words)
+    owners, places = _stored(sample, plan)
+    cuts = _cut(sample, places, runs)
+    stored, sent = (np.searchsorted(cuts, one, "right") for one in (places, plan.places(sample.message_terms)))
     trees = []
     for run in range(runs):
-        places = _places(sample)[distinct_values(stored.owners[run_stored == run])]
-        messages = _message_places(sample)[distinct_values(sent.owners[run_sent == run])]
-        trees.append(cut_space(places, messages, leaves))
+        inside = _places(sample)[distinct_values(owners[stored == run])]
+        messages = _message_places(sample)[distinct_values(sample.message_owners[sent == run])]
+        trees.append(cut_space(inside, messages, leaves))
     return replace(plan, word_cuts=cuts[None], space_cuts=np.stack(trees))
 
 
-_NONE = np.empty(0, np.int64)
-
-
-def order_words(sample: TopkSample) -> np.ndarray:
-    """Return all words of the sample, the least frequent in messages first, then by id: int64[n]."""
-    words = distinct_values(np.concatenate([sample.terms, sample.message_terms]))
-    counts = np.bincount(np.searchsorted(words, sample.message_terms), minlength=len(words))
-    return words[np.lexsort((words, counts))]
-
-
-def _stored(sample: TopkSample, plan: TopkPlan) -> Words:
-    """Return the words under which the plan holds subscriptions."""
+def _stored(sample: TopkSample, plan: TopkPlan) -> tuple[np.ndarray, np.ndarray]:
+    """Return the postings of the plan: the subscription of each, and the place of the word: int64[m] each."""
     chosen = sample.in_prefix if plan.is_prefix else slice(None)
-    return Words(sample.owners[chosen], plan.places(sample.terms[chosen]))
+    return sample.owners[chosen], plan.places(sample.terms[chosen])
+
+
+def _cut(sample: TopkSample, places: np.ndarray, runs: int) -> np.ndarray:
+    postings = np.bincount(places, minlength=len(sample.words)) * sample.subscription_scale
+    return cut_words(sum_costs(sample.shares, postings), runs)
 
 
 def _places(sample: TopkSample) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from pststream.domain.imbalance import imbalance_of
 from pststream.domain.topk_plan import TopkPlan
+from pststream.partitioning.dskype.search_costs import LOOK_UP, cost_of_postings
 from pststream.partitioning.dskype.topk_sample import TopkSample
 
 
@@ -15,7 +16,7 @@ class TopkLoads:
 
     subscriptions  int64[units]    sampled subscriptions that each unit holds
     messages       int64[units]    sampled messages that go to it
-    load           float64[units]  C = N x p: subscriptions times the share of the messages (Equations 15 and 16)
+    load           float64[units]  cost of a message at the unit, on average, see `search_costs`
     replication    units that hold a subscription, on average (table 5)
     copies         units that a message goes to, on average: the communication cost
     """
@@ -38,10 +39,22 @@ def count_loads(sample: TopkSample, plan: TopkPlan) -> TopkLoads:
     stored = np.bincount(unit, minlength=plan.units)
     _, unit = plan.route(sample.message_offsets, sample.message_terms)
     sent = np.bincount(unit, minlength=plan.units)
-    load = stored * sample.subscription_scale * sent / max(sample.messages, 1)
-    return TopkLoads(
-        stored, sent, load, stored.sum() / max(sample.subscriptions, 1), sent.sum() / max(sample.messages, 1)
-    )
+    replication, copies = stored.sum() / max(sample.subscriptions, 1), sent.sum() / max(sample.messages, 1)
+    return TopkLoads(stored, sent, _estimate_costs(sample, plan), replication, copies)
+
+
+def _estimate_costs(sample: TopkSample, plan: TopkPlan) -> np.ndarray:
+    """Return the cost of each unit: float64[units]."""
+    word, unit = plan.route(np.arange(len(sample.words) + 1), sample.words)
+    sent = np.bincount(unit, sample.shares[word], plan.units)
+    chosen = sample.in_prefix if plan.is_prefix else slice(None)
+    owners, terms = sample.owners[chosen], sample.terms[chosen]
+    places = sample.keys[owners], sample.lon[owners], sample.lat[owners]
+    posting, unit = plan.find_units(*places, np.arange(len(terms) + 1), terms)
+    order = np.argsort(sample.words)
+    word = order[np.searchsorted(sample.words, terms[posting], sorter=order)]
+    searched = np.bincount(unit, cost_of_postings(sample.shares)[word], plan.units) * sample.subscription_scale
+    return np.asarray(LOOK_UP * -np.expm1(-sent) + searched)
 
 
 def find_stored(sample: TopkSample, plan: TopkPlan) -> tuple[np.ndarray, np.ndarray]:

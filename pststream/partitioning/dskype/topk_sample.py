@@ -6,6 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from pststream.partitioning.dskype.loose_prefix import mark_prefix
+from pststream.partitioning.dskype.search_costs import estimate_shares
+from pststream.sorted_keys import distinct_values
 
 
 @dataclass(frozen=True)
@@ -62,3 +64,20 @@ class TopkSample:
     def in_prefix(self) -> np.ndarray:
         """Which of `terms` are in the loose prefix of their subscription: bool[m]."""
         return mark_prefix(self.alpha, self.thresholds, self.offsets, self.terms, self.weights)
+
+    @cached_property
+    def words(self) -> np.ndarray:
+        """All words of the sample, the least frequent in messages first, then by id: int64[w]."""
+        return self._counted[0]
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The estimated share of all messages with each of `words`: float64[w]."""
+        return estimate_shares(self._counted[1], self.messages)
+
+    @cached_property
+    def _counted(self) -> tuple[np.ndarray, np.ndarray]:
+        words = distinct_values(np.concatenate([self.terms, self.message_terms]))
+        counts = np.bincount(np.searchsorted(words, self.message_terms), minlength=len(words))
+        order = np.lexsort((words, counts))
+        return words[order], counts[order]

@@ -1,54 +1,43 @@
-"""Divide the words, by their frequencies, into runs that cost alike (Skype, section 7.3.3, Algorithm 4)."""
+"""Divide the words, by their frequencies, into runs whose greatest cost is least (Skype, section 7.3.3)."""
 
-from typing import NamedTuple
+from bisect import bisect_right
+from functools import partial
 
 import numpy as np
 
-from pststream.domain.topk_plan import middle_of
-from pststream.partitioning.dskype.balanced_cuts import choose_cut
+from pststream.partitioning.dskype.search_costs import SearchCosts
+
+HALVINGS = 50
+"""Of the interval in which the greatest cost is sought: more digits than a sum of costs has."""
 
 
-class Words(NamedTuple):
-    """Words of subscriptions or messages: the owner of each, ascending, and its place in the order: int64[m] each."""
+def cut_words(costs: SearchCosts, runs: int) -> np.ndarray:
+    """Return the first place of each run but the first: int64[runs - 1], ascending.
 
-    owners: np.ndarray
-    places: np.ndarray
+    Each run takes as many words as the greatest cost allows, but leaves one for each run after it, if there are enough.
 
-
-def cut_words(stored: Words, sent: Words, words: int, runs: int) -> np.ndarray:
-    """Return the first place of each run but the first: int64[runs - 1], ascending; `words`: how many there are.
-
-    stored, sent  the words under which subscriptions are held, and those of messages
-
-    Source: Algorithm 4: a run is cut after the word where the costs of the two sides differ least; a subscription
-    counts on each side that has one of its words, a message too. Departures: those of `choose_cut`; of a run of one
-    word, the upper side has none. The cost of a run is not the sum of the costs of its sides, so runs may cost
-    differently though the sides of each cut cost alike.
+    Source: the partition problem of section 7.3.3. Departures: the cost is that of `search_costs`; its greatest value
+    is made least, not its variance (Equation 17), as the slowest unit bounds the throughput. This is exact, where
+    Algorithm 4 is heuristic: it cuts recursively where the costs of the two sides differ least, but costs of sides are
+    not sums of the costs of their runs.
     """
-    cuts = np.zeros(runs - 1, np.int64)
-    stack = [(0, runs, 0, words)]
-    while stack:
-        low, high, start, end = stack.pop()
-        if high - low == 1:
-            continue
-        middle, cut = middle_of(low, high), end
-        if end - start > 1:
-            parts = (middle - low, high - middle)
-            cut = start + 1 + choose_cut(_counts(stored, start, end), _counts(sent, start, end), parts)
-        cuts[middle - 1] = cut
-        stack += [(low, middle, start, cut), (middle, high, cut, end)]
-    return cuts
+    low, high = 0.0, costs.of_run(0, len(costs.sent) - 1)
+    for _ in range(HALVINGS):
+        bound = (low + high) / 2
+        cuts = _fill(costs, runs, bound)
+        if costs.of_run(cuts[-1], len(costs.sent) - 1) <= bound:
+            high = bound
+        else:
+            low = bound
+    return np.array(_fill(costs, runs, high)[1:], np.int64)
 
 
-def _counts(words: Words, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many owners have a word before, and from, each place of a run but the first: int64[end-start-1]."""
-    inside = (words.places >= start) & (words.places < end)
-    owners, places = words.owners[inside], words.places[inside] - start
-    if not len(owners):
-        none = np.zeros(end - start - 1, np.int64)
-        return none, none
-    begins = np.flatnonzero(np.diff(owners, prepend=owners[0] - 1))
-    first, last = np.minimum.reduceat(places, begins), np.maximum.reduceat(places, begins)
-    before = np.cumsum(np.bincount(first, minlength=end - start))[:-1]
-    upto = np.cumsum(np.bincount(last, minlength=end - start))[:-1]
-    return before, len(begins) - upto
+def _fill(costs: SearchCosts, runs: int, bound: float) -> list[int]:
+    """Return the first place of each run, if all but the last are as long as a cost of at most `bound` allows."""
+    words, starts = len(costs.sent) - 1, [0]
+    for later in range(runs - 1, 0, -1):
+        start = starts[-1]
+        most = max(words - later, start)
+        end = bisect_right(range(words + 1), bound, start, most + 1, key=partial(costs.of_run, start)) - 1
+        starts.append(end)
+    return starts

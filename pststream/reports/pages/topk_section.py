@@ -39,7 +39,7 @@ def prepare_topk(plan: Mapping[str, Any] | None, projection: Projection) -> Topk
 
 
 def balance_units(plan: Mapping[str, Any]) -> Balance:
-    """Prepare a row for each unit: its predicted load (N x p), then what was measured in the batches under the plan."""
+    """Prepare a row for each unit: its predicted load, then what was measured in the batches under the plan."""
     loads = np.array(plan["unit_loads"])
     columns = {"Predicted load": bar_cells(loads, [percent(load / (loads.sum() or 1.0)) for load in loads])}
     if plan["measured_batches"]:

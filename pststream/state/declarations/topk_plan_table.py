@@ -21,7 +21,7 @@ TOPK_PLAN_TABLE = Table(
         Column("word_cuts", pa.list_(pa.int64()), "first place in words of each run but the first, table by table"),
         Column("replication", pa.float64(), "units that hold a subscription of the sample, on average"),
         Column("copies", pa.float64(), "units that a message of the sample goes to, on average"),
-        Column("unit_loads", pa.list_(pa.float64()), "of each unit: subscriptions times share of the messages"),
+        Column("unit_loads", pa.list_(pa.float64()), "cost of a message at each unit, predicted by the sample"),
         Column("options", pa.string(), "JSON: sample sizes, options of the planner"),
         Column("seconds", pa.float64(), "duration of planning"),
         Column("created_at", TIME, "when it was made"),

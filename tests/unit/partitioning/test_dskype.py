@@ -2,6 +2,8 @@
 
 import math
 import random
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +12,14 @@ from pststream import names
 from pststream.cost.load_model import CostModel
 from pststream.domain.topk_plan import TopkPlan, find_leaves, leaf_boxes
 from pststream.errors import UsageError
-from pststream.partitioning.dskype.planners import make_topk_plan, order_words
+from pststream.partitioning.dskype.planners import make_topk_plan
+from pststream.partitioning.dskype.search_costs import SearchCosts, estimate_shares, sum_costs
 from pststream.partitioning.dskype.topk_loads import count_loads, find_stored
 from pststream.partitioning.dskype.topk_sample import TopkSample
+from pststream.partitioning.dskype.word_cuts import cut_words
 from pststream.partitioning.registry import make_plan
-from tests.oracles.dskype import Sent, Wish, by_frequency, is_inside, loose_prefix, split_space, split_words
+from tests.oracles import dskype as twins
+from tests.oracles.dskype import Sent, Wish, by_frequency, is_inside, loose_prefix, split_space
 from tests.plans import make_sample
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
@@ -146,22 +151,29 @@ def test_location_of_regions_is_algorithm_3_at_the_middles_of_raster_cells(worke
         assert (worker_of == worker).tolist() == [is_inside(*middle, way) for middle in middles]
 
 
+def runs_of(plan: TopkPlan, units: Iterable[int], order: list[int]) -> list[list[int]]:
+    """Return the words that units own, which are the runs of an order."""
+    runs = [np.array(order)[plan.owns(unit, np.array(order))].tolist() for unit in units]
+    assert [word for run in runs for word in run] == order
+    return runs
+
+
 @every_size
 @pytest.mark.parametrize("planner", ["keyword", "prefix"])
 @pytest.mark.parametrize("seed", range(4))
-def test_keyword_and_prefix_are_algorithm_4(units: int, planner: str, seed: int) -> None:
+def test_keyword_and_prefix_make_the_greatest_cost_of_a_run_least(units: int, planner: str, seed: int) -> None:
     wishes, sent = world(seed)
     sample, stored = sample_of(wishes, sent), [set(wish.words) for wish in wishes]
     if planner == "prefix":
         stored = [loose_prefix(wish) for wish in wishes]
-    order = by_frequency(wishes, sent)
-    assert order_words(sample).tolist() == order
-    plan = make_topk_plan(planner, sample, units)
-    runs = split_words(stored, [set(one.words) for one in sent], order, units)
+    order, sent_words = by_frequency(wishes, sent), [set(one.words) for one in sent]
+    assert sample.words.tolist() == order
+    plan, shares = make_topk_plan(planner, sample, units), twins.estimate_shares(order, sent_words)
+    runs, loads = runs_of(plan, range(units), order), count_loads(sample, plan)
     for unit, run in enumerate(runs):
-        assert sorted(np.array(order)[plan.owns(unit, np.array(order))].tolist()) == sorted(run)
         assert stored_by(sample, plan, unit).tolist() == [n for n, some in enumerate(stored) if some & set(run)]
-    loads = count_loads(sample, plan)
+    assert loads.load == pytest.approx([twins.cost_of_unit(stored, shares, set(run)) for run in runs])
+    assert max(loads.load) == pytest.approx(twins.least_greatest_cost(stored, shares, order, units))
     assert loads.replication == pytest.approx(
         sum(bool(some & set(run)) for some in stored for run in runs) / len(stored)
     )
@@ -173,19 +185,70 @@ def test_the_hybrids_divide_the_parts_of_the_first_level(seed: int) -> None:
     wishes, sent = world(seed)
     sample, prefixes = sample_of(wishes, sent), {id(wish): loose_prefix(wish) for wish in wishes}
     order, sent_words = by_frequency(wishes, sent), [set(one.words) for one in sent]
+    shares = twins.estimate_shares(order, sent_words)
     space = make_topk_plan("spatial_first", sample, 6, {"first": 2})
+    loads = count_loads(sample, space).load
     for leaf, (members, _) in enumerate(split_space(wishes, sent, 2)):
-        inside = [wish for wish in wishes if id(wish) in members]
-        for run, words in enumerate(split_words([prefixes[id(w)] for w in inside], sent_words, order, 3)):
+        inside, units = [prefixes[id(wish)] for wish in wishes if id(wish) in members], range(leaf * 3, leaf * 3 + 3)
+        runs = runs_of(space, units, order)
+        for unit, words in zip(units, runs, strict=True):
             expected = [n for n, w in enumerate(wishes) if id(w) in members and prefixes[id(w)] & set(words)]
-            assert stored_by(sample, space, leaf * 3 + run).tolist() == expected
+            assert stored_by(sample, space, unit).tolist() == expected
+        assert loads[list(units)] == pytest.approx([twins.cost_of_unit(inside, shares, set(run)) for run in runs])
+        assert max(loads[list(units)]) == pytest.approx(twins.least_greatest_cost(inside, shares, order, 3))
     words_first = make_topk_plan("keyword_first", sample, 6, {"first": 3})
-    for run, words in enumerate(split_words(list(prefixes.values()), sent_words, order, 3)):
+    runs, loads = runs_of(words_first, (0, 2, 4), order), count_loads(sample, words_first).load
+    greatest = max(twins.cost_of_unit(list(prefixes.values()), shares, set(run)) for run in runs)
+    assert greatest == pytest.approx(twins.least_greatest_cost(list(prefixes.values()), shares, order, 3))
+    for run, words in enumerate(runs):
         inside = [wish for wish in wishes if prefixes[id(wish)] & set(words)]
         sent_there = [one for one in sent if set(one.words) & set(words)]
         for leaf, (members, _) in enumerate(split_space(inside, sent_there, 2)):
             expected = [n for n, wish in enumerate(wishes) if id(wish) in members]
             assert stored_by(sample, words_first, run * 2 + leaf).tolist() == expected
+            held = [prefixes[id(wish)] for wish in wishes if id(wish) in members]
+            assert loads[run * 2 + leaf] == pytest.approx(twins.cost_of_unit(held, shares, set(words)))
+
+
+def test_hash_and_location_search_all_words_at_each_unit() -> None:
+    wishes, sent = world(3)
+    sample, order = sample_of(wishes, sent), by_frequency(wishes, sent)
+    shares = twins.estimate_shares(order, [set(one.words) for one in sent])
+    for planner in ("hash", "location"):
+        plan = make_topk_plan(planner, sample, 5)
+        held = [[set(wishes[n].words) for n in stored_by(sample, plan, unit)] for unit in range(5)]
+        expected = [twins.cost_of_unit(some, shares, set(order)) for some in held]
+        assert count_loads(sample, plan).load == pytest.approx(expected)
+        tenfold = count_loads(replace(sample, subscription_scale=10.0), plan).load
+        assert tenfold == pytest.approx([twins.cost_of_unit(some * 10, shares, set(order)) for some in held])
+
+
+def test_runs_divide_by_what_the_sampled_subscriptions_stand_for() -> None:
+    wishes, sent = world(4)
+    sample = sample_of(wishes, sent)
+    many = make_topk_plan("keyword", sample_of(wishes * 500, sent), 4)
+    scaled = make_topk_plan("keyword", replace(sample, subscription_scale=500.0), 4)
+    assert (
+        scaled.word_cuts.tolist() == many.word_cuts.tolist() != make_topk_plan("keyword", sample, 4).word_cuts.tolist()
+    )
+
+
+def test_no_run_is_empty_while_there_are_words() -> None:
+    dear = sum_costs(np.array([0.001, 0.001, 0.001, 0.9]), np.array([1.0, 1.0, 1.0, 1000.0]))
+    assert cut_words(dear, 3).tolist() == [2, 3]
+    assert cut_words(dear, 4).tolist() == [1, 2, 3]
+    assert cut_words(dear, 6).tolist() == [0, 0, 1, 2, 3]
+    nothing = SearchCosts(np.zeros(6), np.zeros(6))
+    assert cut_words(nothing, 3).tolist() == [3, 4]
+    assert cut_words(sum_costs(np.empty(0), np.empty(0)), 3).tolist() == [0, 0]
+
+
+def test_shares_of_words_that_few_or_no_messages_have() -> None:
+    assert estimate_shares(np.array([0, 0, 1, 1, 6]), 4) == pytest.approx(
+        np.array([1.5, 1.5, 7 / 9, 7 / 9, 42 / 9]) / 5
+    )
+    assert estimate_shares(np.array([0, 0]), 0).tolist() == [0.5, 0.5]
+    assert (estimate_shares(np.array([1, 1]), 2) > 0).all()
 
 
 @every_planner
