@@ -60,8 +60,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     """
     objective = read_choice("hybrid", options, "objective", OBJECTIVES)
     real = read_real_options("hybrid", options, REAL_DEFAULTS)
-    others = {*REAL_DEFAULTS, "objective"}
-    chosen = read_integer_options("hybrid", {k: v for k, v in options.items() if k not in others}, DEFAULTS)
+    chosen = read_integer_options("hybrid", options, DEFAULTS, (*REAL_DEFAULTS, "objective"))
     all_options: dict[str, object] = {**chosen, **real, "objective": objective}
     grid = make_raster(sample, chosen)
     counts, least_sum = build_region_counts(sample, grid), objective == "sum"

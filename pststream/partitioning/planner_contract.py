@@ -1,6 +1,6 @@
 """Define the protocol of planners, functions from a sample to a plan, and validate the options of a planner."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from pststream.cost.load_model import CostModel
@@ -31,14 +31,20 @@ class Planner(Protocol):
         ...
 
 
-def read_integer_options(planner: str, options: Options, defaults: Mapping[str, int]) -> dict[str, int]:
+def read_integer_options(
+    planner: str, options: Options, defaults: Mapping[str, int], others: Collection[str] = ()
+) -> dict[str, int]:
     """Return `defaults` updated with `options`: from 1 to GREATEST, `columns` and `rows` to GREATEST_SIDE.
 
-    Raises UsageError for an option that has no default and for any other value.
+    others  options of the planner that have other values, and are read elsewhere
+
+    Raises UsageError for an option that is in neither, and for any other value.
     """
     for name, value in options.items():
+        if name in others:
+            continue
         if name not in defaults:
-            known = ", ".join(defaults) or "none"
+            known = ", ".join([*defaults, *others]) or "none"
             raise UsageError(f"planner {planner} has no option {name!r}", f"its options: {known}")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"option {name} of planner {planner}: {value!r} is not a whole number of at least 1")

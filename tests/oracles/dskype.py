@@ -114,6 +114,27 @@ def least_greatest_cost(held: list[set[int]], shares: dict[int, float], words: l
     return least(0, runs)
 
 
+def split_words(held: list[set[int]], sent: list[set[int]], words: list[int], runs: int) -> list[list[int]]:
+    """Return the runs of Algorithm 4; held: the words of each subscription that count."""
+    if runs == 1:
+        return [words]
+    parts = halves(runs)
+
+    def sides(cut):
+        low, high = set(words[:cut]), set(words[cut:])
+        return (
+            tuple(sum(bool(some & side) for some in held) for side in (low, high)),
+            tuple(sum(bool(some & side) for some in sent) for side in (low, high)),
+            parts,
+        )
+
+    cut = best_cut(list(range(1, len(words))), sides) if len(words) > 1 else len(words)
+    return [
+        *split_words(held, sent, words[:cut], parts[0]),
+        *split_words(held, sent, words[cut:], parts[1]),
+    ]
+
+
 def by_frequency(wishes: list[Wish], sent: list[Sent]) -> list[int]:
     """Return all words, the least frequent in messages first, then by id."""
     words = {word for wish in wishes for word in wish.words} | {word for one in sent for word in one.words}

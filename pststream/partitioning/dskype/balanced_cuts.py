@@ -11,7 +11,7 @@ def choose_cut(
     subscriptions, messages  int64[c] each: the counts on the lower and the upper side of each cut
     parts                    how many parts each side becomes
 
-    Source: Skype, Equation 15 and Algorithm 3: the cost of a side is C = N x p, subscriptions times
+    Source: Skype, Equations 15 and 16 and Algorithms 3 and 4: the cost of a side is C = N x p, subscriptions times
     share of the messages. Departures: a side that becomes more parts is to cost as many times more, as the number of
     workers need not be a power of two; of equal cuts the one whose subscriptions are divided most evenly, then the
     first, so that a sample without messages is divided too.

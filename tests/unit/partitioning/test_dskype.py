@@ -19,7 +19,7 @@ from pststream.partitioning.dskype.topk_sample import TopkSample
 from pststream.partitioning.dskype.word_cuts import cut_words
 from pststream.partitioning.registry import make_plan
 from tests.oracles import dskype as twins
-from tests.oracles.dskype import Sent, Wish, by_frequency, is_inside, loose_prefix, split_space
+from tests.oracles.dskype import Sent, Wish, by_frequency, is_inside, loose_prefix, split_space, split_words
 from tests.plans import make_sample
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
@@ -210,6 +210,35 @@ def test_the_hybrids_divide_the_parts_of_the_first_level(seed: int) -> None:
             assert loads[run * 2 + leaf] == pytest.approx(twins.cost_of_unit(held, shares, set(words)))
 
 
+@every_size
+@pytest.mark.parametrize("planner", ["keyword", "prefix"])
+@pytest.mark.parametrize("seed", range(4))
+def test_by_product_keyword_and_prefix_are_algorithm_4(units: int, planner: str, seed: int) -> None:
+    wishes, sent = world(seed)
+    sample, stored = sample_of(wishes, sent), [set(wish.words) for wish in wishes]
+    if planner == "prefix":
+        stored = [loose_prefix(wish) for wish in wishes]
+    order = by_frequency(wishes, sent)
+    plan = make_topk_plan(planner, sample, units, {"cost": "product"})
+    runs = split_words(stored, [set(one.words) for one in sent], order, units)
+    for unit, run in enumerate(runs):
+        assert sorted(np.array(order)[plan.owns(unit, np.array(order))].tolist()) == sorted(run)
+        assert stored_by(sample, plan, unit).tolist() == [n for n, some in enumerate(stored) if some & set(run)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_by_product_the_hybrids_divide_words_by_algorithm_4(seed: int) -> None:
+    wishes, sent = world(seed)
+    sample, prefixes = sample_of(wishes, sent), {id(wish): loose_prefix(wish) for wish in wishes}
+    order, sent_words = by_frequency(wishes, sent), [set(one.words) for one in sent]
+    space = make_topk_plan("spatial_first", sample, 6, {"first": 2, "cost": "product"})
+    for leaf, (members, _) in enumerate(split_space(wishes, sent, 2)):
+        inside = [prefixes[id(wish)] for wish in wishes if id(wish) in members]
+        assert runs_of(space, range(leaf * 3, leaf * 3 + 3), order) == split_words(inside, sent_words, order, 3)
+    words_first = make_topk_plan("keyword_first", sample, 6, {"first": 3, "cost": "product"})
+    assert runs_of(words_first, (0, 2, 4), order) == split_words(list(prefixes.values()), sent_words, order, 3)
+
+
 def test_hash_and_location_search_all_words_at_each_unit() -> None:
     wishes, sent = world(3)
     sample, order = sample_of(wishes, sent), by_frequency(wishes, sent)
@@ -287,8 +316,12 @@ def test_the_levels_of_a_hybrid() -> None:
     assert first == {1: 1, 2: 1, 4: 2, 5: 1, 12: 3, 32: 4}
     with pytest.raises(UsageError, match="does not divide"):
         make_topk_plan("spatial_first", sample, 4, {"first": 3})
-    with pytest.raises(UsageError, match="no option 'first'\\n  its options: none"):
+    with pytest.raises(UsageError, match="no option 'first'\\n  its options: cost"):
         make_topk_plan("prefix", sample, 4, {"first": 2})
+    with pytest.raises(UsageError, match="no option 'cost'\\n  its options: none"):
+        make_topk_plan("location", sample, 4, {"cost": "product"})
+    with pytest.raises(UsageError, match="'sum' is unknown\\n  one of: search, product"):
+        make_topk_plan("prefix", sample, 4, {"cost": "sum"})
     with pytest.raises(UsageError, match="unknown"):
         make_topk_plan("kd_tree", sample, 4)
     with pytest.raises(UsageError, match="at least 1"):

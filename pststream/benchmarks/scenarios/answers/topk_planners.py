@@ -48,6 +48,9 @@ SWEPT_SIZES = {"small": (500,), "full": (200_000, 1_000_000, 2_500_000)}
 SWEPT_PLANNERS = ("hash", "location", "prefix")
 """Planners of figures 22 to 24, as in the paper."""
 
+BY_PRODUCT = ("keyword", "prefix")
+"""Planners that are also measured with the paper's cost of runs of words, on the stream of the sweeps."""
+
 
 def kept_for(k: int) -> int:
     """Return the entries of a buffer: the default of the setting `answer_buffers`, half as many again as the answer."""
@@ -58,10 +61,11 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """Measure all planners on each stream, then the sweeps of the paper on the first one."""
     units, levels = UNITS[scale], _levels(UNITS[scale])
     sweeps = len(SWEPT_UNITS[scale]) + len(SWEPT_K[scale]) + len(SWEPT_SIZES[scale])
-    steps = Steps(progress, len(DATA) * len(names.TOPK_PLANNERS) + sweeps * len(SWEPT_PLANNERS) + 2 * len(levels))
+    swept = sweeps * len(SWEPT_PLANNERS) + len(BY_PRODUCT) + 2 * len(levels)
+    steps = Steps(progress, len(DATA) * len(names.TOPK_PLANNERS) + swept)
     figures: dict[str, Any] = {"subscriptions": SIZES[scale][0], "units": units, "window": SIZES[scale][1]}
 
-    def measure(world: TopkWorld, planners: tuple[str, ...], number: int, prefix: str, **options: int) -> None:
+    def measure(world: TopkWorld, planners: tuple[str, ...], number: int, prefix: str, **options: object) -> None:
         for planner in planners:
             measured = measure_planner(world, planner, number, SAMPLED[scale], options)
             figures.update(figures_of(f"{prefix}_{planner}", measured))
@@ -73,6 +77,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         world, *others = _make(stream, SIZES[scale], (K, *swept_k), seed)
         measure(world, names.TOPK_PLANNERS, units, name)
         if name == SWEPT:
+            measure(world, BY_PRODUCT, units, "product", cost="product")
             for number in SWEPT_UNITS[scale]:
                 measure(world, SWEPT_PLANNERS, number, f"units_{number}")
             for level in levels:
@@ -95,7 +100,7 @@ def _make(stream: Stream, sizes: tuple[int, int, int], ks: tuple[int, ...], seed
 
 
 def measure_planner(
-    world: TopkWorld, planner: str, units: int, sampled: int, options: dict[str, int]
+    world: TopkWorld, planner: str, units: int, sampled: int, options: dict[str, object]
 ) -> dict[str, float]:
     """Make a plan, build the index of each of its units, and search it with the messages that go there."""
     sample = world.sample(sampled)
