@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from pststream import names
 from pststream.ledgers.log_end import read_files
+from pststream.pipeline.adjusting import decide_adjustment
+from pststream.pipeline.adjusting.measured_loads import MeasuredLoads
 from pststream.state.home import Home as State
 from tests.commands import new_home
+from tests.damage import allow_changes
 from tests.kill_and_rerun import assert_as_the_twin, written
 from tests.oracles.twin_rows import LogFile
 from tests.unbalanced_homes import RESTLESS
@@ -17,6 +21,23 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.
 FILES = 8
 
 
+@pytest.fixture
+def uneven_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each adjustment reads seconds that are worth a move, the most of another worker after each batch.
+
+    It writes them while it has the home to itself; the measured ones of 30 objects are noise.
+    """
+    measure = decide_adjustment.measure_loads
+
+    def write_and_measure(home: State, version: int, batches: int) -> MeasuredLoads:
+        loads = allow_changes(home.table(names.UNIT_LOADS))
+        loads.update({"cpu_seconds": "1.0 + (batch_id + worker) % 4"}, predicate="unit = -1")
+        return measure(home, version, batches)
+
+    monkeypatch.setattr(decide_adjustment, "measure_loads", write_and_measure)
+
+
+@pytest.mark.usefixtures("uneven_loads")
 @pytest.mark.parametrize(("planner", "method"), [("a_grid", "shift"), ("quadtree", "fm")])
 def test_nothing_is_missed_or_doubled(tmp_path: Path, planner: str, method: str) -> None:
     """Each adjustment has a batch to judge, and takes its turn while the watcher matches files that just landed."""
