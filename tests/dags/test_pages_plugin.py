@@ -104,7 +104,9 @@ def test_a_question_is_answered_by_a_process_that_ends(
     from pststream.airflow import question_process
     from pststream.airflow.pages_app import make_app
 
-    monkeypatch.setattr("pststream.airflow.page_cache.KEPT_SECONDS", 600.0)  # the machine may be slow
+    # The machine may be slow.
+    monkeypatch.setattr("pststream.airflow.page_cache.KEPT_SECONDS", 600.0)
+    monkeypatch.setattr(question_process, "SECONDS", 300.0)
     stored = Home(tmp_path / "asked")
     stored.init()
     add_file(stored, "objects", [thing(1, HOSTILE, text=HOSTILE), thing(2, "far", lon=5.0)])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.pipeline.main_job.landing_scanner import LandingScanner
+from pststream.pipeline.main_job.landing_scanner import RETRY_SECONDS, LandingScanner
 
 
 @pytest.fixture
@@ -114,14 +114,17 @@ def test_removed_files_are_forgotten(landing: Path) -> None:
 def test_a_file_that_could_not_be_opened_is_returned_again(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         (landing / "objects" / f"{name}.csv").write_text("object_id")
-    monkeypatch.setattr("pststream.pipeline.main_job.landing_scanner.RETRY_SECONDS", 0.2)
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
     scanner = LandingScanner(str(landing))
     scanner.scan()
     paths = scanner.scan()["objects"]
     scanner.mark_ingested(paths, [paths[1]])
     scanner.mark_matched()
     assert (scanner.scan(), scanner.waiting_files) == ({}, 1)
-    time.sleep(0.25)
+    now += RETRY_SECONDS - 0.1
+    assert scanner.scan() == {}
+    now += 0.2
     assert scanner.scan() == {"objects": [paths[1]]}
     scanner.mark_ingested(paths[1:])
     scanner.mark_matched()
