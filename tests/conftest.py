@@ -29,8 +29,9 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector look through later objects only."""
+    """Let the garbage collector look through later objects only, and as seldom as in a process of a command."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 
