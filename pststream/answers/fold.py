@@ -74,16 +74,17 @@ def fold(
     fresh = Subscriptions(
         *(array[(fresh.created_at <= end.stream_time) & (end.stream_time < fresh.end_at)] for array in fresh)
     )
-    ask = Asked(
-        np.concatenate([columns.key[asked], fresh.key]),
-        np.concatenate([columns.k[asked], fresh.k]),
-        np.concatenate([columns.kept[asked], kept_of(fresh)]),
-    )
-    order = np.argsort(ask.subscription, kind="stable")
     thresholds = _to_thresholds(limits, columns.key, False)
-    return Folded(
-        _to_values(entries, columns.key), thresholds, _to_changes(changes), Asked(*(array[order] for array in ask))
-    )
+    return Folded(_to_values(entries, columns.key), thresholds, _to_changes(changes), _ask_for(state, asked, fresh))
+
+
+def _ask_for(state: BucketState, rows: np.ndarray, fresh: Subscriptions) -> Asked:
+    """Return the subscriptions to evaluate, by key: those of some rows of the state, and new ones."""
+    columns = state.columns
+    keys = np.concatenate([columns.key[rows], fresh.key])
+    order = np.argsort(keys, kind="stable")
+    k, kept = np.concatenate([columns.k[rows], fresh.k]), np.concatenate([columns.kept[rows], kept_of(fresh)])
+    return Asked(keys[order], k[order], kept[order])
 
 
 def split_asked(folded: Folded, most: int, most_values: int) -> Iterator[Folded]:

@@ -148,18 +148,7 @@ class Home:
 
     def check(self) -> "Home":
         """Raise HomeError unless the home is complete and has this format and tokenizer; return it."""
-        try:
-            mark = json.loads(self.files.read(names.HOME_MARK))
-        except FileNotFoundError:
-            raise HomeError(
-                self.path, "does not exist, or is incomplete", f"run: pststream init --home {self.path}"
-            ) from None
-        except (ValueError, UnicodeDecodeError):
-            raise HomeError(
-                self.path, f"{names.HOME_MARK} is not readable", f"restore {names.HOME_MARK} from a backup"
-            ) from None
-        if not isinstance(mark, dict) or not isinstance(mark.get("format"), int):
-            raise HomeError(self.path, f"{names.HOME_MARK} names no format", f"restore {names.HOME_MARK} from a backup")
+        mark = self._read_mark()
         if mark["format"] > FORMAT:
             raise HomeError(
                 self.path,
@@ -188,6 +177,22 @@ class Home:
                 "restore it from a backup, or use another home",
             )
         return self
+
+    def _read_mark(self) -> dict[str, Any]:
+        """Read the mark of a home of any format; raise HomeError if the home has none."""
+        try:
+            mark = json.loads(self.files.read(names.HOME_MARK))
+        except FileNotFoundError:
+            raise HomeError(
+                self.path, "does not exist, or is incomplete", f"run: pststream init --home {self.path}"
+            ) from None
+        except (ValueError, UnicodeDecodeError):
+            raise HomeError(
+                self.path, f"{names.HOME_MARK} is not readable", f"restore {names.HOME_MARK} from a backup"
+            ) from None
+        if not isinstance(mark, dict) or not isinstance(mark.get("format"), int):
+            raise HomeError(self.path, f"{names.HOME_MARK} names no format", f"restore {names.HOME_MARK} from a backup")
+        return mark
 
     @contextmanager
     def locked(self, scope: str = "", busy: type[HomeBusy] = HomeBusy, wait_seconds: float = 0.0) -> Iterator[None]:

@@ -59,11 +59,7 @@ def replay(
     """
     began = time.perf_counter()
     _check_out(home, out)
-    if topk is not None and len(chosen.batches) == 1:
-        raise UsageError(
-            "a plan of topk is made after the first of the batches, and there is no other",
-            "replay at least two batches: --last 2",
-        )
+    _check_topk(topk, chosen)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".replay-", dir=out, ignore_cleanup_errors=True) as folder:
@@ -103,6 +99,14 @@ def _check_out(home: Home, out: Path | None) -> None:
         raise UsageError(f"--out {out}: is in the home, which a replay does not change", "give another folder")
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: is not a folder", "give a folder")
+
+
+def _check_topk(topk: TopkPlanner | None, chosen: ChosenBatches) -> None:
+    if topk is not None and len(chosen.batches) == 1:
+        raise UsageError(
+            "a plan of topk is made after the first of the batches, and there is no other",
+            "replay at least two batches: --last 2",
+        )
 
 
 def _describe_plan(scratch: Home, plan: TriedPlan | None) -> dict[str, Any]:
