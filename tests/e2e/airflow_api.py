@@ -133,9 +133,10 @@ class Airflow:
             return response.read().decode()
 
     def log(self, dag: str, run: str, task: str) -> str:
-        """Return the log of the first try of a task."""
-        path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/1?full_content=true"
-        return json.dumps(self.call("GET", path))
+        """Return the log of the last try of a task: on a busy machine Airflow may lose the first before it starts."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}"
+        number = self.call("GET", path)["try_number"]
+        return json.dumps(self.call("GET", f"{path}/logs/{number}?full_content=true"))
 
 
 def kill_task_process(airflow_home: Path) -> None:
