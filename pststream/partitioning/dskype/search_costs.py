@@ -36,7 +36,16 @@ class SearchCosts(NamedTuple):
     def of_run(self, start: int, end: int) -> float:
         """Return the cost of a unit that owns the words [start, end)."""
         sent, searched = self.sent[end] - self.sent[start], self.searched[end] - self.searched[start]
-        return float(LOOK_UP * -np.expm1(-sent) + searched)
+        return float(cost_of_unit(sent, searched))
+
+
+def cost_of_unit(sent: np.ndarray, searched: np.ndarray) -> np.ndarray:
+    """Return the cost of units: float64[n].
+
+    sent      float64[n]  sum of f over the words of the unit
+    searched  float64[n]  cost of its postings
+    """
+    return np.asarray(LOOK_UP * -np.expm1(-sent) + searched)
 
 
 def sum_costs(shares: np.ndarray, postings: np.ndarray) -> SearchCosts:

@@ -6,7 +6,7 @@ import numpy as np
 
 from pststream.domain.imbalance import imbalance_of
 from pststream.domain.topk_plan import TopkPlan
-from pststream.partitioning.dskype.search_costs import LOOK_UP, cost_of_postings
+from pststream.partitioning.dskype.search_costs import cost_of_postings, cost_of_unit
 from pststream.partitioning.dskype.topk_sample import TopkSample
 
 
@@ -54,7 +54,7 @@ def _estimate_costs(sample: TopkSample, plan: TopkPlan) -> np.ndarray:
     order = np.argsort(sample.words)
     word = order[np.searchsorted(sample.words, terms[posting], sorter=order)]
     searched = np.bincount(unit, cost_of_postings(sample.shares)[word], plan.units) * sample.subscription_scale
-    return np.asarray(LOOK_UP * -np.expm1(-sent) + searched)
+    return cost_of_unit(sent, searched)
 
 
 def find_stored(sample: TopkSample, plan: TopkPlan) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pststream.errors import InputFileError
+from pststream.format_values import counted
 from pststream.settings import Settings
 
 PROGRAM = "pststream.pipeline.ingest.reader_process"
@@ -103,7 +104,7 @@ class IsolatedReader(Generic[Answer]):
         until = time.monotonic() + limits.seconds
         while not self._connection.poll(LOOK_SECONDS):
             if time.monotonic() > until:
-                reason = f"reading it takes more than {limits.seconds:,} seconds"
+                reason = f"reading it takes more than {counted(limits.seconds, 'second')}"
                 raise InputFileError(path, reason, "if it is sound, split it, or raise the setting read_seconds")
             if used_bytes(self._process.pid) > limits.bytes:
                 reason = f"reading it takes more than {limits.bytes:,} bytes of memory"

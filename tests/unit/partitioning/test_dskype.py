@@ -263,10 +263,10 @@ def test_runs_divide_by_what_the_sampled_subscriptions_stand_for() -> None:
 
 
 def test_no_run_is_empty_while_there_are_words() -> None:
-    dear = sum_costs(np.array([0.001, 0.001, 0.001, 0.9]), np.array([1.0, 1.0, 1.0, 1000.0]))
-    assert cut_words(dear, 3).tolist() == [2, 3]
-    assert cut_words(dear, 4).tolist() == [1, 2, 3]
-    assert cut_words(dear, 6).tolist() == [0, 0, 1, 2, 3]
+    costs = sum_costs(np.array([0.001, 0.001, 0.001, 0.9]), np.array([1.0, 1.0, 1.0, 1000.0]))
+    assert cut_words(costs, 3).tolist() == [2, 3]
+    assert cut_words(costs, 4).tolist() == [1, 2, 3]
+    assert cut_words(costs, 6).tolist() == [0, 0, 1, 2, 3]
     nothing = SearchCosts(np.zeros(6), np.zeros(6))
     assert cut_words(nothing, 3).tolist() == [3, 4]
     assert cut_words(sum_costs(np.empty(0), np.empty(0)), 3).tolist() == [0, 0]

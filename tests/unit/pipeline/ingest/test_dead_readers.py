@@ -33,7 +33,7 @@ SETTINGS = Settings(engine="local", read_seconds=300, read_memory_bytes=700_000_
 REASONS = {
     "abort.csv": "its reader was ended by SIGABRT",
     "kill.csv": "its reader was ended by SIGKILL",
-    "sleep.csv": "reading it takes more than 1 seconds",
+    "sleep.csv": "reading it takes more than 1 second",
     "allocate.csv": "reading it takes more than 700,000,000 bytes of memory",
     "lack.csv": "reading it needs more memory than there is",
 }
