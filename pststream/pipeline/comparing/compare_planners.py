@@ -39,16 +39,12 @@ def compare(
     Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
     """
     home.check()
-    if home.storage.local_path(home.path) is None:
-        raise UsageError(
-            f"home {home.path}: planners are compared on a home in a folder", "give a backup of it, as --home"
-        )
     with home.locked():
         if {file["kind"] for file in done_files(home)} != {"objects", "requests"}:
             raise UsageError(f"home {home.path} has no objects or no requests", "ingest some first")
-        root = Path(home.path) / "compare"
+        root = home.work_folder / "compare"
         shutil.rmtree(root, ignore_errors=True)
-        root.mkdir()
+        root.mkdir(parents=True)
         try:
             figures = _run_trials(home, settings, planners or tuple(names.PLANNERS), objects, rounds, root, progress)
         finally:

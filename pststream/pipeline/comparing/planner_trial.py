@@ -1,6 +1,5 @@
 """Measure one planner in a scratch home: make its plan, index the earlier requests, match one batch of new objects."""
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
@@ -19,13 +18,14 @@ from pststream.ledgers.log_end import read_batches, read_files
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.comparing.discarded_match import match_and_discard
 from pststream.pipeline.comparing.index_memory import measure_index_memory
+from pststream.pipeline.comparing.scratch_logs import BEFORE_ALL, add_rows
 from pststream.pipeline.planning.plan import new_plan
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import load_plan, read_plan_rows
+from pststream.state.slices import KeyRange
 
 
 class Trial:
@@ -35,9 +35,9 @@ class Trial:
     build_seconds  CPU seconds to build the segments of the index that was there before the batch
     rounds         float64[workers] for each time that the batch was matched again: CPU seconds of each worker
 
-    The newest objects and all requests of the log are linked into a scratch home, not copied. Requests before
-    the first linked object are indexed first; the measured batch has the linked objects and the later requests. So the
-    batch finds an index, as in a running stream.
+    A scratch home gets the newest objects and all requests of the log (`scratch_logs.py`). Requests before the first of
+    these objects are indexed first; the measured batch has the objects and the later requests. So the batch finds an
+    index, as in a running stream.
     """
 
     def __init__(self, home: Home, settings: Settings, planner: str, objects: int, folder: Path) -> None:
@@ -45,9 +45,9 @@ class Trial:
         self.planner = planner
         self.scratch = Home(str(folder))
         self.scratch.init()
-        earlier, measured = _link_logs(home, self.scratch, objects)
         options = settings.planner_options if planner == settings.planner else ""
         self.settings = replace(settings, planner=planner, planner_options=options)
+        earlier, measured = _add_logs(home, self.scratch, self.settings, objects)
         began = time.perf_counter()
         with self.scratch.locked():
             new_plan(self.scratch, self.settings)
@@ -173,26 +173,20 @@ def done_files(home: Home) -> list[dict[str, Any]]:
     return [dict(file) for file in read_files(home) if file["status"] == "done"]
 
 
-def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Link both logs into the scratch home: all files of requests, and the newest files of objects until there are
-    enough objects.
+def _add_logs(
+    home: Home, scratch: Home, settings: Settings, objects: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Add both logs to the scratch home: all requests, and the objects of the newest files until there are enough.
 
-    Returns ledger rows: of the request files before the first linked object, and of all other linked files.
+    Returns ledger rows: of the request files before the first of these files of objects, and of all other files.
     """
     done, newest = done_files(home), list[dict[str, Any]]()
     for file in reversed([file for file in done if file["kind"] == "objects"]):
         if sum(f["accepted"] for f in newest) < objects:
             newest.append(file)
     first = min(f["file_seq"] for f in newest)
-    for name in (names.OBJECTS, names.REQUESTS):
-        files = list_data_files(home, name)
-        if name == names.OBJECTS:
-            files = [f for f in files if f.may_contain("object_key", log_key(first, 0), names.MAX_INT64)]
-        for file in files:
-            target = Path(scratch.table(name)) / file.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.link(f"{home.table(name)}/{file.path}", target)
-        commit_files(scratch, name, files, application="compare", transaction=1)
+    add_rows(home, scratch, settings, names.OBJECTS, KeyRange("object_key", log_key(first, 0) - 1, names.MAX_INT64))
+    add_rows(home, scratch, settings, names.REQUESTS, KeyRange("request_key", BEFORE_ALL, names.MAX_INT64))
     requests = [file for file in done if file["kind"] == "requests"]
     later = [file for file in requests if file["file_seq"] >= first]
     return [file for file in requests if file["file_seq"] < first], newest + later

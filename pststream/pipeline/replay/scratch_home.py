@@ -1,10 +1,8 @@
 """Make the scratch home of a replay: the logs as they were, the plan to try, and the index of the earlier requests.
 
-Data files of the home that belong to the logs as they were are named by their addresses; only files that also have
-other rows are copied in part. So a scratch home of a large home is small, and a home in a bucket is read in place.
+Rows of the home are added by `comparing/scratch_logs.py`, which reads most of them in place.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow.dataset as pds
@@ -14,7 +12,7 @@ from pststream.ledgers.log_end import Ledger, read_latest
 from pststream.pipeline.adjusting.plan_topk import plan_topk
 from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.comparing.discarded_match import match_and_discard
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.comparing.scratch_logs import BEFORE_ALL, add_rows
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_index
@@ -24,20 +22,10 @@ from pststream.pipeline.replay.tried_plan import TriedPlan, save_tried_plan, sto
 from pststream.progress import Progress, StepCounter
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import (
-    DataFile,
-    FileWriter,
-    add_references,
-    addresses_and_rows,
-    commit_files,
-    list_data_files,
-)
+from pststream.state.data_files import add_references, list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import current_version
-from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.state.tables import TABLES
-
-BEFORE_ALL = -1
+from pststream.state.slices import KeyRange
 
 
 class TopkPlanner(NamedTuple):
@@ -58,9 +46,9 @@ def make_scratch_home(
     """
     scratch.init(home.answer_buckets)
     first, before = chosen.first, chosen.before
-    _add_rows(home, scratch, settings, names.OBJECTS, KeyRange("object_key", BEFORE_ALL, first["objects_to"]))
-    _add_rows(home, scratch, settings, names.REQUESTS, KeyRange("request_key", BEFORE_ALL, first["requests_to"]))
-    _add_rows(home, scratch, settings, names.MATCHES, KeyRange("batch_id", BEFORE_ALL, first["batch_id"] - 1))
+    add_rows(home, scratch, settings, names.OBJECTS, KeyRange("object_key", BEFORE_ALL, first["objects_to"]))
+    add_rows(home, scratch, settings, names.REQUESTS, KeyRange("request_key", BEFORE_ALL, first["requests_to"]))
+    add_rows(home, scratch, settings, names.MATCHES, KeyRange("batch_id", BEFORE_ALL, first["batch_id"] - 1))
     _add_ledger_rows(home, scratch, chosen)
     indexed = before is not None and before["requests_to"] > 0
     if plan is not None or indexed:
@@ -109,7 +97,7 @@ def _add_later_rows(home: Home, scratch: Home, settings: Settings, chosen: Chose
     """Add the objects and requests of the batches after the first."""
     first, last = chosen.first, chosen.last
     for name, key in ((names.OBJECTS, "object_key"), (names.REQUESTS, "request_key")):
-        _add_rows(home, scratch, settings, name, KeyRange(key, first[f"{name}_to"], last[f"{name}_to"]))
+        add_rows(home, scratch, settings, name, KeyRange(key, first[f"{name}_to"], last[f"{name}_to"]))
 
 
 def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
@@ -135,27 +123,3 @@ def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
     add_references(scratch, names.TERM_STATISTICS, home, list_data_files(home, names.TERM_STATISTICS))
     if before is not None:
         ledger_tables.append(scratch, names.BATCHES, [before])
-
-
-def _add_rows(home: Home, scratch: Home, settings: Settings, name: str, rows: KeyRange) -> None:
-    """Add the rows of a key range of a table: files with no other rows by their addresses, the rest as copies."""
-    files = rows.files(list_data_files(home, name))
-    whole = [file for file in files if _is_within(file, rows)]
-    add_references(scratch, name, home, whole)
-    cut = addresses_and_rows(home, name, (file for file in files if not _is_within(file, rows)))
-    slices = [Slice(path, 0, count) for path, count in cut]
-    copied = get_engine(settings).run_tasks(slices, partial(_copy_rows, scratch.table(name), name, rows))
-    last = ledger_tables.last_transaction(scratch, name, "replay")
-    commit_files(scratch, name, filter(None, copied), application="replay", transaction=last + 1)
-
-
-def _is_within(file: DataFile, rows: KeyRange) -> bool:
-    least, greatest = file.low.get(rows.column), file.high.get(rows.column)
-    return least is not None and greatest is not None and least > rows.after and greatest <= rows.up_to
-
-
-def _copy_rows(root: str, name: str, rows: KeyRange, file: Slice) -> DataFile | None:
-    writer = FileWriter(root, TABLES[name].schema)
-    for part in read_slices([file], writer.schema.names, rows):
-        writer.write(part)
-    return writer.close()
