@@ -2,19 +2,18 @@
 
 import numpy as np
 
-from pststream.domain.owners import owner_workers
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
 from pststream.domain.plan_nodes import find_unit
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.bloom_filter import LiveTerms
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import DispatchIndex, make_dispatch
 from tests.oracles.bloom_filter import filter_of_terms
 from tests.plans import unpack
 
 
 def routed(index: DispatchIndex, sample: WorkloadSample, live: LiveTerms) -> list[list[int]]:
     """Return the workers that each object goes to."""
-    place, worker = index.route_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms, live)
+    place, worker = index.route_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms, [live])
     assert place.dtype == worker.dtype == np.int32
     assert (np.diff(place) >= 0).all()
     return [worker[place == i].tolist() for i in range(sample.objects)]
@@ -28,7 +27,7 @@ def units_of(index: DispatchIndex, lon: np.ndarray, lat: np.ndarray, terms: np.n
 
 def stored(index: DispatchIndex, sample: WorkloadSample) -> list[list[int]]:
     """Return the workers that store each piece."""
-    offsets, workers = index.workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
+    offsets, workers = index.workers_of_sample(sample)
     assert offsets.dtype == np.int64
     assert workers.dtype == np.int32
     return unpack(offsets, workers)
@@ -36,9 +35,9 @@ def stored(index: DispatchIndex, sample: WorkloadSample) -> list[list[int]]:
 
 def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
     """Assert that exactly one worker stores the piece and is probed by the object for each shared term: its owner."""
-    index = DispatchIndex(plan)
-    if plan.by_subscription:
-        check_owners(index, sample)
+    index = make_dispatch(plan)
+    if isinstance(plan, SubscriptionPlan):
+        check_owners(plan, index, sample)
         return
     goes_to = routed(index, sample, filter_of_terms(sample.post_terms.tolist()))
     stored_at = stored(index, sample)
@@ -48,9 +47,9 @@ def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
     unit_worker, points = plan.unit_worker.tolist(), zip(sample.lon.tolist(), sample.lat.tolist())
     west, south, east, north = sample.boxes.T
     for i, ((x, y), terms, owners) in enumerate(zip(points, terms_of, units_of, strict=True)):
-        if plan.tree_by_object is not None:
+        if isinstance(plan, ObjectPlan):
             column, row = plan.grid.cell_x(np.array(x)), plan.grid.cell_y(np.array(y))
-            assert set(owners) <= {find_unit(plan.tree_by_object, int(column), int(row), set(terms))}
+            assert set(owners) <= {find_unit(plan.nodes, int(column), int(row), set(terms))}
         inside = (west <= x) & (x <= east) & (south <= y) & (y <= north)
         for piece in np.flatnonzero(inside).tolist():
             for term, unit in zip(terms, owners, strict=True):
@@ -59,18 +58,18 @@ def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
                     assert goes_to[i].count(owner) == 1 and owner in stored_at[piece]
 
 
-def check_owners(index: DispatchIndex, sample: WorkloadSample) -> None:
+def check_owners(plan: SubscriptionPlan, index: DispatchIndex, sample: WorkloadSample) -> None:
     """Assert that each object goes to the one owner of each piece that shares a term with it, and nowhere else."""
-    owners = owner_workers(sample.piece_key, sample.recorded_units, index.plan)
+    owners = plan.owner_workers(sample.piece_key, sample.recorded_units)
     posts = unpack(sample.post_offsets, sample.post_terms)
-    live = [set[int]() for _ in range(index.plan.workers)]
+    live = [set[int]() for _ in range(plan.workers)]
     for owner, terms in zip(owners, posts):
         live[owner].update(terms)
     filters = [filter_of_terms(sorted(terms)) for terms in live]
-    place, worker = index.route_by_subscription(sample.lon, sample.lat, sample.term_offsets, sample.terms, filters)
+    place, worker = index.route_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms, filters)
     assert place.dtype == worker.dtype == np.int32
     assert (np.diff(place) >= 0).all()
     for i, terms in enumerate(unpack(sample.term_offsets, sample.terms)):
         assert worker[place == i].tolist() == [w for w, known in enumerate(live) if known & set(terms)]
         units, _ = index.units_of_objects(np.zeros(1), np.zeros(1), np.array([0, len(terms)]), np.array(terms), 0)
-        assert set(index.plan.unit_worker[units].tolist()) <= {0}
+        assert set(plan.unit_worker[units].tolist()) <= {0}

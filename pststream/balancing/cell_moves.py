@@ -3,10 +3,11 @@
 from pststream.balancing.balancing_task import BalancingTask
 from pststream.balancing.local_adjustment import Adjustment, adjust_locally
 from pststream.balancing.unit_moves import move_units
+from pststream.domain.plan import ObjectPlan
 
 
 def adjust(task: BalancingTask) -> Adjustment:
     """Return the moves of `local_adjustment.adjust_locally`; of a plan that shares by object, those of `move_units`."""
-    if task.plan.tree_by_object is not None:
+    if isinstance(task.plan, ObjectPlan):
         return move_units(task)
     return adjust_locally(task.sample, task.plan, task.cost, task.method, task.target, task.seed, task.fixed_load)

@@ -10,16 +10,15 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from pststream.domain.owners import owner_workers
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import make_dispatch
 
 
 def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
     """Count the sampled pieces that worker i stores before and worker j after: int64[workers, workers] at [i, j]."""
-    old, new = (_workers_of_pieces(sample, plan) for plan in (before, after))
+    old, new = (make_dispatch(plan).workers_of_sample(sample) for plan in (before, after))
     olds, news = np.diff(old[0]), np.diff(new[0])
     # List every pair of an old and a new worker of a piece: repeat the old ones, tile the new ones.
     pairs = olds * news
@@ -29,14 +28,6 @@ def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: Pa
     second = new[1][new[0][piece] + within % news[piece]]
     counts = np.bincount(first * after.workers + second, minlength=before.workers * after.workers)
     return counts.reshape(before.workers, after.workers)
-
-
-def _workers_of_pieces(sample: WorkloadSample, plan: PartitionPlan) -> tuple[np.ndarray, np.ndarray]:
-    """Return the workers that store each sampled piece: offsets int64[pieces+1], workers int32[k]."""
-    if plan.by_subscription:
-        owners = owner_workers(sample.piece_key, sample.recorded_units, plan)
-        return np.arange(sample.pieces + 1), owners
-    return DispatchIndex(plan).workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
 
 
 def map_workers(shared: np.ndarray, method: str, seed: int = 0) -> np.ndarray:

@@ -19,7 +19,7 @@ from pststream import names
 from pststream.balancing.cell_selection import select_cells
 from pststream.balancing.local_adjustment import adjust_locally
 from pststream.cost.load_model import CostModel, compute_worker_loads
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import PartitionPlan, SubscriptionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.kernels.log_rules import find_repeated
@@ -80,7 +80,7 @@ def run_planning_kernels() -> None:
     cost = CostModel(1e-9, 1e-9, 1e-9, 1e-9, 1e-9)
     for planner in names.PLANNERS:
         plan = make_plan(planner, sample, 2, cost)
-        if plan.by_subscription:
+        if isinstance(plan, SubscriptionPlan):
             _run_placement_kernels(sample, plan)
         compute_worker_loads(sample, plan, cost)
     adjust_locally(sample, make_plan("grid", sample, 2, cost), cost, "gr", sigma=1.0)

@@ -6,9 +6,7 @@ from math import pi
 import numpy as np
 
 from pststream.domain.imbalance import imbalance_of
-from pststream.domain.owners import owner_units
-from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_nodes import PlanNodes
+from pststream.domain.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
 from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
@@ -165,10 +163,10 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
 
     Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """
-    if plan.by_subscription:
+    if isinstance(plan, SubscriptionPlan):
         return _loads_by_subscription(sample, plan, cost)
-    if (nodes := plan.tree_by_object) is not None:
-        return _loads_by_object(sample, plan, nodes, cost)
+    if isinstance(plan, ObjectPlan):
+        return _loads_by_object(sample, plan, cost)
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
     of_objects = _count_objects(sample, plan, plan.grid.cell(sample.lon, sample.lat), arrays)
     order, groups = group_pieces_by_subscription(sample)
@@ -220,9 +218,9 @@ def _scaled_loads(
     )
 
 
-def _loads_by_object(sample: WorkloadSample, plan: PartitionPlan, nodes: PlanNodes, cost: CostModel) -> WorkerLoads:
+def _loads_by_object(sample: WorkloadSample, plan: ObjectPlan, cost: CostModel) -> WorkerLoads:
     """Compute the loads under a plan that shares by object."""
-    tree = TreeWalk(plan, nodes)
+    tree = TreeWalk(plan, plan.nodes)
     units = tree.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
     of_objects = _count_objects(sample, plan, units, tree.unit_arrays)
     offsets, unit = tree.units_of_ranges(compute_cell_ranges(plan.grid, sample.boxes), np.diff(sample.post_offsets) > 0)
@@ -235,13 +233,13 @@ def _loads_by_object(sample: WorkloadSample, plan: PartitionPlan, nodes: PlanNod
     return _scaled_loads(sample, plan, cost, of_objects, (stored[0], stored[1]))
 
 
-def _loads_by_subscription(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
+def _loads_by_subscription(sample: WorkloadSample, plan: SubscriptionPlan, cost: CostModel) -> WorkerLoads:
     """Compute the loads under a plan that shares by subscription: those of each unit with its own subscriptions.
 
     The postings that the sample lacks are taken to be where the sampled ones are, and evenly at all units, as such a
     planner places them: an object without a sampled posting at a unit reads another with a probability (Poisson).
     """
-    units = owner_units(sample.piece_key, sample.recorded_units, plan)
+    units = plan.owner_units(sample.piece_key, sample.recorded_units)
     unsampled = (sample.subscription_scale - 1.0) * _postings_by_object(sample) / plan.units
     objects, subscriptions, reads = np.zeros((3, plan.units))
     for unit in range(plan.units):

@@ -7,7 +7,7 @@ import numpy as np
 from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import make_dispatch
 from pststream.samples.live_terms import expect_unsampled_reads, keep_terms
 from pststream.samples.posting_reads import keep_pieces
 
@@ -39,8 +39,8 @@ def run_sample(sample: WorkloadSample, plan: PartitionPlan) -> RunCounts:
 
     Not for plans that share by subscription: there the load model counts the postings of each worker.
     """
-    dispatch = DispatchIndex(plan)
-    offsets, stored_at = dispatch.workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
+    dispatch = make_dispatch(plan)
+    offsets, stored_at = dispatch.workers_of_sample(sample)
     piece = np.repeat(np.arange(sample.pieces), np.diff(offsets))
     unit, _ = dispatch.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
     served_by, unsampled = plan.unit_worker[unit], expect_unsampled_reads(sample)

@@ -5,11 +5,12 @@ Each raster cell belongs to one leaf. A leaf is served whole by one unit, or par
 served by one unit (PS2Stream, section IV-B, Figure 3). Plans assign units to workers; loads are counted by unit, and
 migrations move units. The same arrays are the dispatch index (PS2Stream, section IV-C, grid-t, map H1).
 
-A plan may instead share its subscriptions one by one (DkM-SKS, section 3): it is one leaf with a unit for each worker,
-and each subscription belongs to one unit, which is recorded with its pieces in the index (`domain/owners.py`).
+A `SubscriptionPlan` instead shares its subscriptions one by one (DkM-SKS, section 3): it is one leaf with a unit for
+each worker, and each subscription belongs to one unit, which is recorded with its pieces in the index
+(`domain/owners.py`).
 
-Or it divides the objects of a leaf (SSTD, section 4): each goes to one unit, and a subscription is stored for all units
-that its boxes touch. Then the leaf stands for the part of a tree below a node (`domain/plan_nodes.py`).
+An `ObjectPlan` divides the objects of a leaf (SSTD, section 4): each goes to one unit, and a subscription is stored for
+all units that its boxes touch. Then the leaf stands for the part of a tree below a node (`domain/plan_nodes.py`).
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from pststream.domain.plan_nodes import PlanNodes, paint_leaves
+from pststream.domain.integer_hash import hash_integers
+from pststream.domain.plan_nodes import PlanNodes, describe_servers, find_unit, paint_leaves
+from pststream.format_values import whole
 
 BY_SUBSCRIPTION = -2
 """`leaf_unit` of the one leaf of a plan that shares by subscription."""
 
 BY_OBJECT = -3
 """`leaf_unit` of a leaf whose units share its objects."""
+
+OWNER_SALT = 29
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def _slot(value: np.ndarray, low: float, high: float, slots: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """The arrays of a plan; all ids count from 0.
+    """The arrays of a plan; all ids count from 0. A plan of this class itself shares by raster cell and term.
 
     cell_leaf       int32[cells]    leaf of each raster cell
     leaf_unit       int32[leaves]   unit that serves the whole leaf; -1: partitioned by text; BY_SUBSCRIPTION; BY_OBJECT
@@ -76,7 +81,7 @@ class PartitionPlan:
     spread_offsets  int64[leaves+1] slice of `spread_unit` of each leaf (empty unless partitioned by text)
     spread_unit     int32[n]        units that share the leaf's other terms: position = uint64(term id) mod their number
     unit_worker     int32[units]    worker of each unit
-    nodes           the tree that the leaves come from, in the order of its `starts`; None: no leaf shares by object
+    nodes           the tree that the leaves come from, in the order of its `starts`; None: they come from no tree
     """
 
     planner: str
@@ -104,27 +109,125 @@ class PartitionPlan:
         return len(self.unit_worker)
 
     @property
-    def by_subscription(self) -> bool:
-        """Whether each subscription belongs to one unit, wherever it is and whatever its terms are."""
-        return bool(len(self.leaf_unit) and self.leaf_unit[0] == BY_SUBSCRIPTION)
-
-    @property
-    def tree_by_object(self) -> PlanNodes | None:
-        """The tree, if some of its leaves share their objects; then raster cells and terms alone give no unit."""
-        return self.nodes if self.nodes is not None and bool(self.nodes.by_text.any()) else None
+    def sharing(self) -> str:
+        """What its leaves have in common, for a text about the plan."""
+        return f"{whole(int((self.leaf_unit == -1).sum()))} partitioned by text"
 
     def leaf_of_units(self) -> np.ndarray:
         """Return the leaf that each unit serves: int64[units]."""
         leaf = np.zeros(self.units, np.int64)
-        whole = np.flatnonzero(self.leaf_unit >= 0)
-        leaf[self.leaf_unit[whole]] = whole
+        whole_leaves = np.flatnonzero(self.leaf_unit >= 0)
+        leaf[self.leaf_unit[whole_leaves]] = whole_leaves
         leaf[self.term_unit] = np.repeat(np.arange(self.leaves), np.diff(self.term_offsets))
         leaf[self.spread_unit] = np.repeat(np.arange(self.leaves), np.diff(self.spread_offsets))
-        if (nodes := self.tree_by_object) is not None:
-            for start, node in enumerate(nodes.starts().tolist()):
-                units = nodes.unit[nodes.below(node)]
-                leaf[units[units >= 0]] = start
         return leaf
+
+    def find_unit(self, lon: float, lat: float, words: set[int], term: int) -> int:
+        """Return the unit where an object with these words meets a subscription that is posted under a term, slowly:
+        for one object at a time.
+        """
+        leaf = int(self.cell_leaf[int(self.grid.cell(np.array(lon), np.array(lat)))])
+        leaf_unit = int(self.leaf_unit[leaf])
+        if leaf_unit >= 0:
+            return leaf_unit
+        start, stop = int(self.term_offsets[leaf]), int(self.term_offsets[leaf + 1])
+        named = dict(zip(self.terms[start:stop].tolist(), self.term_unit[start:stop].tolist()))
+        spread = self.spread_unit[int(self.spread_offsets[leaf]) : int(self.spread_offsets[leaf + 1])].tolist()
+        return int(named.get(term, spread[term % (1 << 64) % len(spread)]))
+
+    def text_workers(self, leaf: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the worker of each listed term of a text leaf, and the workers that share its other terms."""
+        named = self.term_unit[self.term_offsets[leaf] : self.term_offsets[leaf + 1]]
+        sharing = self.spread_unit[self.spread_offsets[leaf] : self.spread_offsets[leaf + 1]]
+        return self.unit_worker[named], self.unit_worker[sharing]
+
+    def servers(self, leaf: int) -> tuple[bytes, ...]:
+        """Return a key of a leaf's terms and workers, which is equal for leaves that are served alike."""
+        if self.leaf_unit[leaf] >= 0:
+            return (self.unit_worker[self.leaf_unit[leaf]].tobytes(),)
+        named, sharing = self.text_workers(leaf)
+        if is_one_worker(named, sharing):
+            return (sharing[0].tobytes(),)
+        terms = self.terms[self.term_offsets[leaf] : self.term_offsets[leaf + 1]]
+        return tuple(array.tobytes() for array in (terms, named, sharing))
+
+
+def is_one_worker(named: np.ndarray, sharing: np.ndarray) -> bool:
+    """Whether a text leaf has a single worker; the arguments are what `text_workers` returns."""
+    return bool((sharing == sharing[0]).all() and (named == sharing[0]).all())
+
+
+class SubscriptionPlan(PartitionPlan):
+    """A plan under which each subscription belongs to one unit, wherever it is and whatever its terms are.
+
+    The unit of a subscription is recorded when the plan places it. A subscription that another plan took in has no unit
+    here, for a migration places nothing: it belongs to a unit by its key, until the next `plan` places it. A unit
+    that a plan with other units recorded counts modulo the number of units. So the owner is a function of the plan and
+    of the stored piece, and every reader of the index finds the same one.
+    """
+
+    @property
+    def sharing(self) -> str:
+        """What its leaf is, for a text about the plan."""
+        return "shared by subscription"
+
+    def servers(self, leaf: int) -> tuple[bytes, ...]:
+        """Return a key that is equal for plans whose units have the same workers."""
+        return (b"by subscription", self.unit_worker.tobytes())
+
+    def owner_units(self, keys: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Return the unit that each piece belongs to: int32[n].
+
+        keys   int64[n]  subscription keys; `~key` stands for the same subscription
+        units  int32[n]  units that are recorded with the pieces, or NO_UNIT (`domain/owners.py`)
+        """
+        by_key = hash_integers(np.where(keys < 0, ~keys, keys), OWNER_SALT) % np.uint64(self.units)
+        return np.where(units >= 0, units % self.units, by_key.astype(np.int64)).astype(np.int32)
+
+    def owner_workers(self, keys: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Return the worker that each piece belongs to: int32[n]; the arguments are those of `owner_units`."""
+        return self.unit_worker[self.owner_units(keys, units)].astype(np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectPlan(PartitionPlan):
+    """A plan with a tree some of whose leaves share their objects; raster cells and terms alone give no unit."""
+
+    nodes: PlanNodes
+
+    @property
+    def sharing(self) -> str:
+        """How many leaves share their objects, for a text about the plan."""
+        return f"{whole(int((self.leaf_unit == BY_OBJECT).sum()))} whose objects are divided by text"
+
+    def leaf_of_units(self) -> np.ndarray:
+        """Return the leaf that each unit serves: int64[units]."""
+        leaf = super().leaf_of_units()
+        for start, node in enumerate(self.nodes.starts().tolist()):
+            units = self.nodes.unit[self.nodes.below(node)]
+            leaf[units[units >= 0]] = start
+        return leaf
+
+    def find_unit(self, lon: float, lat: float, words: set[int], term: int) -> int:
+        """Return the unit of an object; it meets all subscriptions there."""
+        column, row = self.grid.cell_x(np.array(lon)), self.grid.cell_y(np.array(lat))
+        return find_unit(self.nodes, int(column), int(row), words)
+
+    def servers(self, leaf: int) -> tuple[bytes, ...]:
+        """Return a key of a leaf's terms and workers, which is equal for leaves that are served alike."""
+        if self.leaf_unit[leaf] == BY_OBJECT:
+            return describe_servers(self.nodes, int(self.nodes.starts()[leaf]), self.unit_worker)
+        return super().servers(leaf)
+
+
+def plan_of_arrays(**columns: Any) -> PartitionPlan:
+    """Return the plan with these fields, of the class that its arrays tell."""
+    leaf_unit, nodes = columns["leaf_unit"], columns.get("nodes")
+    if len(leaf_unit) and leaf_unit[0] == BY_SUBSCRIPTION:
+        return SubscriptionPlan(**columns)
+    if nodes is not None and nodes.by_text.any():
+        return ObjectPlan(**columns)
+    return PartitionPlan(**columns)
 
 
 def _no_terms(leaves: int) -> dict[str, Any]:
@@ -192,9 +295,9 @@ def text_plan(
 
 def subscription_plan(
     planner: str, grid: DispatchGrid, workers: int, options: dict[str, object] | None = None
-) -> PartitionPlan:
+) -> SubscriptionPlan:
     """Make a plan that shares by subscription: one leaf, unit i belongs to worker i."""
-    return PartitionPlan(
+    return SubscriptionPlan(
         planner=planner,
         workers=workers,
         grid=grid,
@@ -216,7 +319,7 @@ def tree_plan(
 ) -> PartitionPlan:
     """Make the plan of a tree; unit_worker: int[units], the worker of each of its leaves."""
     starts = nodes.starts()
-    return PartitionPlan(
+    return plan_of_arrays(
         planner=planner,
         workers=workers,
         grid=grid,

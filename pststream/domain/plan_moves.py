@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pststream.domain.plan import BY_OBJECT, PartitionPlan
-from pststream.domain.plan_nodes import describe_servers
+from pststream.domain.plan import ObjectPlan, PartitionPlan, is_one_worker
 from pststream.sorted_keys import distinct_values
 
 
@@ -30,7 +29,7 @@ def apply_move(plan: PartitionPlan, move: Move) -> PartitionPlan:
     up, as moved cells are no leaves of it. Raises ValueError if a leaf shares its objects, for its units move as they
     are, or if the move has `terms` and `origin` does not serve the cells whole.
     """
-    if plan.tree_by_object is not None:
+    if isinstance(plan, ObjectPlan):
         raise ValueError("raster cells of a leaf that shares its objects do not move")
     plan = replace(plan, nodes=None)
     if move.terms is None:
@@ -47,7 +46,7 @@ def changed_cells(before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
         return np.arange(after.grid.cells)
     seen: dict[tuple[bytes, ...], int] = {}
     old, new = (
-        np.array([seen.setdefault(_servers(plan, leaf), len(seen)) for leaf in range(plan.leaves)])[plan.cell_leaf]
+        np.array([seen.setdefault(plan.servers(leaf), len(seen)) for leaf in range(plan.leaves)])[plan.cell_leaf]
         for plan in (before, after)
     )
     return np.flatnonzero(old != new)
@@ -136,41 +135,15 @@ def _first_leaf_served_alike(plan: PartitionPlan) -> np.ndarray:
     first: dict[tuple[bytes, ...], int] = {}
     leaves = np.arange(plan.leaves)
     for leaf in np.flatnonzero(plan.leaf_unit < 0).tolist():
-        leaves[leaf] = first.setdefault(_servers(plan, leaf), leaf)
+        leaves[leaf] = first.setdefault(plan.servers(leaf), leaf)
     return leaves
-
-
-def _servers(plan: PartitionPlan, leaf: int) -> tuple[bytes, ...]:
-    """Return a key of a leaf's terms and workers, which is equal for leaves that are served alike."""
-    if plan.by_subscription:
-        return (b"by subscription", plan.unit_worker.tobytes())
-    if plan.leaf_unit[leaf] >= 0:
-        return (plan.unit_worker[plan.leaf_unit[leaf]].tobytes(),)
-    if plan.nodes is not None and plan.leaf_unit[leaf] == BY_OBJECT:
-        return describe_servers(plan.nodes, int(plan.nodes.starts()[leaf]), plan.unit_worker)
-    named, sharing = _workers(plan, leaf)
-    if _one_worker(named, sharing):
-        return (sharing[0].tobytes(),)
-    terms = plan.terms[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
-    return tuple(array.tobytes() for array in (terms, named, sharing))
-
-
-def _workers(plan: PartitionPlan, leaf: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the worker of each listed term of a text leaf, and the workers that share its other terms."""
-    named = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
-    sharing = plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]]
-    return plan.unit_worker[named], plan.unit_worker[sharing]
-
-
-def _one_worker(named: np.ndarray, sharing: np.ndarray) -> bool:
-    return bool((sharing == sharing[0]).all() and (named == sharing[0]).all())
 
 
 def _merge_single_worker_leaves(plan: PartitionPlan) -> PartitionPlan:
     """Turn text leaves with a single worker into leaves that this worker serves whole."""
     leaf_unit = plan.leaf_unit.copy()
     for leaf in np.flatnonzero(leaf_unit < 0).tolist():
-        if _one_worker(*_workers(plan, leaf)):
+        if is_one_worker(*plan.text_workers(leaf)):
             leaf_unit[leaf] = plan.spread_unit[plan.spread_offsets[leaf]]
     terms, term_offsets = _emptied(plan.term_offsets, leaf_unit >= 0)
     spread, spread_offsets = _emptied(plan.spread_offsets, leaf_unit >= 0)

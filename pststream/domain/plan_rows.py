@@ -11,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.arrow_columns import one_array
-from pststream.domain.plan import BY_SUBSCRIPTION, DispatchGrid, PartitionPlan, tree_plan
+from pststream.domain.plan import (
+    BY_SUBSCRIPTION,
+    DispatchGrid,
+    PartitionPlan,
+    SubscriptionPlan,
+    plan_of_arrays,
+    tree_plan,
+)
 from pststream.domain.plan_nodes import PlanNodes, find_fault
 
 GRID_COLUMNS = ("west", "south", "east", "north", "columns", "rows")
@@ -40,7 +47,7 @@ def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
     Raises ValueError if the plan is not valid.
     """
     validate(plan)
-    whole = np.full(plan.units, plan.by_subscription)
+    whole = np.full(plan.units, isinstance(plan, SubscriptionPlan))
     others = np.full(plan.units, plan.nodes is not None)
     others[plan.leaf_unit[plan.leaf_unit >= 0]] = True
     whole |= others
@@ -122,7 +129,7 @@ def _plan_of_units(
     term_offsets, terms, term_unit = _terms(units, leaf, leaves)
     spread = np.flatnonzero(others & ~whole)
     spread = spread[np.argsort(leaf[spread], kind="stable")]
-    return PartitionPlan(
+    return plan_of_arrays(
         planner=planner,
         workers=workers,
         grid=grid,
@@ -180,7 +187,7 @@ def validate(plan: PartitionPlan) -> None:
     _require(plan.cell_leaf.shape == (plan.grid.cells,), "cell_leaf has a leaf for each raster cell")
     _require(_within(plan.cell_leaf, plan.leaves), "each raster cell has a leaf")
     _require(_within(plan.unit_worker, plan.workers), "each unit has a worker")
-    if plan.by_subscription:
+    if isinstance(plan, SubscriptionPlan):
         _require_unit_for_each_worker(plan)
         return
     if plan.nodes is not None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.cost.sample_run import run_sample
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import PartitionPlan, SubscriptionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.partitioning.planner_contract import Options, read_integer_options
@@ -63,6 +63,6 @@ def _choose(
 
 def _judge(plan: PartitionPlan, seen: WorkloadSample, unseen: WorkloadSample, cost: CostModel) -> float:
     """Return the greatest load of a worker for the half of a sample from which the plan was not made."""
-    if not plan.by_subscription:
-        return float(run_sample(unseen, plan).loads(unseen, cost).max())
-    return compute_worker_loads(place_sample(unseen, plan, count_sample(seen, plan.grid)), plan, cost).max
+    if isinstance(plan, SubscriptionPlan):
+        return compute_worker_loads(place_sample(unseen, plan, count_sample(seen, plan.grid)), plan, cost).max
+    return float(run_sample(unseen, plan).loads(unseen, cost).max())

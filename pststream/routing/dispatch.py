@@ -1,12 +1,7 @@
 """Dispatch index of one plan: look up the workers that store each piece, and the workers each object is sent to.
 
-This is the index grid-t of PS2Stream. It also looks up the unit of each (object, term) pair.
-
-Under a plan that shares by subscription the owner of a piece is recorded with it (`domain/owners.py`), and an object
-goes to each worker with a live term of the object near its point, so each worker has a filter of live terms.
-
-Under a plan that shares by object, the tree of the plan first gives each object its unit (`space/tree_walk.py`). The
-unit then has the part that the raster cell of an object has under other plans.
+This is the index grid-t of PS2Stream. It also looks up the unit of each (object, term) pair. Each class of plans has a
+class of dispatch indexes; `make_dispatch` chooses it.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.owners import NO_UNIT, recorded_units
+from pststream.domain.pieces import first_clauses
+from pststream.domain.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.read_only import read_only
 from pststream.kernels.matching.bloom_filter import LiveTerms
 from pststream.kernels.routing.dispatch import (
@@ -28,6 +27,7 @@ from pststream.kernels.routing.dispatch import (
 )
 from pststream.kernels.routing.pyramid import Pyramid, build_pyramid
 from pststream.samples.raster_ranges import compute_cell_ranges
+from pststream.shapes.registry import SIDES
 from pststream.space.tree_walk import TreeWalk
 
 
@@ -43,19 +43,11 @@ class DispatchIndex:
     plan: PartitionPlan
 
     def __reduce__(self) -> tuple[Callable[..., "DispatchIndex"], tuple[PartitionPlan]]:
-        return DispatchIndex, (self.plan,)
-
-    @cached_property
-    def _tree(self) -> TreeWalk | None:
-        """The walk down the tree of a plan that shares by object."""
-        nodes = self.plan.tree_by_object
-        return None if nodes is None else TreeWalk(self.plan, nodes)
+        return type(self), (self.plan,)
 
     @cached_property
     def arrays(self) -> PlanArrays:
-        """The arrays of the plan as kernels take them; of a plan that shares by object, those of its units."""
-        if self._tree is not None:
-            return self._tree.unit_arrays
+        """The arrays of the plan as kernels take them."""
         return PlanArrays(
             cell_leaf=_array(self.plan.cell_leaf, np.int32),
             leaf_unit=_array(self.plan.leaf_unit, np.int32),
@@ -77,25 +69,39 @@ class DispatchIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, including the derived ones."""
-        derived = self.codes if self._tree is None else ()
-        arrays = sum(array.nbytes for array in (*self.arrays, *derived) if isinstance(array, np.ndarray))
-        return arrays if self._tree is None else arrays + self.plan.cell_leaf.nbytes + self._tree.nbytes
+        return sum(array.nbytes for array in (*self.arrays, *self.codes) if isinstance(array, np.ndarray))
+
+    @property
+    def filters(self) -> int:
+        """Number of filters of live terms that objects are routed by."""
+        return 1
+
+    def filter_of(self, worker: int) -> int:
+        """Return which of the filters has the live terms of a worker."""
+        return 0
+
+    def workers_of_rows(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Return the workers that store each piece, as `workers_of_pieces` does; rows: of the worker index, the posted
+        clause first.
+        """
+        boxes = np.column_stack([rows.column(side).to_numpy() for side in SIDES])
+        return self.workers_of_pieces(boxes, *first_clauses(rows.column("clauses")))
+
+    def workers_of_sample(self, sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
+        """Return the workers that store each sampled piece, as `workers_of_pieces` does."""
+        return self.workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
 
     def workers_of_pieces(
         self, boxes: np.ndarray, post_offsets: np.ndarray, post_terms: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the workers that store each piece: the owners of all its raster cells and posting terms, or, under a
-        plan that shares by object, of all units that its box touches.
+        """Return the workers that store each piece: the owners of all its raster cells and posting terms.
 
         boxes                     float64[n, 4]        west, south, east, north, degrees; west <= east
         post_offsets, post_terms  int64[n+1], int64[m] terms of the clause that the piece is posted under
         Returns offsets int64[n+1], workers int32[k], ascending inside a piece; none for a piece without a term.
         """
-        ranges = compute_cell_ranges(self.plan.grid, np.asarray(boxes, dtype=np.float64))
-        if self._tree is not None:
-            return self._tree.workers_of_ranges(ranges, np.diff(post_offsets) > 0)
         return find_piece_workers(
-            ranges,
+            self._ranges(boxes),
             _array(post_offsets, np.int64),
             _column(post_terms, np.int64),
             self.arrays,
@@ -103,14 +109,23 @@ class DispatchIndex:
             self.plan.workers,
         )
 
+    def pieces_of_others(self, keys: np.ndarray, units: np.ndarray, worker: int) -> np.ndarray:
+        """Return which pieces of a worker's segment the plan gives to other workers: int64[p]; none, as a worker probes
+        only its own raster cells and terms.
+
+        keys   int64[n]  subscription keys
+        units  int32[n]  recorded units; empty: none are recorded
+        """
+        return np.empty(0, np.int64)
+
     def route_objects(
-        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: LiveTerms
+        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: Sequence[LiveTerms]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the workers that each object is sent to: the owners of its live terms in its raster cell; under a plan
-        that shares by object, the owner of its unit if it has a live term.
+        """Return the workers that each object is sent to: the owners of its live terms in its raster cell.
 
         lon, lat             float64[n]            degrees
         term_offsets, terms  int64[n+1], int64[m]  distinct terms of each object
+        live                 the live terms of each of the `filters`
         Returns object int32[k], ascending, and worker int32[k], ascending inside an object, one entry for each pair. An
         object without a live term has none.
         """
@@ -120,18 +135,105 @@ class DispatchIndex:
             self._places(lon, lat, term_offsets, terms),
             _array(term_offsets, np.int64),
             _column(terms, np.int64),
-            live,
+            live[0],
             self.arrays,
             self.plan.workers,
         )
 
-    def route_by_subscription(
+    def units_of_objects(
+        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, worker: int = -1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the unit that serves each (object, term), and the number of objects with a term of each unit.
+
+        worker: the worker whose units are wanted; below 0: those of all workers
+        Returns int32, parallel to `terms` (CSR by object), -1 for units of other workers; and int64[units].
+        """
+        places = self._places(lon, lat, term_offsets, terms)
+        return find_owner_units(places, _array(term_offsets, np.int64), _column(terms, np.int64), self.arrays, worker)
+
+    def _places(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
+        """Return the place of each object in `arrays.cell_leaf`: its raster cell, int64[objects]."""
+        return self.plan.grid.cell(lon, lat)
+
+    def _ranges(self, boxes: np.ndarray) -> np.ndarray:
+        return compute_cell_ranges(self.plan.grid, np.asarray(boxes, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class ObjectDispatch(DispatchIndex):
+    """Look-ups under a plan that shares by object: its tree first gives each object its unit (`space/tree_walk.py`),
+    which then has the part that the raster cell of an object has under other plans.
+    """
+
+    plan: ObjectPlan
+
+    @cached_property
+    def _tree(self) -> TreeWalk:
+        return TreeWalk(self.plan, self.plan.nodes)
+
+    @cached_property
+    def arrays(self) -> PlanArrays:
+        """The arrays of the units as kernels take them."""
+        return self._tree.unit_arrays
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, including the derived ones."""
+        return sum(array.nbytes for array in self.arrays) + self.plan.cell_leaf.nbytes + self._tree.nbytes
+
+    def workers_of_pieces(
+        self, boxes: np.ndarray, post_offsets: np.ndarray, post_terms: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the workers that store each piece: the owners of all units that its box touches."""
+        return self._tree.workers_of_ranges(self._ranges(boxes), np.diff(post_offsets) > 0)
+
+    def _places(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
+        """Return the unit of each object: int64[objects]."""
+        return self._tree.units_of_objects(lon, lat, term_offsets, terms)
+
+
+@dataclass(frozen=True)
+class SubscriptionDispatch(DispatchIndex):
+    """Look-ups under a plan that shares by subscription: the owner of a piece is recorded with it.
+
+    An object goes to each worker with a live term of the object near its point, so each worker has a filter.
+    """
+
+    plan: SubscriptionPlan
+
+    @property
+    def filters(self) -> int:
+        """Number of filters of live terms: one for each worker."""
+        return self.plan.workers
+
+    def filter_of(self, worker: int) -> int:
+        """Return which of the filters has the live terms of a worker."""
+        return worker
+
+    def workers_of_rows(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Return the owner of each piece, as `workers_of_pieces` does."""
+        return self._owners(rows.column("subscription_key").to_numpy(), recorded_units(rows.column("unit")))
+
+    def workers_of_sample(self, sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
+        """Return the owner of each sampled piece, as `workers_of_pieces` does."""
+        return self._owners(sample.piece_key, sample.recorded_units)
+
+    def _owners(self, keys: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.arange(len(keys) + 1), self.plan.owner_workers(keys, units)
+
+    def pieces_of_others(self, keys: np.ndarray, units: np.ndarray, worker: int) -> np.ndarray:
+        """Return which pieces of a worker's segment the plan gives to other workers: int64[p].
+
+        After a migration two workers have the pieces of a subscription until `maintain`; only its owner emits its
+        pairs.
+        """
+        recorded = units if len(units) else np.full(len(keys), NO_UNIT, np.int32)
+        return np.flatnonzero(self.plan.owner_workers(keys, recorded) != worker)
+
+    def route_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: Sequence[LiveTerms]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the workers that each object is sent to under a plan that shares by subscription.
-
-        live: the live terms of each worker; the other arguments and the result are those of `route_objects`
-        """
+        """Return the workers that each object is sent to: those with a live term of the object."""
         goes = np.zeros((self.plan.workers, len(lon)), np.bool_)
         points = _column(lon, np.float64), _column(lat, np.float64)
         words = _array(term_offsets, np.int64), _column(terms, np.int64)
@@ -143,31 +245,21 @@ class DispatchIndex:
     def units_of_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, worker: int = -1
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the unit that serves each (object, term), and the number of objects with a term of each unit.
+        """Return the unit of a worker for each (object, term), and the number of its objects with a term.
 
-        worker: the worker whose units are wanted; below 0: those of all workers, which a plan that shares by
-                subscription does not have: any worker may serve a subscription with the term
-        Returns int32, parallel to `terms` (CSR by object), -1 for units of other workers; and int64[units].
+        worker: at least 0, as any worker may serve a subscription with a term
         """
-        if self.plan.by_subscription:
-            return self._units_of_worker(term_offsets, terms, worker)
-        places = self._places(lon, lat, term_offsets, terms)
-        return find_owner_units(places, _array(term_offsets, np.int64), _column(terms, np.int64), self.arrays, worker)
-
-    def _places(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
-        """Return the raster cell of each object, or its unit under a plan that shares by object: int64[objects]."""
-        if self._tree is None:
-            return self.plan.grid.cell(lon, lat)
-        return self._tree.units_of_objects(lon, lat, term_offsets, terms)
-
-    def _units_of_worker(
-        self, term_offsets: np.ndarray, terms: np.ndarray, worker: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the result of `units_of_objects` under a plan that shares by subscription: a worker has one unit."""
         unit = int(np.flatnonzero(self.plan.unit_worker == worker)[0])
         counts = np.zeros(self.plan.units, np.int64)
         counts[unit] = np.count_nonzero(np.diff(term_offsets))
         return np.full(len(terms), unit, np.int32), counts
+
+
+def make_dispatch(plan: PartitionPlan) -> DispatchIndex:
+    """Return the dispatch index of a plan."""
+    if isinstance(plan, SubscriptionPlan):
+        return SubscriptionDispatch(plan)
+    return ObjectDispatch(plan) if isinstance(plan, ObjectPlan) else DispatchIndex(plan)
 
 
 def _array(values: np.ndarray, dtype: type) -> np.ndarray:

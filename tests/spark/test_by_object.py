@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pststream.delta_tables import read_table
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import ObjectPlan, PartitionPlan
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
 from tests.commands import Home
@@ -46,7 +46,7 @@ def test_a_worker_more_and_one_fewer(tmp_path: Path, planner: str, cuts: int, en
     run_in_between(home, world, schedule)
     assert_as_the_twin(home, world)
     home.run("plan", "--planner", "text")
-    assert plan_of(home).tree_by_object is not None
+    assert isinstance(plan_of(home), ObjectPlan)
     assert home.run("check")["success"]
 
 
@@ -56,12 +56,12 @@ def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
     world = unbalanced_world(tmp_path / "files", 51)
     home = unbalanced_home(tmp_path / "home", world, "text")
     ingest_and_match(home, world, 0)
-    assert plan_of(home).tree_by_object is not None
+    assert isinstance(plan_of(home), ObjectPlan)
     assert home.run(*repartitioned(home))["moves"]
     assert active(home) == (2, 1)
     ingest_and_match(home, world, 1)
     home.run("balance", "undo", "--apply")
-    assert active(home) == (3, None) and plan_of(home).tree_by_object is not None
+    assert active(home) == (3, None) and isinstance(plan_of(home), ObjectPlan)
     for number, method in ((2, "gr"), (3, "fg")):
         ingest_and_match(home, world, number)
         shown = home.run("balance", "local", "--method", method, "--proposal", tmp_path / "move.npz", "--dry-run")

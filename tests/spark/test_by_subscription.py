@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from pststream.delta_tables import read_table
-from pststream.domain.owners import owner_workers, recorded_units
+from pststream.domain.owners import recorded_units
+from pststream.domain.plan import SubscriptionPlan
 from pststream.pipeline.index.placement_state import THRESHOLDS, read_state
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
@@ -43,7 +44,8 @@ def assert_owners(home: Home) -> None:
     keys = np.array([row["subscription_key"] for row in rows])
     units = recorded_units(pa.array([row["unit"] for row in rows], pa.int64()))
     assert (units >= 0).mean() > 0.9
-    assert owner_workers(keys, units, plan).tolist() == [row["worker"] for row in rows]
+    assert isinstance(plan, SubscriptionPlan)
+    assert plan.owner_workers(keys, units).tolist() == [row["worker"] for row in rows]
     state = read_state(State(home.path), version, 1_000, THRESHOLDS)
     assert state.loads.sum() >= len(workers) and np.ptp(state.loads) < state.loads.sum() / 2
 

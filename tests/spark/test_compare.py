@@ -13,7 +13,7 @@ from pststream.pipeline.comparing.planner_trial import Trial
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
 from pststream.progress import no_progress
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import make_dispatch
 from pststream.settings import Settings
 from pststream.state.plans import load_plan
 from tests import worlds
@@ -104,6 +104,6 @@ def test_memory_is_that_of_the_arrays(tmp_path: Path) -> None:
     cached = [file.stat().st_size for file in (tmp_path / "cache").rglob("*") if file.is_file()]
     assert len(trial.memory.workers) == 3 and trial.memory.workers.min() > 0
     assert 0.9 * sum(cached) < trial.memory.workers.sum() <= sum(cached)
-    without_filter = DispatchIndex(trial.plan).nbytes
+    without_filter = make_dispatch(trial.plan).nbytes
     assert trial.memory.dispatcher >= without_filter + 8 * (1 << 10)
     assert trial.figures()["worker_bytes"] == round(trial.memory.workers.mean())

@@ -206,8 +206,9 @@ def _save(
     ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))
     crash_point("balance.units_written")
     figures = {**loads.figures, "options": adjustment.plan.options, "seconds": 0.0}
-    source = plan_after_undo(home, version)[0] if kind == "undo" else version
-    placement = read_plan_row(home, source)["placement_version"] if adjustment.plan.by_subscription else None
+    placement = None
+    if kind == "undo":  # no other adjustment makes a plan that shares by subscription
+        placement = read_plan_row(home, plan_after_undo(home, version)[0])["placement_version"]
     topk = topk_version_of(home, version)
     save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring, placement, topk)
     crash_point("balance.done")

@@ -18,7 +18,7 @@ from pststream.balancing.registry import adjust
 from pststream.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.imbalance import imbalance_text
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import PartitionPlan, SubscriptionPlan
 from pststream.domain.plan_moves import Move, changed_cells
 from pststream.domain.planner_choice import planner_of
 from pststream.domain.planner_sample import WorkloadSample
@@ -88,7 +88,7 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     if not is_out_of_balance(measured, settings):
         return Decision(f"{text}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     plan, retiring = load_plan(home, version), retiring_plan(read_plan_row(home, version))
-    if plan.by_subscription:
+    if isinstance(plan, SubscriptionPlan):
         return Decision(f"{text}; {_NO_CELLS.format(planner_of(plan.planner, plan.options))}", measured.imbalance)
     progress(f"{text}: looking for raster cells to move")
     sample, cost = _recent_sample(home, settings, version, measured, progress)
@@ -129,7 +129,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     options = _planner_options(home, settings, version)
     make = plan_by_space_or_terms if settings.planner == names.AUTO else partial(make_plan, settings.planner)
     plan = make(sample, now.workers, cost, read_planner_options(options))
-    if plan.by_subscription:
+    if isinstance(plan, SubscriptionPlan):
         return Decision(_NO_CELLS.format(planner_of(plan.planner, plan.options)), measured.imbalance)
     plan = replace(plan, options={**plan.options, **stored_options(settings, sample, options)})
     plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))

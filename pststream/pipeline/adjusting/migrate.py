@@ -27,9 +27,8 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, segment_cache
 from pststream.pipeline.index.build_index import PIECES
 from pststream.pipeline.index.missing_pieces import WrittenPieces, write_missing
-from pststream.pipeline.index.place_pieces import find_workers
 from pststream.progress import Counted, Progress, TaskCounter
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import make_dispatch
 from pststream.settings import Settings
 from pststream.sorted_keys import distinct_values
 from pststream.state import ledger_tables
@@ -126,12 +125,12 @@ def _send_pieces(
     context: TaskContext, leaving: tuple[IndexFile, ...], plan: PartitionPlan, slices: tuple[Slice, ...]
 ) -> Iterator[SentRows]:
     """Send each stored piece to the workers that serve it under the new plan and not under the plan before."""
-    after = DispatchIndex(plan)
+    after = make_dispatch(plan)
     for part in slices:
         version = next(file.plan_version for file in leaving if file.path == part.path)
         before = dispatch_index(context.home, version)
         for rows in read_slices([part], COLUMNS):
-            old, new = (_pairs(find_workers(rows, index), context.workers) for index in (before, after))
+            old, new = (_pairs(index.workers_of_rows(rows), context.workers) for index in (before, after))
             added = np.setdiff1d(new, old, assume_unique=True)
             place, worker = np.divmod(added, context.workers)
             for target in distinct_values(worker).tolist():

@@ -18,7 +18,7 @@ import numpy as np
 from pststream.atomic_files import replacing
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.cost.load_model import WorkerLoads
-from pststream.domain.plan import DispatchGrid, PartitionPlan
+from pststream.domain.plan import DispatchGrid, PartitionPlan, plan_of_arrays
 from pststream.domain.plan_moves import Move
 from pststream.domain.plan_nodes import PlanNodes
 from pststream.domain.plan_rows import validate
@@ -124,7 +124,7 @@ def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal
     if header["format"] != FORMAT:
         raise ValueError(f"format {header['format']}, this version knows {FORMAT}")
     nodes = _under("nodes", arrays)
-    plan = PartitionPlan(
+    plan = plan_of_arrays(
         planner=header["planner"],
         workers=header["workers"],
         grid=DispatchGrid(**header["grid"]),

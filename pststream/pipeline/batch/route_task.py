@@ -20,9 +20,8 @@ from pststream.pipeline.engine.contract import SentRows
 from pststream.pipeline.engine.task_context import (
     TaskContext,
     dispatch_index,
-    live_term_filter,
+    live_term_filters,
     segment_cache,
-    worker_filters,
 )
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.sorted_keys import distinct_values
@@ -147,15 +146,11 @@ def _update_filters(
     subscriptions takes every object.
     """
     dispatch = dispatch_index(context.home, context.plans[plan_position])
-    if not dispatch.plan.by_subscription:
-        live = live_term_filter(context.home, plan_position, tag)
-        live.update(frozenset(segment.paths for segment in segments), cache)
-        return partial(dispatch.route_objects, live=live.arrays()), live.has_every_object
-    filters = worker_filters(context.home, plan_position, tag, context.workers)
-    for worker, of_worker in enumerate(filters):
-        of_worker.update(frozenset(one.paths for one in segments if one.worker == worker), cache)
-    has_every_object = any(one.has_every_object for one in filters)
-    return partial(dispatch.route_by_subscription, live=[one.arrays() for one in filters]), has_every_object
+    filters = live_term_filters(context.home, plan_position, tag, dispatch.filters)
+    for number, live in enumerate(filters):
+        live.update(frozenset(one.paths for one in segments if dispatch.filter_of(one.worker) == number), cache)
+    has_every_object = any(live.has_every_object for live in filters)
+    return partial(dispatch.route_objects, live=[live.arrays() for live in filters]), has_every_object
 
 
 def _read_objects(scan: ObjectScan, segment: ObjectSegment | None) -> Iterator[pa.RecordBatch]:

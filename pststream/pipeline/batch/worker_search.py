@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.arrow_columns import csr, micros
-from pststream.domain.owners import NO_UNIT, owner_workers
 from pststream.matching.every_object import add_every_object, posts_every_object
-from pststream.matching.matcher import NO_PIECES, MatchedPairs, SegmentProbe, make_probe, match_objects, merge_pairs
+from pststream.matching.matcher import MatchedPairs, SegmentProbe, make_probe, match_objects, merge_pairs
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segment_cache import SegmentCache
 from pststream.matching.segments import Segment
@@ -103,23 +102,11 @@ class WorkerSearch:
     def _probes(self, served: _ServedPlan, after_key: int) -> list[SegmentProbe]:
         if after_key not in served.probes:
             newer = [segment for max_key, segment in served.segments if max_key > after_key]
+            others = [served.dispatch.pieces_of_others(one.subscription_keys, one.units, self.worker) for one in newer]
             served.probes[after_key] = [
-                make_probe(segment, self._deletions, after_key, self._pieces_of_others(served.dispatch, segment))
-                for segment in newer
+                make_probe(segment, self._deletions, after_key, of_others) for segment, of_others in zip(newer, others)
             ]
         return served.probes[after_key]
-
-    def _pieces_of_others(self, dispatch: DispatchIndex, segment: Segment) -> np.ndarray:
-        """Return the pieces of the segment that the plan, if it shares by subscription, gives to other workers.
-
-        After a migration two workers have the pieces of a subscription until `maintain`; only its owner emits its
-        pairs. Under other plans a worker probes only its own raster cells and terms.
-        """
-        if not dispatch.plan.by_subscription:
-            return NO_PIECES
-        units = segment.units if len(segment.units) else np.full(segment.pieces, NO_UNIT, np.int32)
-        owners = owner_workers(segment.subscription_keys, units, dispatch.plan)
-        return np.flatnonzero(owners != self.worker)
 
 
 def _map_segments(context: TaskContext, version: int, worker: int, cache: SegmentCache) -> _ServedPlan:

@@ -8,7 +8,7 @@ from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.matching.live_term_filter import LiveTermFilter
 from pststream.pipeline.engine.task_context import segment_cache
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import make_dispatch
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import index_files, segment_files
@@ -35,4 +35,4 @@ def measure_index_memory(home: Home, settings: Settings, plan: PartitionPlan, ve
         workers[segment.worker] += cache.segment(segment.paths).nbytes
     live_terms = LiveTermFilter()
     live_terms.update(frozenset(segment.paths for segment in segments), cache)
-    return IndexMemory(DispatchIndex(plan).nbytes + live_terms.arrays().words.nbytes, workers)
+    return IndexMemory(make_dispatch(plan).nbytes + live_terms.arrays().words.nbytes, workers)

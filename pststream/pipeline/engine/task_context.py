@@ -14,7 +14,7 @@ from pststream.matching.chunk_size import ChunkSize
 from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
 from pststream.matching.segment_cache import SegmentCache
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import DispatchIndex, make_dispatch
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile
@@ -86,7 +86,7 @@ def object_cache(folder: str, max_bytes: int) -> ObjectCache:
 @lru_cache(maxsize=8)
 def dispatch_index(home: str, plan_version: int) -> DispatchIndex:
     """Return the dispatch index of a plan."""
-    return DispatchIndex(load_plan(Home(home), plan_version))
+    return make_dispatch(load_plan(Home(home), plan_version))
 
 
 @lru_cache(maxsize=2)
@@ -96,18 +96,13 @@ def term_frequencies(home: str, plan_version: int) -> TermFrequencies:
 
 
 @lru_cache(maxsize=8)
-def live_term_filter(home: str, plan_position: int, tag: int) -> LiveTermFilter:
-    """Return the process's filter of live terms for objects of one tag; the caller updates it to the index.
+def live_term_filters(home: str, plan_position: int, tag: int, filters: int) -> tuple[LiveTermFilter, ...]:
+    """Return the process's filters of live terms for objects of one tag; the caller updates them to the index.
 
     plan_position: position of the plan in `TaskContext.plans`, so that a filter lives on when a new plan comes
+    filters: their number, `DispatchIndex.filters`
     """
-    return LiveTermFilter()
-
-
-@lru_cache(maxsize=8)
-def worker_filters(home: str, plan_position: int, tag: int, workers: int) -> tuple[LiveTermFilter, ...]:
-    """Return such a filter for each worker, for a plan that shares by subscription."""
-    return tuple(LiveTermFilter() for _ in range(workers))
+    return tuple(LiveTermFilter() for _ in range(filters))
 
 
 @lru_cache(maxsize=64)

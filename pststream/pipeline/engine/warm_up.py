@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, tree_plan
+from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, subscription_plan, tree_plan
 from pststream.domain.plan_nodes import CHILDREN, PlanNodes
 from pststream.kernels.compile import cache_folder
 from pststream.kernels.routing.dispatch import group_by_worker
@@ -18,7 +18,7 @@ from pststream.matching.live_term_filter import LiveTermFilter
 from pststream.matching.matcher import make_probe, match_objects
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import build_segment
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import make_dispatch
 from pststream.shapes.registry import PIECE_COLUMNS, SIDES
 
 
@@ -38,10 +38,11 @@ def load_kernels() -> None:
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
     grid = DispatchGrid(0, 0, 90, 90, 2, 2)
     for plan in (_divide_by_text(grid), space_plan("grid", grid, np.zeros(4), np.zeros(1), 1)):
-        dispatch = DispatchIndex(plan)
+        dispatch = make_dispatch(plan)
         dispatch.workers_of_pieces(box, offsets, terms)
-        group_by_worker(*dispatch.route_objects(lon, lat, offsets, terms, LiveTermFilter().arrays()), 1)
-    dispatch.route_by_subscription(lon, lat, offsets, terms, [LiveTermFilter().arrays()])
+        group_by_worker(*dispatch.route_objects(lon, lat, offsets, terms, [LiveTermFilter().arrays()]), 1)
+    by_subscription = make_dispatch(subscription_plan("hash", grid, 1))
+    by_subscription.route_objects(lon, lat, offsets, terms, [LiveTermFilter().arrays()])
     units, _ = dispatch.units_of_objects(lon, lat, offsets, terms, 0)
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
     deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))

@@ -24,14 +24,14 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, term_frequencies
 from pststream.pipeline.index.place_pieces import (
     PlacingPlan,
-    find_workers,
+    placing_plan,
     placing_stages,
     send_on,
     send_to_place,
 )
 from pststream.pipeline.index.placement_state import INDEX_BUILT, REBUILD, REQUESTS, commit_placed, write_placed
 from pststream.progress import Counted, Progress, TaskCounter
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import DispatchIndex, make_dispatch
 from pststream.settings import Settings
 from pststream.sorted_keys import look_up
 from pststream.state import ledger_tables
@@ -111,7 +111,7 @@ def rebuild_index(
     indexed = tuple(index_files(home, old.plan_version))
     tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
     # Tasks read slices of the old index with `_send_pieces`; each worker's rows are written by one `_write_part`.
-    placing = PlacingPlan(new_plan.plan, new.plan_version, REBUILD) if new_plan.plan.by_subscription else None
+    placing = placing_plan(new_plan.plan, new.plan_version, REBUILD)
     reading = Counted("reading the index", "piece", rows_of_tasks(tasks))
     send = partial(_send_pieces, old, indexed, new, new_plan)
     files, placed = write_placed_index(settings, new, placing, tasks, send, reading, progress)
@@ -126,7 +126,7 @@ def rebuild_index(
 def find_placing_plan(home: Home, version: int, step: str) -> PlacingPlan | None:
     """Return the stored plan if it shares by subscription, to place in a step."""
     placement = read_plan_row(home, version)["placement_version"]
-    return None if placement is None else PlacingPlan(load_plan(home, version), placement, step)
+    return None if placement is None else placing_plan(load_plan(home, version), placement, step)
 
 
 def commit_placement(home: Home, written: dict[str, list[DataFile]], placing: PlacingPlan, batch_id: int) -> None:
@@ -192,7 +192,7 @@ def _send_pieces(
     parts: int,
     slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
-    dispatch = DispatchIndex(new_plan.plan)
+    dispatch = make_dispatch(new_plan.plan)
     for stored in read_pieces(old, indexed, slices):
         pieces = rank_clauses(without_units(stored), new_plan.frequencies.frequency)
         yield from _send_to_workers(pieces, dispatch, new, placing, parts)
@@ -216,14 +216,14 @@ def read_pieces(
         worker, version = next((file.worker, file.plan_version) for file in indexed if file.path == file_slice.path)
         dispatch = dispatch_index(context.home, version)
         for rows in read_slices([file_slice], [*PIECES.names, "batch_id"]):
-            offsets, workers = find_workers(rows, dispatch)
+            offsets, workers = dispatch.workers_of_rows(rows)
             mine = rows.filter(pa.array(workers[offsets[:-1]] == worker))
             yield apply_deletions(mine, deleted)
 
 
 def is_served_by(pieces: pa.RecordBatch, dispatch: DispatchIndex, worker: int) -> np.ndarray:
     """Return whether the worker serves each piece: bool[pieces]."""
-    offsets, workers = find_workers(pieces, dispatch)
+    offsets, workers = dispatch.workers_of_rows(pieces)
     owner = np.repeat(np.arange(pieces.num_rows), np.diff(offsets))
     return np.bincount(owner[workers == worker], minlength=pieces.num_rows) > 0
 
@@ -287,7 +287,7 @@ def rank_clauses(pieces: pa.RecordBatch, frequency: Callable[[np.ndarray], np.nd
 
 def workers_by_row(pieces: pa.RecordBatch, dispatch: DispatchIndex) -> tuple[np.ndarray, np.ndarray]:
     """Return (row, worker) for each worker of each piece, whose posted clause is the first."""
-    offsets, workers = find_workers(pieces, dispatch)
+    offsets, workers = dispatch.workers_of_rows(pieces)
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), workers
 
 

@@ -1,4 +1,4 @@
-"""Find the workers of new pieces: by the plan alone, or, under a plan that shares by subscription, by placing them.
+"""Place the subscriptions of new pieces, under a plan that shares by subscription, and send the pieces to workers.
 
 Placing a subscription needs the loads of all units, so one task places all subscriptions of a batch, or of a new index.
 It receives a short description of each subscription instead of its pieces. The stages are: tasks send the pieces to
@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.arrow_columns import csr, lists
-from pststream.domain.owners import owner_workers, recorded_units
+from pststream.domain.owners import recorded_units
 from pststream.domain.pieces import first_clauses
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import PartitionPlan, SubscriptionPlan
 from pststream.partitioning.by_subscription import describe, place
 from pststream.partitioning.registry import load_placement
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
@@ -30,7 +30,6 @@ from pststream.pipeline.index.placement_state import (
     read_state,
     state_rows,
 )
-from pststream.routing.dispatch import DispatchIndex
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.shapes.registry import SIDES
 from pststream.sorted_keys import distinct_values
@@ -47,21 +46,14 @@ class PlacingPlan:
     batch that places (`placement_state.py`).
     """
 
-    plan: PartitionPlan
+    plan: SubscriptionPlan
     placement_version: int
     step: str
 
 
-def find_workers(pieces: pa.RecordBatch, dispatch: DispatchIndex) -> tuple[np.ndarray, np.ndarray]:
-    """Return the workers that store each piece (columns of PIECES, the posted clause first) under a plan.
-
-    Returns offsets int64[n+1], workers int32[k], ascending inside a piece.
-    """
-    if dispatch.plan.by_subscription:
-        keys, units = pieces.column("subscription_key").to_numpy(), recorded_units(pieces.column("unit"))
-        return np.arange(len(keys) + 1), owner_workers(keys, units, dispatch.plan)
-    boxes = np.column_stack([pieces.column(side).to_numpy() for side in SIDES])
-    return dispatch.workers_of_pieces(boxes, *first_clauses(pieces.column("clauses")))
+def placing_plan(plan: PartitionPlan, placement_version: int, step: str) -> PlacingPlan | None:
+    """Return the plan to place in a step; None if it does not share by subscription."""
+    return PlacingPlan(plan, placement_version, step) if isinstance(plan, SubscriptionPlan) else None
 
 
 def send_to_place(
@@ -188,9 +180,9 @@ def _record_units(
 
 def _to_owners(
     pieces: pa.RecordBatch,
-    plan: PartitionPlan,
+    plan: SubscriptionPlan,
     by_worker: Callable[[pa.RecordBatch, np.ndarray, np.ndarray], Iterator[SentRows]],
 ) -> Iterator[SentRows]:
     """Send pieces with units to their owners."""
-    owners = owner_workers(pieces.column("subscription_key").to_numpy(), recorded_units(pieces.column("unit")), plan)
+    owners = plan.owner_workers(pieces.column("subscription_key").to_numpy(), recorded_units(pieces.column("unit")))
     return by_worker(pieces, np.arange(len(owners)), owners)

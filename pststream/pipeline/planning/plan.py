@@ -14,7 +14,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.domain.imbalance import finite_imbalance
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import PartitionPlan, SubscriptionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import SampleCounts, count_sample
 from pststream.errors import RetryableError
@@ -100,7 +100,7 @@ def new_plan(
         _build_index(home, settings, PlanAndFrequencies(new, term_frequencies_of(made.vocabulary)), before, progress)
         crash_point("plan.indexed")
         figures |= {"seconds": time.perf_counter() - began}
-        placement = version if new.by_subscription else None
+        placement = None if made.counts is None else version
         row = {**figures, "options": stored_options(settings, made.sample, settings.planner_options)}
         save_plan(home, version, new, row, placement=placement, topk=topk_version_of(home, before))
         crash_point("plan.done")
@@ -141,7 +141,7 @@ def _make_plan(
     cost = CostModel.of(settings)
     given = read_planner_options(settings.planner_options)
     new = make_plan(settings.planner, sample, settings.workers, cost, given)
-    counts = count_sample(sample, new.grid) if new.by_subscription else None
+    counts = count_sample(sample, new.grid) if isinstance(new, SubscriptionPlan) else None
     loads = compute_worker_loads(sample if counts is None else place_sample(sample, new, counts), new, cost)
     return _MadePlan(new, sample, vocabulary, counts, loads)
 

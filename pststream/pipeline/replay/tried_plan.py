@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from pststream import names
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import PartitionPlan, SubscriptionPlan
 from pststream.errors import UsageError
 from pststream.pipeline.adjusting.active_plans import plan_after_undo
 from pststream.pipeline.adjusting.proposal_file import digest_of, read_proposal
@@ -78,7 +78,7 @@ def proposed_plan(home: Home, path: Path) -> TriedPlan:
     if adjustment is None:
         raise UsageError(f"the proposal changes nothing: {proposal.decision.reason}", "give another proposal")
     placement = 0
-    if adjustment.plan.by_subscription:  # only an undo makes such a plan
+    if isinstance(adjustment.plan, SubscriptionPlan):  # only an undo makes such a plan
         placement = read_plan_row(home, plan_after_undo(home, before)[0])["placement_version"]
     return TriedPlan(adjustment.plan, before + 1, False, index_version(home, before), placement)
 
@@ -90,11 +90,10 @@ def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
     of_index = [("plan_version", "=", tried.index)]
     vocabulary = ledger_tables.read(home, names.VOCABULARY, filters=of_index).drop_columns(["plan_version"])
     save_vocabulary(scratch, tried.version, vocabulary)
-    if tried.plan.by_subscription:
+    if tried.placement:
         counts = read_counts(home, tried.placement, tried.plan.grid)
         save_counts(scratch, tried.version, counts)
         present_to = read_state(home, tried.placement, INDEX_BUILT, REBUILD).present_to
         save_start(scratch, tried.version, present_to, counts.object_scale, tried.plan.units)
     figures = dict.fromkeys(FIGURES, 0.0) | {"worker_loads": [0.0] * tried.plan.workers, "options": {}}
-    placement = tried.version if tried.plan.by_subscription else None
-    save_plan(scratch, tried.version, tried.plan, figures, placement=placement)
+    save_plan(scratch, tried.version, tried.plan, figures, placement=tried.version if tried.placement else None)

@@ -23,7 +23,6 @@ from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import dispatch_index
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces
-from pststream.pipeline.index.place_pieces import find_workers
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
@@ -191,7 +190,7 @@ def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[
 
 def _describe_index_rows(check: IndexCheck, file: IndexFile, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return the columns of STORED for pieces of an index file."""
-    offsets, workers = find_workers(rows, dispatch_index(check.home, file.plan_version))
+    offsets, workers = dispatch_index(check.home, file.plan_version).workers_of_rows(rows)
     owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
     terms, posted = _sums(rows.column("clauses"))
     described = {

@@ -1,7 +1,6 @@
 """Prepare the texts around the map of a plan on a page: the note above it and the legend below it."""
 
-from pststream.domain.plan import BY_OBJECT
-from pststream.format_values import counted, whole
+from pststream.format_values import counted
 from pststream.reports.plots.plan_map import COLOURS, worker_style
 from pststream.reports.reading.plan_view import PlanView
 
@@ -16,13 +15,9 @@ def describe_plan(view: PlanView | None) -> str:
     if view is None:
         return "There is no plan yet. The map shows cities and objects only."
     plan = view.plan
-    by_text = int((plan.leaf_unit == -1).sum())
-    sharing = "shared by subscription" if plan.by_subscription else f"{whole(by_text)} partitioned by text"
-    if plan.tree_by_object is not None:
-        sharing = f"{whole(int((plan.leaf_unit == BY_OBJECT).sum()))} whose objects are divided by text"
     text = (
         f"Plan {view.version} by {view.row['planner']}: {counted(plan.leaves, 'leaf', 'leaves')}"
-        f" ({sharing}) over {plan.grid.columns} × {plan.grid.rows} cells, served by"
+        f" ({plan.sharing}) over {plan.grid.columns} × {plan.grid.rows} cells, served by"
         f" {counted(plan.workers, 'worker')}. The numbers on the map are those of the workers."
     )
     if (older := view.row["retiring_version"]) is not None:

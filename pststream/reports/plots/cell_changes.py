@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_nodes import describe_servers
 
 BY_TEXT = -1
 
@@ -25,7 +24,7 @@ class PlanChange:
 
 def compare_cells(before: PartitionPlan, after: PartitionPlan) -> PlanChange:
     """Compare two plans; if their rasters differ, compare a cell with the cell of the earlier plan at its centre."""
-    numbers: dict[bytes, int] = {}
+    numbers: dict[tuple[bytes, ...], int] = {}
     old, new = (_number_leaves(plan, numbers) for plan in (before, after))
     grid = after.grid
     cell = np.arange(grid.cells)
@@ -43,21 +42,6 @@ def _worker_of_leaf(plan: PartitionPlan) -> np.ndarray:
     return np.where(plan.leaf_unit >= 0, worker, BY_TEXT)
 
 
-def _number_leaves(plan: PartitionPlan, numbers: dict[bytes, int]) -> np.ndarray:
+def _number_leaves(plan: PartitionPlan, numbers: dict[tuple[bytes, ...], int]) -> np.ndarray:
     """A number for each leaf, the same for leaves whose terms go to the same workers: int64[leaves]."""
-    return np.array(
-        [numbers.setdefault(_leaf_owners(plan, leaf), len(numbers)) for leaf in range(plan.leaves)], np.int64
-    )
-
-
-def _leaf_owners(plan: PartitionPlan, leaf: int) -> bytes:
-    if plan.by_subscription:
-        return b"by subscription|" + plan.unit_worker.astype(np.int64).tobytes()
-    if plan.leaf_unit[leaf] >= 0:
-        return b"worker %d" % plan.unit_worker[plan.leaf_unit[leaf]]
-    if (nodes := plan.tree_by_object) is not None:
-        return b"by object|" + b"|".join(describe_servers(nodes, int(nodes.starts()[leaf]), plan.unit_worker))
-    named = slice(plan.term_offsets[leaf], plan.term_offsets[leaf + 1])
-    others = slice(plan.spread_offsets[leaf], plan.spread_offsets[leaf + 1])
-    workers = plan.unit_worker[plan.term_unit[named]], plan.unit_worker[plan.spread_unit[others]]
-    return b"|".join([plan.terms[named].tobytes(), *(part.astype(np.int64).tobytes() for part in workers)])
+    return np.array([numbers.setdefault(plan.servers(leaf), len(numbers)) for leaf in range(plan.leaves)], np.int64)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.domain.plan import BY_OBJECT, DispatchGrid
+from pststream.domain.plan import BY_OBJECT, BY_SUBSCRIPTION, DispatchGrid
 from pststream.format_values import counted, percent, short
 from pststream.reports.plots.base_map import BaseMap, MapLabel, draw_base_map, point_path
 from pststream.reports.plots.leaf_rectangles import Rectangles, cover_with_rectangles
@@ -186,7 +186,7 @@ def _describe_leaf(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> st
     """The tooltip of a leaf, a line for each fact."""
     plan = view.plan
     total = max(float(view.unit_load.sum()), 1e-300)
-    if plan.by_subscription:
+    if plan.leaf_unit[leaf] == BY_SUBSCRIPTION:
         lines = [
             f"Worker {worker}: {percent(load / total)} of load, {short(stored)} subscriptions"
             for worker, load, stored in zip(plan.unit_worker, view.unit_load, view.unit_subscriptions)

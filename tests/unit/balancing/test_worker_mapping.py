@@ -15,7 +15,7 @@ from pststream.cost.load_model import CostModel
 from pststream.errors import UsageError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.partitioning.registry import make_plan
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import make_dispatch
 
 
 @settings(max_examples=100, deadline=None)
@@ -38,7 +38,7 @@ def test_shared_pieces_equal_a_slow_count(planner):
     before, after = make_plan("grid", sample, 3, cost), make_plan(planner, sample, 3, cost)
     stored = []
     for plan in (before, after):
-        offsets, workers = DispatchIndex(plan).workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
+        offsets, workers = make_dispatch(plan).workers_of_sample(sample)
         stored.append([set(workers[a:b].tolist()) for a, b in zip(offsets[:-1], offsets[1:])])
     slow = [[sum(i in old and j in new for old, new in zip(*stored)) for j in range(3)] for i in range(3)]
     shared = count_shared_pieces(sample, before, after)

@@ -138,5 +138,5 @@ def test_raster_cells_move_only_where_no_leaf_shares_its_objects() -> None:
     )
     plain = quarters()
     plan = tree_plan("quarters", plain.grid, spatial, plain.unit_worker, 4)
-    assert plan.tree_by_object is None and identical_plans(replace(plan, nodes=None), plain)
+    assert type(plan) is PartitionPlan and identical_plans(replace(plan, nodes=None), plain)
     assert apply_move(plan, Move(0, 1, np.array([0]))).nodes is None

@@ -170,7 +170,7 @@ def passes(
     """Whether each (object, term) passes the filter: an object of this one term is sent to the only worker."""
     index = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
     owner = np.repeat(np.arange(len(lon)), np.diff(offsets))
-    sent, _ = index.route_objects(lon[owner], lat[owner], np.arange(len(terms) + 1), terms, live.arrays())
+    sent, _ = index.route_objects(lon[owner], lat[owner], np.arange(len(terms) + 1), terms, [live.arrays()])
     return np.isin(np.arange(len(terms)), sent)
 
 

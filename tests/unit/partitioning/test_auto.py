@@ -8,7 +8,7 @@ import pytest
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.cost.sample_run import run_sample
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan import PartitionPlan, SubscriptionPlan
 from pststream.domain.planner_choice import describe_choice
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
@@ -23,7 +23,7 @@ COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 
 
 def greatest_load(plan: PartitionPlan, seen: WorkloadSample, unseen: WorkloadSample) -> float:
-    if plan.by_subscription:
+    if isinstance(plan, SubscriptionPlan):
         return compute_worker_loads(place_sample(unseen, plan, count_sample(seen, plan.grid)), plan, COST).max
     return float(run_sample(unseen, plan).loads(unseen, COST).max())
 
@@ -93,7 +93,7 @@ def test_a_plan_for_balance_does_not_share_by_subscription() -> None:
     sample = paper_sample("q1", 2000, 1000)
     arguments = (sample, 4, COST, {"columns": 64, "rows": 64})
     best, movable = auto.plan(*arguments), auto.plan_by_space_or_terms(*arguments)
-    assert best.by_subscription and not movable.by_subscription
+    assert isinstance(best, SubscriptionPlan) and not isinstance(movable, SubscriptionPlan)
     by_subscription = {"keyword_oriented", "space_oriented", "dkm_sks", "hash"}
     loads = best.options["choice"]["greatest_loads"]
     others = {name: load for name, load in loads.items() if name not in by_subscription}

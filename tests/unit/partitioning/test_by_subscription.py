@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
-from pststream.domain.owners import NO_UNIT, owner_units
+from pststream.domain.owners import NO_UNIT
 from pststream.domain.plan import subscription_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
@@ -165,8 +165,8 @@ def test_subscriptions_that_the_sample_lacks_are_near_the_sampled_ones() -> None
 def test_a_unit_is_recorded_or_follows_from_the_key() -> None:
     plan = subscription_plan("keyword_oriented", make_plan("grid", crowded(1, 5), 1, COST, SMALL).grid, 4)
     keys, units = np.arange(100), np.full(100, NO_UNIT, np.int32)
-    by_key = owner_units(keys, units, plan)
+    by_key = plan.owner_units(keys, units)
     assert set(by_key.tolist()) == {0, 1, 2, 3}
-    assert owner_units(~keys, units, plan).tolist() == by_key.tolist()
+    assert plan.owner_units(~keys, units).tolist() == by_key.tolist()
     units[:8] = np.arange(8)
-    assert owner_units(keys, units, plan)[:8].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert plan.owner_units(keys, units)[:8].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.cost.query_statistics import collect_query_statistics
-from pststream.domain.plan import BY_OBJECT, PartitionPlan
+from pststream.domain.plan import BY_OBJECT, ObjectPlan, PartitionPlan
 from pststream.domain.plan_nodes import find_unit
 from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.matching.every_object import add_every_object
 from pststream.partitioning.registry import make_plan
 from pststream.partitioning.sstd.grow_tree import hash_contents
-from pststream.routing.dispatch import DispatchIndex
+from pststream.routing.dispatch import make_dispatch
 from tests.oracles import sstd
 from tests.plans import asked_samples, make_sample, unpack
 
@@ -134,7 +134,7 @@ def test_loads_are_those_of_a_walk_for_each_object_and_box(mixed: PartitionPlan)
 
 
 def test_each_object_goes_to_one_unit_and_counts_there(mixed: PartitionPlan) -> None:
-    index = DispatchIndex(mixed)
+    index = make_dispatch(mixed)
     objects = (MIXED.lon, MIXED.lat, MIXED.term_offsets, MIXED.terms)
     units, counts = index.units_of_objects(*objects)
     first = MIXED.term_offsets[:-1]
@@ -154,9 +154,9 @@ def test_the_term_of_every_object_changes_no_unit() -> None:
     points = [(x, y) for x, y in zip(MIXED.lon.tolist(), MIXED.lat.tolist())]
     sample = make_sample(points, unpack(offsets, terms), [tuple(box) for box in MIXED.boxes.tolist()], posts)
     plan = make_plan("qt_tree", sample, 5, COST, {"columns": 32, "rows": 32})
-    assert plan.nodes is not None and plan.tree_by_object is not None
+    assert isinstance(plan, ObjectPlan)
     assert names.EVERY_OBJECT not in plan.nodes.terms and plan.nodes.queries[0] == len(posts[::7])
-    index = DispatchIndex(plan)
+    index = make_dispatch(plan)
     with_term, counts = index.units_of_objects(MIXED.lon, MIXED.lat, offsets, terms)
     without, same = index.units_of_objects(MIXED.lon, MIXED.lat, MIXED.term_offsets, MIXED.terms)
     assert with_term[offsets[:-1]].tolist() == without[MIXED.term_offsets[:-1]].tolist()
@@ -173,7 +173,7 @@ def test_a_tree_without_text_is_dispatched_by_raster_cell() -> None:
         [own for own, kept in zip(unpack(sample.post_offsets, sample.post_terms), west) if kept],
     )
     plan, spatial = (make_plan(name, small, 5, COST, {"columns": 32, "rows": 32}) for name in ("qt_tree", "quadtree"))
-    assert plan.nodes is not None and plan.tree_by_object is None
+    assert plan.nodes is not None and not isinstance(plan, ObjectPlan)
     for one in range(plan.leaves):
         assert len(np.unique(spatial.cell_leaf[plan.cell_leaf == one])) == 1
-    assert DispatchIndex(plan).arrays.cell_leaf is plan.cell_leaf
+    assert make_dispatch(plan).arrays.cell_leaf is plan.cell_leaf

@@ -7,6 +7,7 @@ import pytest
 
 from pststream import names
 from pststream.cost.load_model import CostModel
+from pststream.domain.plan import SubscriptionPlan
 from pststream.errors import UsageError
 from pststream.partitioning.registry import load_planner, make_plan, shares_by_subscription
 from tests.plans import make_sample
@@ -64,4 +65,4 @@ def test_a_plan_records_its_options(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in names.PLANNERS if name != names.AUTO])
 def test_it_is_known_before_a_plan_is_made_whether_it_shares_by_subscription(name: str) -> None:
     plan = make_plan(name, NOTHING, 3, COST, {"columns": 20})
-    assert shares_by_subscription(name) == plan.by_subscription
+    assert shares_by_subscription(name) == isinstance(plan, SubscriptionPlan)

@@ -125,9 +125,9 @@ def test_objects_of_many_blocks_are_routed_as_alone() -> None:
     offsets = np.append(0, np.cumsum(random.integers(0, 4, len(lon))))
     terms, live = random.integers(0, 20, offsets[-1]), filter_of_terms(list(range(7)))
     index = DispatchIndex(quarters())
-    place, worker = index.route_objects(lon, lat, offsets, terms, live)
+    place, worker = index.route_objects(lon, lat, offsets, terms, [live])
     alone = [
-        index.route_objects(lon[i : i + 1], lat[i : i + 1], np.array([0, n]), terms[first : first + n], live)[1]
+        index.route_objects(lon[i : i + 1], lat[i : i + 1], np.array([0, n]), terms[first : first + n], [live])[1]
         for i, (first, n) in enumerate(zip(offsets[:-1], np.diff(offsets)))
     ]
     assert [worker[place == i].tolist() for i in range(len(lon))] == [found.tolist() for found in alone]

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.domain import plan_nodes
-from pststream.domain.owners import NO_UNIT, owner_units
-from pststream.domain.plan import PartitionPlan
+from pststream.domain.owners import NO_UNIT
+from pststream.domain.plan import SubscriptionPlan
 from pststream.kernels.matching import index_cells
 from pststream.kinds.contract import MatchQuery, StoredObject, StoredSubscription
 from pststream.reports.commands.plans import read_plan
@@ -42,18 +41,6 @@ def find_index_cell(box: Box, lon: float, lat: float) -> IndexCell:
     return IndexCell((1 << (2 * level)) | index_cells.interleave(column, row), level, column, row)
 
 
-def find_unit(plan: PartitionPlan, lon: float, lat: float, term: int) -> int:
-    """Find the unit that serves a term at a point."""
-    leaf = int(plan.cell_leaf[plan.grid.cell(np.array([lon]), np.array([lat]))[0]])
-    leaf_unit = int(plan.leaf_unit[leaf])
-    if leaf_unit >= 0:
-        return leaf_unit
-    start, stop = int(plan.term_offsets[leaf]), int(plan.term_offsets[leaf + 1])
-    named = dict(zip(plan.terms[start:stop].tolist(), plan.term_unit[start:stop].tolist()))
-    spread = plan.spread_unit[int(plan.spread_offsets[leaf]) : int(plan.spread_offsets[leaf + 1])].tolist()
-    return int(named.get(term, spread[term % (1 << 64) % len(spread)]))
-
-
 class PostingFinder:
     """Finds the postings of matching pairs under one plan."""
 
@@ -78,13 +65,10 @@ class PostingFinder:
         terms = {names.EVERY_OBJECT, *(term_id(word) for word in tokenize(stored.text))}
         term = next(term for term in clause if term in terms)
         cell = find_index_cell(boxes[0], stored.lon, stored.lat)
-        if self.plan.by_subscription:
-            unit = self._recorded_unit(subscription.key)
-        elif (nodes := self.plan.tree_by_object) is not None:
-            column, row = self.plan.grid.cell_x(np.array(stored.lon)), self.plan.grid.cell_y(np.array(stored.lat))
-            unit = plan_nodes.find_unit(nodes, int(column), int(row), terms)
+        if isinstance(self.plan, SubscriptionPlan):
+            unit = int(self.plan.owner_units(np.array([subscription.key]), self._recorded_unit(subscription.key))[0])
         else:
-            unit = find_unit(self.plan, stored.lon, stored.lat, term)
+            unit = self.plan.find_unit(stored.lon, stored.lat, terms, term)
         return {
             "clause": [words[term] for term in clause],
             "word": words[term],
@@ -99,12 +83,11 @@ class PostingFinder:
             "plan_version": self.version,
         }
 
-    def _recorded_unit(self, key: int) -> int:
-        """Return the unit that the index records for a subscription, or that of its key."""
+    def _recorded_unit(self, key: int) -> np.ndarray:
+        """Return the unit that the index records for a subscription, or NO_UNIT: int32[1]."""
         wanted = (pds.field("index_version") == self._vocabulary) & (pds.field("subscription_key") == key)
         rows = self._reader.rows(names.WORKER_INDEX, ("unit",), wanted & pds.field("unit").is_valid())
-        unit = rows[0]["unit"] if rows else NO_UNIT
-        return int(owner_units(np.array([key]), np.array([unit], np.int32), self.plan)[0])
+        return np.array([rows[0]["unit"] if rows else NO_UNIT], np.int32)
 
     def _frequencies(self, clauses: tuple[tuple[int, ...], ...]) -> dict[int, int]:
         terms = pa.array(sorted({term for clause in clauses for term in clause}), pa.int64())

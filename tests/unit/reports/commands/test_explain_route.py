@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.pieces import rarest_clause_first
-from pststream.reports.commands.explain.explain_route import find_index_cell, find_rarest_clause, find_unit
+from pststream.reports.commands.explain.explain_route import find_index_cell, find_rarest_clause
 from pststream.routing.dispatch import DispatchIndex
 from tests.routes import units_of
 from tests.unit.reports.commands.test_plans import shared_by_text
@@ -33,7 +33,7 @@ def test_units() -> None:
     for term in (5, 9, 7, 8, -3, -(2**63), 2**63 - 1, *(rnd.getrandbits(63) for _ in range(20))):
         lon, lat = rnd.uniform(-180, 180), rnd.uniform(-90, 90)
         owner = units_of(dispatch, np.array([lon]), np.array([lat]), np.array([term], np.int64))
-        assert find_unit(plan, lon, lat, term) == owner[0]
+        assert plan.find_unit(lon, lat, {term}, term) == owner[0]
 
 
 def test_rarest_clause() -> None:
