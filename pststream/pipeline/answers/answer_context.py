@@ -224,34 +224,35 @@ def make_answer_context(
 
     before: the last batches before it, in order; previous, stream_time: see AnswerContext
     """
-    cache = cache_place(settings)
     withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
     withdrawn_before = withdrawn_objects(home, up_to=batch["objects_after"])
     has_scored = has_standing_queries(home, batch["requests_to"], is_weighed=True)
     version, before_version = (statistics_in_force(home, at) for at in (batch["requests_to"], previous.requests_to))
     is_erased = bool(before) and count_removals(home) > (before[-1]["removals"] or 0)
+    cache_dir, cache_bytes = cache_place(settings)
     return AnswerContext(
-        home.path,
-        states_of_home(home, settings.answer_buffers),
-        batch["batch_id"],
-        home.answer_buckets,
-        previous,
-        {one["batch_id"]: to_micros(one["started_at"]) for one in before},
-        stream_time,
-        batch["objects_to"],
-        batch["requests_to"],
-        group_requests(home, batch["requests_to"]),
-        tuple(_message_files(home, batch)) if has_scored else (),
-        list_segments(home, *cache, up_to=batch["requests_to"]),
-        withdrawn,
-        withdrawn_before,
-        last_snapshot(home),
-        withdrawn != withdrawn_before or is_erased,
-        version != before_version,
-        *cache,
-        settings.answer_buffers,
-        batch.get("removals") or 0,
-        topk_version_of(home, batch["plan_version"]) if "plan_version" in batch else None,
+        home=home.path,
+        states=states_of_home(home, settings.answer_buffers),
+        batch_id=batch["batch_id"],
+        buckets=home.answer_buckets,
+        previous=previous,
+        starts={one["batch_id"]: to_micros(one["started_at"]) for one in before},
+        stream_time=stream_time,
+        objects_to=batch["objects_to"],
+        requests_to=batch["requests_to"],
+        request_files=group_requests(home, batch["requests_to"]),
+        messages=tuple(_message_files(home, batch)) if has_scored else (),
+        segments=list_segments(home, cache_dir, cache_bytes, up_to=batch["requests_to"]),
+        withdrawn=withdrawn,
+        withdrawn_before=withdrawn_before,
+        last_snapshot=last_snapshot(home),
+        reevaluate=withdrawn != withdrawn_before or is_erased,
+        reweighed=version != before_version,
+        cache_dir=cache_dir,
+        cache_bytes=cache_bytes,
+        buffers=settings.answer_buffers,
+        removals=batch.get("removals") or 0,
+        topk_version=topk_version_of(home, batch["plan_version"]) if "plan_version" in batch else None,
     )
 
 
