@@ -1,47 +1,125 @@
 """Reduce the JSON result of a job to the figures of its XCom and asset event, and print moves and loads as text."""
 
-from typing import Any
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.format_values import byte_size, counted
 
+Figures = TypeVar("Figures", "BatchFigures", "IngestFigures", "AnsweredFigures")
 MAX_BARS = 100
 REPLAYED = (
     "plan_versions", "objects", "requests", "matches", "objects_sent", "duplicates", "discarded", "candidates",
     "subscriptions_stored", "load_total", "max_seconds", "imbalance", "worker_seconds",
 )  # fmt: skip
 """Figures of a replay in its XCom."""
-ANSWERED = ("files", "questions", "rejected", "rows")
-"""Counts of answered files of questions."""
-
 SUMS = ("objects", "discarded", "requests", "matches", "retractions")
+
+
+@dataclass(frozen=True)
+class BatchFigures:
+    """A micro-batch of a run; seconds: by step."""
+
+    batch_id: int
+    plan_version: int
+    objects: int
+    discarded: int
+    requests: int
+    matches: int
+    retractions: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class IngestFigures:
+    """The ingest of a kind of files; what an earlier try has ingested comes without files that wait and Data Docs."""
+
+    files: int
+    accepted: int
+    rejected: int
+    rejects_by_reason: dict[str, int]
+    files_pending: int = 0
+    data_docs: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class AnsweredFigures:
+    """Answered files of questions; seconds: by step."""
+
+    files: int = 0
+    questions: int = 0
+    rejected: int = 0
+    rows: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """The counts, and the seconds of all steps."""
+        return {**vars(self), "seconds": round(sum(self.seconds.values()), 3)}
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What the job `micro_batch` returns, as far as it is summarized.
+
+    balance  result of `pststream balance check`, None if there was no batch
+    """
+
+    ingests: list[IngestFigures]
+    batches: list[BatchFigures]
+    answered: AnsweredFigures
+    table_version: int
+    balance: dict[str, Any] | None
+    home: str | None
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> "RunFigures":
+        """Read the result of the job."""
+        return cls(
+            ingests=[_read(IngestFigures, ingest) for ingest in document["ingest"].values()],
+            batches=[_read(BatchFigures, batch) for batch in document["match"]["batches"]],
+            answered=_read(AnsweredFigures, document.get("questions", {})),
+            table_version=document["table_version"],
+            balance=document.get("balance"),
+            home=document.get("home"),
+        )
+
+
+def _read(figures: type[Figures], document: dict[str, Any]) -> Figures:
+    """Return the figures with the values of a document, which has more of them."""
+    return figures(**{one.name: document[one.name] for one in fields(figures) if one.name in document})
 
 
 def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
     """Return the totals of a run's micro-batches and ingests."""
-    result = outcome["result"] or {}
-    batches = (result.get("match") or {}).get("batches") or []
-    ingests = list((result.get("ingest") or {}).values())
-    summary: dict[str, Any] = {name: sum(batch.get(name) or 0 for batch in batches) for name in SUMS}
-    counts = ("files", "files_pending", "accepted", "rejected")
-    summary |= {name: sum(ingest.get(name) or 0 for ingest in ingests) for name in counts}
-    summary["data_docs"] = [page for ingest in ingests for page in ingest.get("data_docs") or ()]
-    summary["rejects_by_reason"] = _add(ingest.get("rejects_by_reason") or {} for ingest in ingests)
-    summary["batches"] = len(batches)
-    summary["seconds"] = round(sum(sum((batch.get("seconds") or {}).values()) for batch in batches), 3)
-    summary["batch_id"] = batches[-1].get("batch_id") if batches else None
-    summary["plan_version"] = batches[-1].get("plan_version") if batches else None
-    summary["table_version"] = result.get("table_version")
-    summary["balance"] = result.get("balance")
-    summary["home"] = result.get("home")
-    summary["answered"] = summarize_answers(result.get("questions") or {})
-    return summary
+    run = RunFigures.of(outcome["result"])
+    last = run.batches[-1] if run.batches else None
+    reasons = Counter[str]()
+    for ingest in run.ingests:
+        reasons.update(ingest.rejects_by_reason)
+    return {
+        **{name: sum(getattr(batch, name) for batch in run.batches) for name in SUMS},
+        "files": sum(ingest.files for ingest in run.ingests),
+        "files_pending": sum(ingest.files_pending for ingest in run.ingests),
+        "accepted": sum(ingest.accepted for ingest in run.ingests),
+        "rejected": sum(ingest.rejected for ingest in run.ingests),
+        "data_docs": [page for ingest in run.ingests for page in ingest.data_docs],
+        "rejects_by_reason": dict(reasons),
+        "batches": len(run.batches),
+        "seconds": round(sum(sum(batch.seconds.values()) for batch in run.batches), 3),
+        "batch_id": None if last is None else last.batch_id,
+        "plan_version": None if last is None else last.plan_version,
+        "table_version": run.table_version,
+        "balance": run.balance,
+        "home": run.home,
+        "answered": run.answered.counts,
+    }
 
 
 def summarize_answers(document: dict[str, Any]) -> dict[str, Any]:
     """Return the counts of answered files of questions, and the seconds of all their steps."""
-    counts = {name: document.get(name) or 0 for name in ANSWERED}
-    return counts | {"seconds": round(sum((document.get("seconds") or {}).values()), 3)}
+    return _read(AnsweredFigures, document).counts
 
 
 def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:
@@ -96,11 +174,3 @@ def _load_bars(before: list[float], after: list[float]) -> list[str]:
 
 def _imbalance(loads: list[float]) -> str:
     return imbalance_text(imbalance_of(loads)) if loads else "-"
-
-
-def _add(counts: Any) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in counts:
-        for reason, number in one.items():
-            total[reason] = total.get(reason, 0) + number
-    return total
