@@ -56,7 +56,7 @@ def test_fields_of_other_kinds_stay_payload_where_no_kind_is_given(monkeypatch: 
     accepted, _ = parse_requests(RecordChunk("x", [1], records), datetime.now(UTC))
     (row,) = accepted.to_pylist()
     assert (row["kind"], json.loads(row["payload"])) == ("range", {"width": 5})
-    others = fields_of_other_kinds(stored_kind(None))
+    others = fields_of_other_kinds(stored_kind("range"))
     assert (others["centre"], others["width"]) == (["square"], ["square"])
 
 
