@@ -89,8 +89,6 @@ def test_what_a_user_has_set_holds(home: Home, name: str) -> None:
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_finds_the_entries_of_six_days(home: Home, name: str) -> None:
-    table = DeltaTable(home.table(name))
-    table.alter.set_table_properties({LOG_RETENTION: "interval 1 days"})  # as older versions did
     log = Path(home.table(name), "_delta_log")
     for _ in range(3):
         ledger_tables.trim_log(home, name, 7)
