@@ -262,6 +262,7 @@ def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerConte
         "objects_after": last["objects_to"],
         "objects_to": last["objects_to"],
         "requests_to": last["requests_to"],
+        "removals": 0,
     }
     previous = read_previous([last])
     return make_answer_context(home, settings, batch, [last], previous, previous.stream_time)

@@ -1,7 +1,6 @@
 """Entries of Delta's logs go when they are old enough, and nothing else does."""
 
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -10,8 +9,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from pststream import names
 from pststream.state import ledger_tables
-from pststream.state.home import LOG_RETENTION, STREAMS, Home, log_retention
-from pststream.state.tables import TABLES
+from pststream.state.home import LOG_RETENTION, STREAMS, Home
 
 COMMITS = 5
 
@@ -62,19 +60,6 @@ def test_young_entries_stay(home: Home) -> None:
     before = log_of(home)
     ledger_tables.trim_log(home, names.VOCABULARY, 7)
     assert log_of(home) == before
-
-
-@pytest.mark.parametrize("before", [None, "interval 7 days"])
-def test_what_an_older_version_kept_for_longer_is_not(home: Home, before: str | None) -> None:
-    if before is None:
-        folder = Path(home.table(names.VOCABULARY))
-        schema = table_of(home).schema()
-        shutil.rmtree(folder)
-        DeltaTable.create(folder, schema)
-    else:
-        table_of(home).alter.set_table_properties({LOG_RETENTION: before})
-    ledger_tables.trim_log(home, names.VOCABULARY, 7)
-    assert table_of(home).metadata().configuration[LOG_RETENTION] == log_retention(TABLES[names.VOCABULARY])
 
 
 @pytest.mark.parametrize("name", [names.VOCABULARY, names.MATCHES])

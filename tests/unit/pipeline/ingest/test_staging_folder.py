@@ -19,7 +19,7 @@ from pststream.state.home import FORMAT, Home
 from tests.file_options import WITHOUT_BOUNDS
 
 FILES = [{"sha256": "0"}]
-OPTIONS = json.dumps(WITHOUT_BOUNDS)
+OPTIONS = json.dumps(WITHOUT_BOUNDS | {"lateness_seconds": 3600})
 
 
 @pytest.mark.parametrize(("format", "loaded"), [(FORMAT, []), (FORMAT - 1, None)])
