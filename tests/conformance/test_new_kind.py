@@ -10,9 +10,9 @@ import pytest
 from pststream.kinds.registry import KINDS, fields_of_other_kinds, stored_kind
 from pststream.quality.parse_requests import parse_requests
 from pststream.quality.row_chunks import RecordChunk
-from pststream.state import home as state
 from tests.command_process import ROOT
 from tests.commands import Home, run_here, run_in_new_python
+from tests.conformance.other_tables import accept_tables
 from tests.conformance.square_kind import SQUARE
 from tests.worlds import moment, write_rows
 
@@ -81,9 +81,7 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.Mon
 
     run = Home(home).run
     run_apart("init")
-    # The tables of this process were declared before the kind was registered.
-    tables = json.loads((home / "home.json").read_text("utf-8"))["tables"]
-    monkeypatch.setattr(state, "digest_of_tables", lambda: tables)
+    accept_tables(home, monkeypatch)
     with open(home / "pststream.toml", "a") as file:
         file.write(f'\n[sinks.all]\nkind = "file"\ntarget = "{tmp_path / "sent"}"\n')
     for kind in ("objects", "requests"):
