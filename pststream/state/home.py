@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable, Transaction
+from deltalake import DeltaTable, Schema, Transaction
 
 from pststream import names
 from pststream.errors import HomeBusy, HomeError
@@ -84,13 +84,19 @@ def digest_of_tables() -> str:
     declared = [
         {
             "name": table.name,
-            "columns": [[column.name, str(column.type), column.nullable] for column in table.columns],
+            "columns": [{**column, "metadata": None} for column in _delta_columns(table)],
             "partitions": table.partitions,
             "properties": declared_properties(table),
         }
         for _, table in sorted(TABLES.items())
     ]
     return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+
+
+def _delta_columns(table: Table) -> list[dict[str, Any]]:
+    """Return the columns as Delta's log has them, which no library names in another way."""
+    columns: list[dict[str, Any]] = json.loads(Schema.from_arrow(table.delta_schema).to_json())["fields"]
+    return columns
 
 
 class Home:
@@ -167,7 +173,7 @@ class Home:
     def write_mark(self, content: dict[str, Any], format: int) -> None:
         """Write the mark of the home: this content, the format, and the digest of the tables of this version."""
         mark = {"home_format": format, "tables": digest_of_tables()}
-        self.files.write(names.HOME_MARK, (json.dumps({**content, **mark}, indent=1) + "\n").encode())
+        self.files.write(names.HOME_MARK, (json.dumps(mark | content | mark, indent=1) + "\n").encode())
 
     def check(self) -> "Home":
         """Raise HomeError unless the home is complete and has the format, tables and tokenizer of this version.
