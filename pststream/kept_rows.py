@@ -98,7 +98,7 @@ _kept = _KeptRows()
 
 
 def read_small_file(file: SmallFile, system: FileSystem, schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file, from memory if they are kept; columns of `schema` that the file lacks are null.
+    """Return the rows of a file, from memory if they are kept.
 
     system: a file system whose root is the folder of the table
     """

@@ -23,9 +23,6 @@ from pststream.storage.registry import files_at, normalize
 
 FILE = "pststream.toml"
 
-FORMER_KEYS = ("gate_ahead_seconds",)
-"""Keys of older versions, which the files of their homes have; they have no effect."""
-
 LONGEST_SECONDS = 300 * 366 * 86_400
 """300 years: any time from 1900 on minus this many seconds is still a valid time."""
 
@@ -254,8 +251,6 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
         for name, value in given.items():
             if name == "sinks":
                 sinks = read_sinks(value, os.environ)
-                continue
-            if name in FORMER_KEYS:
                 continue
             if name not in known:
                 raise SettingError(name, f"unknown key in {source}", "known keys: " + ", ".join(known))

@@ -81,8 +81,6 @@ def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
     refuse_options("ingest --retry-rejects", options)
     document = retry_rejects(context.home, context.settings, arguments.retry_rejects, context.progress)
     text = f"{counted(document['retried'], 'reject')} retried\n{describe_ingest('objects', document)}"
-    if document["not_stored"]:
-        text += f"\n  {counted(document['not_stored'], 'reject')} of an older version cannot be retried"
     return CommandResult(document, text, _strict(arguments, [document]))
 
 

@@ -25,9 +25,9 @@ from pststream.open_tables import MAX_TABLES, latest_table, open_table
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
 from pststream.state.table_types import has_bounds
-from pststream.state.tables import TABLES, select_columns
+from pststream.state.tables import TABLES
 from pststream.storage.parquet_encodings import encoding_options
-from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names, open_parquet
+from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names
 from pststream.storage.registry import storage_of
 from pststream.utc_times import from_micros, iso, to_micros, utc_now
 
@@ -97,12 +97,10 @@ class FileWriter:
         self._written: list[pq.FileMetaData] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Add rows; columns in any order, partition columns ignored. Columns that a later format of homes added may be
-        left out and are null.
-        """
+        """Add rows; columns in any order, partition columns ignored."""
         if rows.num_rows == 0:
             return
-        self._buffered.append(select_columns(rows, self.schema.names).cast(self.schema))
+        self._buffered.append(rows.select(self.schema.names).cast(self.schema))
         self._rows += rows.num_rows
         self._bytes += self._buffered[-1].nbytes
         if self._rows >= ROW_GROUP or self._bytes > BUFFERED_BYTES:
@@ -169,13 +167,6 @@ def _cut_text(text: str, down: bool) -> str:
     while text[cut : cut + 1] == chr(sys.maxunicode):
         cut += 1
     return text[:cut] + chr(sys.maxunicode) if cut < len(text) else text
-
-
-def with_bounds(home: Home, name: str, file: DataFile) -> DataFile:
-    """Return a file of a table with the bounds that its Parquet footer gives: older formats recorded fewer."""
-    with open_parquet(_address(home, name, file)) as stored:
-        low, high, nulls = _bounds(stored.metadata, TABLES[name].schema)
-    return replace(file, low={**file.low, **low}, high={**file.high, **high}, nulls={**file.nulls, **nulls})
 
 
 def list_data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:

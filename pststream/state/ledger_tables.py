@@ -15,7 +15,7 @@ from pststream.errors import RetryableError
 from pststream.open_tables import latest_table, translate_delta_errors
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
-from pststream.state.home import LOG_RETENTION, Home, log_retention
+from pststream.state.home import Home
 from pststream.state.log_entries import WRITER_IDS, describe_writer, metadata_action
 from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
@@ -30,9 +30,6 @@ MAX_FILE_BYTES = 128 * 1024 * 1024
 FILES_KEPT = "delta.deletedFileRetentionDuration"
 USUAL = {FILES_KEPT: "interval 7 days"}
 """Delta's default of this property."""
-
-KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None, "interval 1 days")}
-"""Log retention that older versions set, by the writer of the table; any other value was set by the user and stays."""
 
 COMPACTION, DELETION = "join", "delete"
 """Application ids of the commits that compact a control table, and of those that delete versions."""
@@ -176,11 +173,9 @@ def trim_log(home: Home, name: str, days: int) -> None:
     by the age of the files instead. A table that nothing was committed to since it was made has no entry to remove, and
     gets no checkpoint.
     """
-    declared, kept = TABLES[name], {FILES_KEPT: f"interval {days} days"}
+    kept = {FILES_KEPT: f"interval {days} days"}
     with latest_table(home.table(name)) as table:
         properties, is_new = table.metadata().configuration, table.version() == 0
-    if properties.get(LOG_RETENTION) in KEPT_BEFORE[declared.writer]:
-        kept[LOG_RETENTION] = log_retention(declared)
     if any(properties.get(key, USUAL.get(key)) != value for key, value in kept.items()):
         commit_latest(
             home,

@@ -32,7 +32,6 @@ from pststream.utc_times import utc_now
 from tests import worlds
 from tests.commands import Home, run_here
 from tests.kill_and_rerun import killed_then_run
-from tests.old_homes import unpacked
 from tests.oracles.twin_rows import time_us
 from tests.standing_worlds import StandingTwin, nearest, standing_home, write_standing_world
 from tests.unbalanced_homes import RESTLESS
@@ -185,23 +184,6 @@ def _leave_dirty(path: Path) -> None:
         whole[HEADER.itemsize :] = 1
         whole[: HEADER.itemsize].view(HEADER)["clean"] = 0
         whole.tofile(path)
-
-
-def test_answers_of_an_upgraded_home_count_its_older_objects(tmp_path: Path) -> None:
-    home = unpacked(10, tmp_path)
-    home.run("upgrade")
-    home.match()
-    older = StandingTwin(home)
-    world = write_standing_world(tmp_path / "more", 12, 2, objects=60, subscriptions=30)
-    for requests, objects in zip(world.requests, world.objects):
-        home.ingest("requests", [requests])
-        home.ingest("objects", [objects])
-        home.match("--max-objects", "15")
-    twin = StandingTwin(home)
-    twin.batches = twin.batches[len(older.batches) :]  # earlier ones have no stream time
-    twin.assert_answers_after_each_batch()
-    assert {key for _, key in twin.answers(twin.batches[0])} & older.objects.keys()
-    assert home.run("check")["success"]
 
 
 def test_states_of_batches_that_a_restore_has_undone_are_not_used(tmp_path: Path) -> None:

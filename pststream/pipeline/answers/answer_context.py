@@ -228,7 +228,7 @@ def make_answer_context(
     withdrawn_before = withdrawn_objects(home, up_to=batch["objects_after"])
     has_scored = has_standing_queries(home, batch["requests_to"], is_weighed=True)
     version, before_version = (statistics_in_force(home, at) for at in (batch["requests_to"], previous.requests_to))
-    is_erased = bool(before) and count_removals(home) > (before[-1]["removals"] or 0)
+    is_erased = bool(before) and count_removals(home) > before[-1]["removals"]
     cache_dir, cache_bytes = cache_place(settings)
     return AnswerContext(
         home=home.path,
@@ -251,7 +251,7 @@ def make_answer_context(
         cache_dir=cache_dir,
         cache_bytes=cache_bytes,
         buffers=settings.answer_buffers,
-        removals=batch.get("removals") or 0,
+        removals=batch["removals"],
         topk_version=topk_version_of(home, batch["plan_version"]) if "plan_version" in batch else None,
     )
 
@@ -263,8 +263,9 @@ def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerConte
         "objects_after": last["objects_to"],
         "objects_to": last["objects_to"],
         "requests_to": last["requests_to"],
+        "removals": 0,
     }
-    previous = read_previous(home, settings, [last])
+    previous = read_previous([last])
     return make_answer_context(home, settings, batch, [last], previous, previous.stream_time)
 
 
@@ -296,16 +297,13 @@ def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
         yield whole_file(path, rows)
 
 
-def read_previous(home: Home, settings: Settings, before: Sequence[BatchRow]) -> Position:
+def read_previous(before: Sequence[BatchRow]) -> Position:
     """Return the end of the batch before a batch; before: the last batches before it, in order."""
     if not before:
         return Position(0, 0, 0, 0, names.NO_TIME)
     last = before[-1]
     objects_to, stream_time = last["objects_to"], last["stream_time"]
-    if stream_time is None:  # a batch of an older format, or no object so far
-        latest = find_stream_time(home, settings, objects_to, withdrawn_objects(home, up_to=objects_to))
-    else:
-        latest = to_micros(stream_time)
+    latest = names.NO_TIME if stream_time is None else to_micros(stream_time)
     started_at = to_micros(last["started_at"])
     return Position(last["batch_id"], objects_to, last["requests_after"], last["requests_to"], latest, started_at)
 

@@ -22,15 +22,13 @@ from pststream.domain.arrow_columns import integers, lists
 from pststream.kernels.answers.touched_rows import rows_of_keys
 from pststream.kinds.registry import ranked_answers
 from pststream.sorted_keys import distinct_values, is_among
-from pststream.storage.parquet_files import open_parquet
+from pststream.storage.parquet_files import open_parquet, without_views
 
 COLUMNS = (
     *("request_key", "op", "subscription_key", "effective_at", "expires_at", "kind", "k", "window_us"),
     *("window_objects", "clauses"),
 )
-"""Columns of `requests` that are read, with the numbers of the kinds; `kind` and those after it are null in files of
-older homes.
-"""
+"""Columns of `requests` that are read, with the numbers of the kinds."""
 
 _building = threading.Lock()
 
@@ -261,7 +259,7 @@ def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
     deletions = Deletions(*(integers(deleted, name) for name in ("request_key", "subscription_key", "effective_at")))
     is_insertion = (kind >= 0) & (op == "insert")
     inserted, kind = rows.filter(pa.array(is_insertion)), kind[is_insertion]
-    clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], COLUMN_TYPES["clauses"])])
+    clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], CLAUSES)])
     literals = clauses.flatten()
     queries = Queries(
         key=integers(inserted, "request_key"),
@@ -295,36 +293,18 @@ def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
     return numbers
 
 
-COLUMN_TYPES = {
-    "kind": pa.string(),
-    **dict.fromkeys(("k", "window_us", "window_objects"), pa.int64()),
-    "clauses": pa.list_(pa.list_(pa.int64())),
-}
-"""Types of the columns that a file may lack, or whose items have another name in files."""
+CLAUSES = pa.list_(pa.list_(pa.int64()))
+"""Type of clauses in memory; their items have another name in files."""
 
 
 def _read(path: str) -> Iterator[pa.Table]:
-    """Yield the columns of each row group of a file; those that it lacks are null."""
+    """Yield the columns of each row group of a file."""
+    columns = list(dict.fromkeys((*COLUMNS, *(name for one in ranked_answers().values() for name in one.numbers))))
     with open_parquet(path) as file:
-        stored = [name for name in (*COLUMNS, *_number_types()) if name in file.schema_arrow.names]
         for group in range(file.metadata.num_row_groups):
-            yield _complete(file.read_row_group(group, stored))
-
-
-def _number_types() -> dict[str, pa.DataType]:
-    """Return the types of the columns with the numbers of kinds."""
-    return {name: pa.float64() for answers in ranked_answers().values() for name in answers.numbers}
-
-
-def _complete(table: pa.Table) -> pa.Table:
-    types = COLUMN_TYPES | _number_types()
-    columns = [*COLUMNS, *_number_types()]
-    for name in columns:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, types[name]))
-    for name, type_ in types.items():
-        table = table.set_column(table.schema.get_field_index(name), name, table.column(name).cast(type_))
-    return table.select(columns)
+            rows = without_views(file.read_row_group(group, columns))
+            place = rows.schema.get_field_index("clauses")
+            yield rows.set_column(place, "clauses", rows.column(place).cast(CLAUSES))
 
 
 def _floats(rows: pa.Table, name: str) -> np.ndarray:

@@ -268,7 +268,7 @@ def _index_batch(
 def _read_start(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> _Start:
     """Return the state that a batch starts from, once its requests are in the index."""
     before = ledger.batches_before(batch["batch_id"])
-    previous = read_previous(home, settings, before)
+    previous = read_previous(before)
     stream_time = previous.stream_time
     if withdrawn_objects(home, batch["objects_after"], batch["objects_to"]):
         withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])

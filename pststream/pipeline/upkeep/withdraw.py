@@ -117,7 +117,7 @@ def _document(
     before = ledger.watermark()
     keys = selected.keys
     after = before if not len(keys) else None if watermark is None else from_micros(watermark)
-    nothing = {"rows": 0, "stored": 0}
+    nothing = {"rows": 0}
     caused = count_caused_rejects(home, selected, withdrawn) if len(keys) else None
     return {
         "dry_run": dry_run,

@@ -123,8 +123,5 @@ def _serve(home: str, make: Callable[[], Page]) -> Page:
     except (DeltaError, OSError, pa.ArrowException, PstError) as error:
         cause = (mask_urls(str(error)).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_TEXT]
         message = f"The tables of {home} cannot be read at the moment: {cause}"
-        advice = (
-            "Load the page again in a moment. If an older version of pststream wrote the home, run: pststream upgrade"
-            f" --home {home}. If the error stays, run: pststream status --home {home}"
-        )
+        advice = f"Load the page again in a moment. If the error stays, run: pststream status --home {home}"
         return Page(UNAVAILABLE, render_message("Cannot be read", message, advice))

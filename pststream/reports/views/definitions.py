@@ -52,7 +52,7 @@ SELECT
   payload
 FROM (
   SELECT
-    inserted.subscription_key, inserted.subscription_id, coalesce(inserted.kind, 'range') AS kind, inserted.keywords,
+    inserted.subscription_key, inserted.subscription_id, inserted.kind, inserted.keywords,
     {region_as_text(d)} AS region,
     {radius_of_circle(d)} AS radius_m,
     inserted.effective_at AS created_at,

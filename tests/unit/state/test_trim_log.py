@@ -1,7 +1,6 @@
 """Entries of Delta's logs go when they are old enough, and nothing else does."""
 
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -10,8 +9,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from pststream import names
 from pststream.state import ledger_tables
-from pststream.state.home import LOG_RETENTION, STREAMS, Home, log_retention
-from pststream.state.tables import TABLES
+from pststream.state.home import LOG_RETENTION, STREAMS, Home
 
 COMMITS = 5
 
@@ -64,19 +62,6 @@ def test_young_entries_stay(home: Home) -> None:
     assert log_of(home) == before
 
 
-@pytest.mark.parametrize("before", [None, "interval 7 days"])
-def test_what_an_older_version_kept_for_longer_is_not(home: Home, before: str | None) -> None:
-    if before is None:
-        folder = Path(home.table(names.VOCABULARY))
-        schema = table_of(home).schema()
-        shutil.rmtree(folder)
-        DeltaTable.create(folder, schema)
-    else:
-        table_of(home).alter.set_table_properties({LOG_RETENTION: before})
-    ledger_tables.trim_log(home, names.VOCABULARY, 7)
-    assert table_of(home).metadata().configuration[LOG_RETENTION] == log_retention(TABLES[names.VOCABULARY])
-
-
 @pytest.mark.parametrize("name", [names.VOCABULARY, names.MATCHES])
 def test_what_a_user_has_set_holds(home: Home, name: str) -> None:
     kept = "interval 30 days"
@@ -89,8 +74,6 @@ def test_what_a_user_has_set_holds(home: Home, name: str) -> None:
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_finds_the_entries_of_six_days(home: Home, name: str) -> None:
-    table = DeltaTable(home.table(name))
-    table.alter.set_table_properties({LOG_RETENTION: "interval 1 days"})  # as older versions did
     log = Path(home.table(name), "_delta_log")
     for _ in range(3):
         ledger_tables.trim_log(home, name, 7)

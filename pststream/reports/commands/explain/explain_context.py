@@ -49,7 +49,7 @@ class ExplainContext:
         batches = self.ledgers.batches
         (before,) = batches.filter(pds.field("batch_id") == batch_id).column("removals").to_pylist()
         last = (self.reader.table(name).transaction_version(names.REMOVALS) for name in (names.OBJECTS, names.REQUESTS))
-        return sum(0 if number is None else int(number) + 1 for number in last) > (before or 0)
+        return sum(0 if number is None else int(number) + 1 for number in last) > before
 
     def waiting(self, stored: StoredObject, subscription: StoredSubscription) -> list[str]:
         """Name which of the object and the subscription no finished batch has processed yet."""
