@@ -115,9 +115,9 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     If two plans are active already, retire the older one instead, if few subscriptions are left under it.
 
     The old plan continues to serve the stored subscriptions, and the new plan serves later ones (PS2Stream section
-    V-B), so nothing is copied. The setting `mapping` assigns the parts of the new plan to workers that store most of
-    their subscriptions already, so that few subscriptions move when the old plan is retired. No plan that shares by
-    subscription is made, so `auto` chooses among the planners that make other plans.
+    V-B), so nothing is copied. The parts of the new plan are assigned to workers that store most of their subscriptions
+    already, so that few subscriptions move when the old plan is retired. No plan that shares by subscription is made,
+    so `auto` chooses among the planners that make other plans.
     """
     if retiring_plan(read_plan_row(home, version)):
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
@@ -132,7 +132,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     if plan.by_subscription:
         return Decision(_NO_CELLS.format(planner_of(plan.planner, plan.options)), measured.imbalance)
     plan = replace(plan, options={**plan.options, **stored_options(settings, sample, options)})
-    plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
+    plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan)))
     before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
     text = f"a new plan of {planner_of(plan.planner, plan.options)} lowers the greatest load by {gain:.1%}"
