@@ -25,7 +25,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.format_values import counted
 from pststream.partitioning.auto import plan_by_space_or_terms
-from pststream.partitioning.registry import make_plan
+from pststream.partitioning.registry import check_planner, make_plan
 from pststream.pipeline.adjusting.active_plans import combined_loads, plan_after_undo, split_sample
 from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads, needed_batches
 from pststream.pipeline.adjusting.proposal_file import Decision
@@ -121,6 +121,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     """
     if retiring_plan(read_plan_row(home, version)):
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
+    check_planner(settings.planner, progress)
     measured = measure_loads(home, version, settings.balance_batches)
     sample, cost = _recent_sample(home, settings, version, measured, progress)
     now = load_plan(home, version)
