@@ -137,29 +137,11 @@ class Settings:
     repartition_gain: float = declare(
         0.1, "share of the greatest load that a new partitioning must save to be worth it", least=0, below=1
     )
-    mapping: str = declare(
-        "hungarian",
-        "how the parts of a new partitioning are assigned to workers so that few subscriptions move: "
-        + ", ".join(names.MAPPINGS),
-        choices=names.MAPPINGS,
-    )
     answer_buckets: int = declare(
         8,
         "buckets into which answers of subscriptions with memory are divided; applies when a home is created",
         least=1,
         greatest=10_000,
-    )
-    answer_buffers: str = declare(
-        "threshold",
-        "how many entries buffers of answers keep; no choice changes an answer (docs/answers.md): "
-        + ", ".join(names.ANSWER_BUFFERS),
-        choices=names.ANSWER_BUFFERS,
-    )
-    report_counts: str = declare(
-        "shared",
-        "how terms are counted for reports of frequent_terms, which are the same (docs/answers.md): "
-        + ", ".join(names.COUNT_WAYS),
-        choices=names.COUNT_WAYS,
     )
     retire_share: float = declare(
         0.1, "an older plan is retired once it serves no more than this share of the subscriptions", least=0, greatest=1

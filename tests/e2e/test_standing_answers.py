@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import pststream
-from pststream import names
 from pststream.answers.bucket_file import HEADER
 from pststream.delta_tables import read_table
 from pststream.pipeline.answers import answer_context
@@ -95,23 +94,6 @@ def test_answers_with_other_plans_lost_states_withdrawals_and_upkeep_in_between(
         home.match("--max-objects", "9")
     StandingTwin(home).assert_answers_after_each_batch()
     assert home.run("check")["success"]
-
-
-@pytest.mark.parametrize("place", [0, 2])
-def test_answers_do_not_depend_on_what_buffers_keep(tmp_path: Path, place: int) -> None:
-    """Each run has all policies one after the other; between them each policy is followed by the next of the list."""
-    world = write_standing_world(tmp_path / "files", 11, FILES)
-    home = standing_home(tmp_path / "home", world, workers=2)
-    for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):
-        home.set(answer_buffers=names.ANSWER_BUFFERS[(place + number // 2) % 4])
-        home.ingest("requests", [requests])
-        home.ingest("objects", [objects])
-        home.match()
-        if number == 3:
-            home.run("maintain")  # states are built from buffers that another policy made
-    StandingTwin(home).assert_answers_after_each_batch()
-    states = [answer_context.states_of_home(State(home.path), policy) for policy in names.ANSWER_BUFFERS]
-    assert sum((answer_context.states_folder("") / name).exists() for name in states) == 1
 
 
 def disturb(home: Home, what: str, rnd: random.Random, folder: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.buckets import bucket_of
-from pststream.answers.buffer_policy import EVALUATION_COST, MOST_TIMES_K, SKYBAND, THRESHOLD, choose_kept
+from pststream.answers.buffer_policy import MOST_TIMES_K, spread_kept
 from pststream.answers.contract import Subscriptions
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.domain.arrow_columns import integers, lists
@@ -84,10 +84,10 @@ class _Group(NamedTuple):
 
 
 class StandingQueries:
-    """The subscriptions with memory in groups of data files of `requests`; buffers: policy of what they keep."""
+    """The subscriptions with memory in groups of data files of `requests`."""
 
-    def __init__(self, groups: Sequence[Paths], cache: ArrayCache, buffers: str = THRESHOLD) -> None:
-        self._groups, self._cache, self._buffers = groups, cache, buffers
+    def __init__(self, groups: Sequence[Paths], cache: ArrayCache) -> None:
+        self._groups, self._cache = groups, cache
         self._opened: list[_Group] = []
 
     def insertions(self, after: int, up_to: int, bucket: int, buckets: int) -> Subscriptions:
@@ -96,7 +96,7 @@ class StandingQueries:
         for queries, _, _ in self._arrays():
             low, high = np.searchsorted(queries.key, [after, up_to], "right")
             rows = low + np.flatnonzero(bucket_of(queries.key[low:high], buckets) == bucket)
-            parts.append(_subscriptions(queries, rows, self._buffers))
+            parts.append(_subscriptions(queries, rows))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         order = np.argsort(columns[0], kind="stable")
         return Subscriptions(*(column[order] for column in columns))
@@ -206,14 +206,14 @@ def weighed_kinds() -> np.ndarray:
     return np.array([answers.is_weighed for answers in ranked_answers().values()], np.bool_)
 
 
-def _subscriptions(queries: Queries, rows: np.ndarray, buffers: str) -> Subscriptions:
+def _subscriptions(queries: Queries, rows: np.ndarray) -> Subscriptions:
     key, k, created = queries.key[rows], queries.k[rows], queries.created_at[rows]
     window_micros, window_objects = queries.window_micros[rows], queries.window_objects[rows]
     has_window = (window_micros > 0) | (window_objects > 0)
     return Subscriptions(
         key=key,
         k=k.astype(np.int32),
-        kept=entries_kept(key, k, has_window, buffers),
+        kept=entries_kept(key, k, has_window),
         window_micros=window_micros,
         window_objects=window_objects,
         counts_from=np.where(has_window, names.NO_TIME, created),
@@ -222,16 +222,14 @@ def _subscriptions(queries: Queries, rows: np.ndarray, buffers: str) -> Subscrip
     )
 
 
-def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray, buffers: str = THRESHOLD) -> np.ndarray:
-    """Return how many entries an evaluation keeps for each subscription: int32[n]; buffers: the policy.
+def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray) -> np.ndarray:
+    """Return how many entries an evaluation keeps for each subscription: int32[n].
 
-    Without a window no object leaves, so k are enough. With one, `threshold` keeps about half as many more, spread by
-    the key. No policy keeps more than a buffer has room for; `skyband` asks for that many, and trims the answer.
+    Without a window no object leaves, so k are enough. With one, about half as many more are kept, spread by the key,
+    but no more than a buffer has room for.
     """
-    most = MOST_TIMES_K * k
-    given = (most if buffers == SKYBAND else k + k // 2 + 1).astype(np.int32)
-    kept = choose_kept(buffers, key, k.astype(np.int32), given, EVALUATION_COST)
-    return np.where(has_window, np.minimum(kept, most), k).astype(np.int32)
+    kept = spread_kept(key, k, k + k // 2 + 1)
+    return np.where(has_window, np.minimum(kept, MOST_TIMES_K * k), k).astype(np.int32)
 
 
 def _build(paths: Paths) -> dict[str, np.ndarray]:

@@ -133,6 +133,13 @@ def test_too_many_open_files_say_nothing_about_a_file(landing: Path) -> None:
         os.close(one)
 
 
+def test_a_quarantined_file_whose_reasons_were_erased_stays(home: Home, landing: Path) -> None:
+    path = landing / "b.csv"
+    file = {"kind": "objects", "path": str(path), "sha256": sha256_of(str(path)), "bytes": 1}
+    quarantine.add_entries(home, [(file | {"options": "{}"}, [])], 1)
+    assert ingest_landing(home, landing)["files"] == 1
+
+
 def test_a_pipe_in_the_place_of_a_file_is_not_copied(home: Home, landing: Path) -> None:
     os.mkfifo(landing / "pipe")
     file = {"kind": "objects", "path": str(landing / "pipe"), "sha256": "", "bytes": 1, "options": "{}"}

@@ -460,20 +460,3 @@ def test_named_edge_cases(cuts: int, tmp_path: Path) -> None:
     assert min(ticks["late"]) < time_us(moment(1)) and max(ticks["only its past"]) < time_us(moment(18))
     gap = {tick for tick in ticks["inserted again"] if time_us(moment(11)) <= tick < time_us(moment(24))}
     assert not gap and len(ticks["inserted again"]) > 2
-
-
-@pytest.mark.parametrize("way", names.COUNT_WAYS)
-def test_reports_are_the_same_by_each_way_to_count(way: str, tmp_path: Path) -> None:
-    rnd = random.Random(9)
-    things = some_objects(rnd, 60)
-    asked = [
-        HEAD | {"subscription_id": f"s{n}", "created_at": moment(rnd.choice((0, 37)))} | {"bbox": [-w, -1.0, w, 1.0]}
-        for n, w in enumerate(rnd.choices((0.0, 1.0, 1.5, 2.0), k=30))
-    ]
-    home = made_home(tmp_path)
-    home.set(report_counts=way)
-    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
-    for cut in range(3):
-        home.ingest("objects", [write_rows(tmp_path / f"o{cut}.jsonl", things[20 * cut : 20 * cut + 20])])
-        home.match()
-    assert logged_reports(home) == reports_of(published(things), asked)

@@ -252,7 +252,9 @@ def test_sentences_and_staged_rows_of_a_discarded_file_go(tmp_path: Path) -> Non
     assert document["rows"] == plan["rows"]
     assert document["rows"]["quality_results"] == document["rows"]["quarantine"] == 1
     assert places_with(home.path) == [] and not state.files.names("staging")
-    assert ["erased", other] in ledger_tables.read(state, "quality_results", ["failed"]).column(0).to_pylist()
+    for name, column in (("quality_results", "failed"), ("quarantine", "reasons")):
+        rows = ledger_tables.read(state, name, [column]).column(0).to_pylist()
+        assert [other] in rows and [] in rows and failed not in rows
     assert [one["status"] for one in quarantine.read_entries(state)] == ["discarded"]
 
 
