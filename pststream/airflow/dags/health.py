@@ -44,7 +44,7 @@ def read_status(home: list[str], aws_conn_id: str | None) -> dict:
     """Return the figures that the checks need."""
     document = run_job("status", home, aws_conn_id=aws_conn_id)
     figures = {name: document[name] for name in FIELDS} | {"waiting_seconds": document["lag"]["seconds"]}
-    return figures | {"balance": run_job("balance", ["check", *home], aws_conn_id=aws_conn_id)}
+    return figures | {"balance": run_job("check_balance", home, aws_conn_id=aws_conn_id)}
 
 
 @task
