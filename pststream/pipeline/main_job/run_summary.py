@@ -1,6 +1,6 @@
 """Read from the ledgers the batches and the counts of ingested files since a given time, for a retried job.
 
-jobs/micro_batch.py calls this after a retry, since each try knows only its own work.
+The job of a landing folder calls this after a retry, since each try knows only its own work.
 """
 
 import datetime as dt
