@@ -50,6 +50,20 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
     return CommandResult(document, render_comparison(document))
 
 
+def calibrate_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Measure the constants of the load model on this machine, and write them to the settings of the home."""
+    from pststream.benchmarks.scenarios.plans.calibrate import calibrate
+    from pststream.settings import write_settings
+
+    home = context.home.check()
+    figures = calibrate(arguments.scale, arguments.seed, context.settings, context.progress)
+    measured = {name: value for name, value in figures.items() if name.startswith("cost_")}
+    write_settings(home.path, measured)
+    lines = [f"{name} = {value:.3g}" for name, value in measured.items()]
+    text = "\n".join([*lines, f"written to {home.path}/pststream.toml; new plans use them"])
+    return CommandResult({"figures": figures}, text)
+
+
 def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.comparing.compare_topk import compare_topk
     from pststream.reports.commands.topk_comparison import render_topk_comparison

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.benchmarks.support.answers.standing_worlds import Stream
 from pststream.benchmarks.support.homes import CHUNK, START, BenchHome
-from pststream.benchmarks.support.measured_worlds import with_cache
+from pststream.benchmarks.support.own_cache import with_cache
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
