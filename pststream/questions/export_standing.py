@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.questions.answer_files import write_answers
 from pststream.reports.reading.standing_answers import ANSWERS, CHANGES, StandingAnswers
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 
 def export_answers(home: AnyHome, out: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import last_transaction, read_table
 from pststream.ledgers.log_end import Ledger, read_latest
 from pststream.pipeline.adjusting.plan_topk import plan_topk
 from pststream.pipeline.batch.micro_batch import run_batch
@@ -131,7 +132,7 @@ def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
     within = needed & (seq <= last_key >> names.ROW_BITS)
     files = read_latest(home, names.FILES, "file_seq", filter=within & (pds.field("status") == "done"))
     ledger_tables.append(scratch, names.FILES, files)
-    ledger_tables.append(scratch, names.WITHDRAWALS, ledger_tables.read(home, names.WITHDRAWALS))
+    ledger_tables.append(scratch, names.WITHDRAWALS, read_table(home.table(names.WITHDRAWALS)))
     add_references(scratch, names.TERM_STATISTICS, home, list_data_files(home, names.TERM_STATISTICS))
     if before is not None:
         ledger_tables.append(scratch, names.BATCHES, [before])
@@ -145,7 +146,7 @@ def _add_rows(home: Home, scratch: Home, settings: Settings, name: str, rows: Ke
     cut = addresses_and_rows(home, name, (file for file in files if not _is_within(file, rows)))
     slices = [Slice(path, 0, count) for path, count in cut]
     copied = get_engine(settings).run_tasks(slices, partial(_copy_rows, scratch.table(name), name, rows))
-    last = ledger_tables.last_transaction(scratch, name, "replay")
+    last = last_transaction(scratch.table(name), "replay")
     commit_files(scratch, name, filter(None, copied), application="replay", transaction=last + 1)
 
 

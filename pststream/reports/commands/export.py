@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pststream.atomic_files import replacing
+from pststream.delta_tables import AnyHome
 from pststream.errors import UsageError
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.reports.commands.pair_files import CsvFile, JsonLinesFile, PairFile, ParquetFile
 from pststream.reports.reading.pair_tables import PairStream
 from pststream.reports.reading.pairs import InsertedSubscriptions
-from pststream.reports.reading.table_reader import AnyHome
 
 FORMATS: dict[str, Callable[[BinaryIO, InsertedSubscriptions], PairFile]] = {
     ".csv": CsvFile,

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pststream import names
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.domain.arrow_columns import TIME, sum_column
 from pststream.ledgers.history import read_done_batches
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs, read_inserted_subscriptions, stream_pairs
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 PAIR_SCHEMA = pa.schema(
     [
