@@ -1,9 +1,8 @@
 """Read Delta tables with delta-rs (no JVM).
 
 `read_table`, `greatest_value` and their like read the latest version of one table. A `TableReader` reads the tables of
-a home, each at the version of its first read. Both read as many rows as they return, or some at a time. Tasks, which
-get the addresses of data files from the driver and may be on another node, read row groups of them
-(`state/slices.py`).
+a home, each at the version of its first read: whole, some rows at a time, or by data file. Tasks, which get the
+addresses of data files from the driver, read row groups of them (`state/slices.py`).
 """
 
 import itertools
