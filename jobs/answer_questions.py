@@ -19,6 +19,7 @@ from typing import Any
 from jobs import entry
 from pststream import names
 from pststream.cli.stderr_log import StderrLog
+from pststream.delta_tables import table_version
 from pststream.errors import UsageError
 from pststream.pipeline.main_job.run import check_landing
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
@@ -26,7 +27,6 @@ from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.pipeline.questions.question_ledger import add_answered_since
 from pststream.settings import load_settings
 from pststream.state.home import Home
-from pststream.state.ledger_tables import version
 from pststream.storage.registry import local_path
 
 
@@ -68,7 +68,7 @@ def _answer(address: str, landing: str, since: dt.datetime | None) -> dict[str, 
     log = StderrLog("answer_questions", quiet=False).log_progress
     summary = answer_landed_questions(home, load_settings(home.path), landing, progress=log)
     summary = add_answered_since(home, since, summary)
-    return {**summary, "table_version": version(home, names.QUESTION_ANSWERS), "home": home.path}
+    return {**summary, "table_version": table_version(home.table(names.QUESTION_ANSWERS)), "home": home.path}
 
 
 if __name__ == "__main__":

@@ -22,12 +22,12 @@ from jobs import entry
 from pststream import names
 from pststream.cli.arguments import build_parser
 from pststream.cli.stderr_log import StderrLog
+from pststream.delta_tables import table_version
 from pststream.pipeline.delivery.waiting_sinks import waiting_sinks
 from pststream.pipeline.main_job.find_work import has_work
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_answered_since
 from pststream.settings import load_settings
 from pststream.state.home import Home
-from pststream.state.ledger_tables import version
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +73,7 @@ def _complete(address: str, since: dt.datetime | None, result: dict[str, Any]) -
     checked = entry.run("balance", ["check", f"--home={address}"], quiet=True) if batches else {"result": None}
     return result | {
         "questions": add_answered_since(home, since, result["questions"]),
-        "table_version": version(home, names.MATCHES),
+        "table_version": table_version(home.table(names.MATCHES)),
         "balance": checked["result"],
         "waiting_sinks": waiting_sinks(home, load_settings(home.path)),
         "home": home.path,

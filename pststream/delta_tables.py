@@ -83,7 +83,7 @@ def read_table(address: str, columns: list[str] | None = None, filter: pds.Expre
         if "small files" not in values:
             values["small files"] = _small_files(table)
         small: _SmallFiles | None = values["small files"]
-        data = open_dataset(table) if small is None else None
+        data: pds.Dataset = None if small is not None else open_dataset(table)
     if small is None:
         return data.to_table(columns=columns, filter=filter)
     rows = pa.concat_tables([small.schema.empty_table(), *_rows_of(address, small)])
