@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.errors import InputFileError, UsageError
 from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.state import ledger_tables
@@ -27,7 +28,7 @@ QUARANTINED, RELEASED, DISCARDED = "held", "released", "discarded"
 
 def read_entries(home: Home) -> list[dict[str, Any]]:
     """Return all entries, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
-    rows = ledger_tables.read(home, names.QUARANTINE).sort_by("written_at").to_pylist()
+    rows = read_table(home.table(names.QUARANTINE)).sort_by("written_at").to_pylist()
     ingested = known_hashes(home, {row["sha256"] for row in rows})
     entries: dict[int, dict[str, Any]] = {}
     for row in rows:

@@ -1,4 +1,8 @@
-"""Split data files into slices of about 250,000 rows for tasks, and read columns of slices inside a task."""
+"""Split data files into slices of about 250,000 rows for tasks, and read columns of slices inside a task.
+
+The driver reads tables by `delta_tables`. A task gets the addresses of data files from the driver, so that it need not
+read the log, and reads row groups of them, which bounds its memory and its share of the work.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -12,9 +12,9 @@ import boto3
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.command_process import CommandProcess
 from tests.commands import KILLED, Result, run_apart
@@ -83,7 +83,7 @@ def test_killed_at_a_step(home: Home, step: str) -> None:
     assert written(home) == expected, "the folder has each message once"
     taken = [message for message in expected if message["id"] not in receiver.refuses]
     assert without_repeats(receiver.taken) == taken
-    letters = ledger_tables.read(home, names.DEAD_LETTERS).to_pylist()
+    letters = read_table(home.table(names.DEAD_LETTERS)).to_pylist()
     assert {row["message_id"] for row in letters} == receiver.refuses
     receiver.refuses.clear()
 
@@ -170,7 +170,7 @@ def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.Monk
         received = without_repeats(receiver.taken)
     expected = expected_messages(home)
     assert by_subscription(received) == by_subscription(expected) and len(received) == len(expected)
-    assert not ledger_tables.read(home, names.DEAD_LETTERS).num_rows
+    assert not read_table(home.table(names.DEAD_LETTERS)).num_rows
 
 
 def test_queues_and_topics(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,5 +225,5 @@ def test_no_secret_is_disclosed(home: Home, behaviour: dict[str, Any]) -> None:
 def contents_of(home: Home) -> str:
     """Return all texts of a home's files, Parquet decoded."""
     files = [path for path in Path(home.path).rglob("*") if path.is_file() and path.suffix != ".parquet"]
-    tables = [ledger_tables.read(home, name).to_pylist() for name in (names.DELIVERIES, names.DEAD_LETTERS)]
+    tables = [read_table(home.table(name)).to_pylist() for name in (names.DELIVERIES, names.DEAD_LETTERS)]
     return "".join(path.read_text("utf-8", "replace") for path in files) + json.dumps(tables, default=str)

@@ -20,11 +20,10 @@ import pytest
 
 import pststream
 from pststream.answers.bucket_file import HEADER
-from pststream.delta_tables import read_table
+from pststream.delta_tables import TableReader, read_table
 from pststream.pipeline.answers import answer_context
 from pststream.reports.reading import standing_answers
 from pststream.reports.reading.standing_answers import StandingAnswers
-from pststream.reports.reading.table_reader import TableReader
 from pststream.state import erasures
 from pststream.state.home import Home as State
 from pststream.utc_times import utc_now

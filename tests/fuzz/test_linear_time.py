@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 import pytest
 
 import pststream
+from pststream import table_files
 from pststream.kinds.topk import request as topk_request
 from pststream.mask_urls import mask_urls
 from pststream.quality import raw_values
 from pststream.quality.parse_times import parse_times
 from pststream.quality.suites import data_docs
-from pststream.reports.commands import pair_files
 from pststream.reports.pages import matches_section
 from pststream.text import expression, unicode_tables, words
 
@@ -42,7 +42,7 @@ def keywords(text: str) -> object:
 
 def cell(text: str) -> object:
     """Test whether a cell of an export is a number."""
-    return pc.match_substring_regex(pa.array([text]), pair_files._NUMBER)
+    return pc.match_substring_regex(pa.array([text]), table_files._NUMBER)
 
 
 def operators(text: str) -> object:
@@ -52,7 +52,7 @@ def operators(text: str) -> object:
 
 def marked(text: str) -> object:
     """Mark what a spreadsheet may take for formulas in a cell of an export."""
-    return pair_files.csv_fields(pa.array([text], pa.large_string()))
+    return table_files.csv_fields(pa.array([text], pa.large_string()))
 
 
 MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] = [
@@ -108,7 +108,7 @@ def test_a_short_run_is_read_once() -> None:
 LOOKED_AT = {
     # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
     "quality/raw_values.py", "quality/parquet_fields.py", "text/words.py", "text/expression.py",
-    "text/unicode_tables.py", "reports/pages/matches_section.py", "reports/commands/pair_files.py",
+    "text/unicode_tables.py", "reports/pages/matches_section.py", "table_files.py",
     "pipeline/upkeep/row_changes.py", "mask_urls.py", "kinds/topk/request.py",
     # A duration, a whole number and a number of objects have one start and at most 26 characters.
     "kinds/question_fields.py", "questions/typed_question.py",

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from pststream import lineage, names
+from pststream.delta_tables import table_version
 from pststream.format_values import counted, counted_matches, duration
 from pststream.ledgers.answer_counts import AnswerCounts, ledger_columns
 from pststream.ledgers.ledger_rows import step_seconds
@@ -171,8 +172,8 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
         "objects_to": pending.objects_to,
         "requests_after": pending.requests_after,
         "requests_to": pending.requests_to,
-        "objects_version": ledger_tables.version(home, names.OBJECTS),
-        "requests_version": ledger_tables.version(home, names.REQUESTS),
+        "objects_version": table_version(home.table(names.OBJECTS)),
+        "requests_version": table_version(home.table(names.REQUESTS)),
         "removals": count_removals(home),
         "started_at": utc_now(),
     }

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pststream import names
+from pststream.delta_tables import table_version
 from pststream.errors import UsageError, WorkWaits
 from pststream.pipeline.adjusting.balance_check import check_balance
 from pststream.pipeline.delivery.waiting_sinks import waiting_sinks
@@ -16,7 +17,6 @@ from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_a
 from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.state.ledger_tables import version
 from pststream.storage.registry import local_path
 
 LANDING = argument("--landing", help="landing folder (PSTSTREAM_LANDING; default: `landing` in the home)")
@@ -57,7 +57,7 @@ def run_landing(
         _add_earlier_tries(home, since, document)
     return document | {
         "questions": add_answered_since(home, since, document["questions"]),
-        "table_version": version(home, names.MATCHES),
+        "table_version": table_version(home.table(names.MATCHES)),
         "balance": check_balance(home, settings) if document["match"]["batches"] else None,
         "waiting_sinks": waiting_sinks(home, settings),
         "home": home.path,
@@ -123,4 +123,4 @@ def answer_landing(
                 raise WorkWaits("questions wait")
     summary = answer_landed_questions(home, settings, landing, progress=progress)
     summary = add_answered_since(home, since, summary)
-    return {**summary, "table_version": version(home, names.QUESTION_ANSWERS), "home": home.path}
+    return {**summary, "table_version": table_version(home.table(names.QUESTION_ANSWERS)), "home": home.path}

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.kinds.registry import DEFAULT_KIND, KINDS
-from pststream.reports.reading.table_reader import TableReader
 from pststream.sorted_keys import distinct_values, is_among
 
 

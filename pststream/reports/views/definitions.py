@@ -6,7 +6,7 @@ A view counts the rows of finished batches and finished ingests only. docs/table
 from collections.abc import Callable
 
 from pststream import names
-from pststream.reports.reading.table_reader import AnyHome
+from pststream.delta_tables import AnyHome
 from pststream.reports.views.dialects import DIALECTS, Dialect
 from pststream.reports.views.region_text import radius_of_circle, region_as_text
 

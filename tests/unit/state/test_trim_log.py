@@ -8,6 +8,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from pststream import names
+from pststream.delta_tables import last_transaction, read_table, table_version
 from pststream.state import ledger_tables
 from pststream.state.home import LOG_RETENTION, STREAMS, Home
 
@@ -39,7 +40,7 @@ def table_of(home: Home) -> DeltaTable:
 
 
 def test_old_entries_go(home: Home) -> None:
-    version = ledger_tables.version(home, names.VOCABULARY)
+    version = table_version(home.table(names.VOCABULARY))
     table = table_of(home)
     table.create_write_transaction(
         [], "append", table.schema(), commit_properties=CommitProperties(app_transactions=[Transaction("test", 7)])
@@ -49,9 +50,9 @@ def test_old_entries_go(home: Home) -> None:
         for file in log_of(home):
             os.utime(file, (time.time() - 2 * 86_400,) * 2)
     assert len(log_of(home)) == 1
-    assert ledger_tables.version(home, names.VOCABULARY) == version + 1
-    assert ledger_tables.read(home, names.VOCABULARY).num_rows == COMMITS
-    assert ledger_tables.last_transaction(home, names.VOCABULARY, "test") == 7
+    assert table_version(home.table(names.VOCABULARY)) == version + 1
+    assert read_table(home.table(names.VOCABULARY)).num_rows == COMMITS
+    assert last_transaction(home.table(names.VOCABULARY), "test") == 7
 
 
 def test_young_entries_stay(home: Home) -> None:
@@ -92,4 +93,4 @@ def test_removed_files_are_remembered_for_as_long_as_they_are_kept(home: Home) -
     for days in (30, 30, 3):
         ledger_tables.trim_log(home, names.VOCABULARY, days)
         assert table_of(home).metadata().configuration[ledger_tables.FILES_KEPT] == f"interval {days} days"
-    assert ledger_tables.version(home, names.VOCABULARY) == COMMITS + 2
+    assert table_version(home.table(names.VOCABULARY)) == COMMITS + 2

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.reports.reading.object_ranking import AnswerEnd
-from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import to_micros
 
 Pair = dict[str, Any]

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.ledgers.log_end import Ledger
 from pststream.open_tables import latest_table
 from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest, number_files, stage_files
@@ -68,7 +69,7 @@ def test_damaged_staged_files_are_staged_again(tmp_path: Path, damage: str) -> N
     assert (loaded is None) == (damage != "none")
     with home.locked():
         finish_interrupted_ingest(home, Settings(engine="local"), no_progress)
-    rows = ledger_tables.read(home, names.FILES).filter(pc.field("status") == "done").to_pylist()
+    rows = read_table(home.table(names.FILES)).filter(pc.field("status") == "done").to_pylist()
     assert [(Path(row["path"]).name, row["accepted"]) for row in rows] == [("a.csv", 40), ("b.csv", 40)]
     with latest_table(home.table(names.OBJECTS)) as table:
         ids = table.to_pyarrow_table(columns=["object_id"])["object_id"].to_pylist()

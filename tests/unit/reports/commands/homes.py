@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
@@ -205,7 +206,7 @@ def add_answer_rows(home: Home, name: str, rows: Sequence[dict[str, Any]], **par
     writer.write(batch)
     file = writer.close()
     assert file is not None
-    last = max(ledger_tables.last_transaction(home, name, "tests"), 0)
+    last = max(last_transaction(home.table(name), "tests"), 0)
     commit_files(home, name, [file], application="tests", transaction=last + 1)
 
 
