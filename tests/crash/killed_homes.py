@@ -75,7 +75,7 @@ class Script:
 
     def __init__(self, folder: Path, receiver: Receiver, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.files, self.receiver = folder, folder / "files", receiver
-        self.rows: list[Rows] = []
+        self._rows: list[Rows] = []
         write_files(self.files)
         patch.setenv("PSTSTREAM_SINK_HOOK_SECRET", SECRET)
         patch.setenv("PSTSTREAM_SINK_HOOK_TARGET", receiver.url)
@@ -83,21 +83,26 @@ class Script:
         place.mkdir()
         world = worlds.WrittenWorld([], [], worlds.LATENESS_STEPS * 600)
         settings = {"planner": "dkm_sks", "merge_files": 3, "gate_min_rows": 20, "cache_dir": f"{place}/cache"}
-        home = standing_home(place / "home", world, **settings, **RESTLESS)
-        home.add_sink("files", kind="file", target=f"{place}/sent", messages=20)
-        home.add_sink("hook", kind="webhook", networks="127.0.0.0/8", messages=20, tries=3)
+        self.home = standing_home(place / "home", world, **settings, **RESTLESS)
+        self.home.add_sink("files", kind="file", target=f"{place}/sent", messages=20)
+        self.home.add_sink("hook", kind="webhook", networks="127.0.0.0/8", messages=20, tries=3)
         for command in ("ingest requests {files}/requests-00.jsonl", "ingest objects {files}/objects-00.jsonl"):
-            self.run(home, command)
-        home.match()
-        home.run("maintain")
-        for number, step in enumerate(STEPS):
+            self.run(self.home, command)
+        self.home.match()
+        self.home.run("maintain")
+
+    def rows_after(self, number: int) -> Rows:
+        """Return the rows after a step; the steps up to it are run when they are needed first."""
+        while len(self._rows) <= number:
+            step = STEPS[len(self._rows)]
             for command in step.before:
-                self.run(home, command)
+                self.run(self.home, command)
             self.prepare(step)
-            _copy(place, folder / f"before-{number}")
-            self.run(home, step.command)
-            self.finish(home, step)
-            self.rows.append(rows_of(place))
+            _copy(self.home.path.parent, self.folder / f"before-{len(self._rows)}")
+            self.run(self.home, step.command)
+            self.finish(self.home, step)
+            self._rows.append(rows_of(self.home.path.parent))
+        return self._rows[number]
 
     def run(self, home: Home, command: str) -> None:
         """Run a command of a home."""
