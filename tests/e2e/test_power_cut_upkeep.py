@@ -19,7 +19,7 @@ from tests.kill_and_rerun import assert_same_tables, home_for, table_of, written
 from tests.old_homes import unpacked
 from tests.worlds import WrittenWorld
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.deep]
 
 CUTS = 3
 
