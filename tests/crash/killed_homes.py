@@ -43,8 +43,11 @@ TIMED = {
 }
 """Columns that say when something was done, and how long it took; no two runs have the same."""
 
-REPEATED = (names.QUALITY_RESULTS,)
+REPEATED = (names.QUALITY_RESULTS, names.DEAD_LETTERS, names.DELIVERIES)
 """Tables to which a command that is run again may write the same rows."""
+
+SAVED = {"delivered", "refused", "failures"}
+"""Columns of `deliveries` that count since the row before; only the rows of whole batches are compared."""
 
 Rows = dict[str, Counter[str]]
 
@@ -82,7 +85,7 @@ class Script:
         place = folder / "undisturbed"
         place.mkdir()
         world = worlds.WrittenWorld([], [], worlds.LATENESS_STEPS * 600)
-        settings = {"planner": "dkm_sks", "merge_files": 3, "gate_min_rows": 20, "cache_dir": f"{place}/cache"}
+        settings = {"planner": "keyword_hash", "merge_files": 3, "gate_min_rows": 20, "cache_dir": f"{place}/cache"}
         self.home = standing_home(place / "home", world, **settings, **RESTLESS)
         self.home.add_sink("files", kind="file", target=f"{place}/sent", messages=20)
         self.home.add_sink("hook", kind="webhook", networks="127.0.0.0/8", messages=20, tries=3)
@@ -180,7 +183,7 @@ def rows_of(place: Path) -> Rows:
     for name in REPEATED:
         counted[name] = Counter(set(counted[name]))
     for name in TABLES:
-        counted[name][str(open_table(State(place / "home").table(name)).metadata().configuration)] += 1
+        counted[name][str(sorted(open_table(State(place / "home").table(name)).metadata().configuration.items()))] += 1
     sent = [file.read_text("utf-8").splitlines() for file in (place / "sent").glob("[!.]*.jsonl")]
     counted["messages"] = Counter(line for lines in sent for line in lines)
     for file in (place / "answers").glob("*.parquet"):
@@ -189,5 +192,7 @@ def rows_of(place: Path) -> Rows:
 
 
 def _count(rows: pa.Table, place: str) -> Counter[str]:
-    kept = rows.drop_columns([name for name in rows.column_names if name in TIMED])
+    if SAVED <= set(rows.column_names):
+        rows = rows.filter(rows["complete"])
+    kept = rows.drop_columns([name for name in rows.column_names if name in TIMED | SAVED])
     return Counter(str(row).replace(place, "") for row in kept.to_pylist())

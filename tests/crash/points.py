@@ -44,19 +44,24 @@ STEPS = (
     ),
     Step("ingest requests {files}/requests-01.jsonl", ("ingest.requests_written",)),
     Step(
+        "balance global --planner kd_tree --apply",
+        ("balance.indexed", "balance.units_written", "balance.done"),
+        ("uneven loads",),
+        quick=True,
+        final=("balance.done",),
+    ),
+    Step(
+        "plan --planner dkm_sks --workers 4",
+        ("plan.indexed", "areas_placed", "plan.done"),
+        final=("plan.done",),
+    ),
+    Step(
         "match --until-empty",
         (
             *("match.matched", "match.started", "areas_placed", "match.placed", "match.indexed"),
             *("match.thresholds_indexed", "match.answered", "match.loads_written", "match.reported", "match.done"),
         ),
         quick=True,
-    ),
-    Step(
-        "balance global --planner kd_tree --apply",
-        ("balance.indexed", "balance.units_written", "balance.done"),
-        ("uneven loads",),
-        quick=True,
-        final=("balance.done",),
     ),
     Step(
         "deliver",
@@ -88,7 +93,6 @@ STEPS = (
         kills=(("erase.removed", 3), ("erase.vacuumed", 2)),
         name="erase",
     ),
-    Step("balance undo --apply", ("balance.indexed",)),
     Step("dead-letters replay", ("deliver.replayed",), name="replay"),
     Step(
         "term-statistics",
@@ -103,13 +107,7 @@ STEPS = (
     Step("ingest objects --retry-rejects late", ("retry.written",)),
     Step("ingest objects {files}/bad.csv", ("quarantine.copied", "gate.quarantined")),
     Step("quarantine discard 1", ("quarantine.discarded",)),
-    Step(
-        "plan --planner dkm_sks --workers 4",
-        ("plan.indexed", "areas_placed", "plan.done"),
-        ("match",),
-        final=("plan.done",),
-    ),
-    Step("plan --planner text --workers 4", ("plan.units_written",)),
+    Step("plan --planner text --workers 4", ("plan.units_written",), ("match",)),
     Step("plan --planner location --workers 4", ("plan.topk_written",)),
     Step("backup --out {out}", ("backup.copied", "backup.read"), name="backup"),
     Step(
