@@ -192,7 +192,7 @@ def rows_of(place: Path) -> Rows:
 
 
 def _count(rows: pa.Table, place: str) -> Counter[str]:
-    if SAVED <= set(rows.column_names):
+    if SAVED.issubset(rows.column_names):
         rows = rows.filter(rows["complete"])
     kept = rows.drop_columns([name for name in rows.column_names if name in TIMED | SAVED])
     return Counter(str(row).replace(place, "") for row in kept.to_pylist())

@@ -19,7 +19,7 @@ class Step:
     command  words; {files}: the folder of the input files; {out}: a new folder; {object}, {subscription}: ids to erase
     points   crash points; the first is killed in `make test`, if the step is `quick`
     before   commands that run before it, and are not killed
-    final    crash points after which the command has done all: it is not run again
+    final    crash points after which the command has done all but to delete what is old: it is not run again
     kills    how often it is killed at a point, where it is more than once: each try finishes what the one before began
     name     of a step whose results need a look beyond the tables
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pststream import names
 from tests.command_process import ROOT
 from tests.commands import KILLED
 from tests.crash.killed_homes import Script, rows_of
@@ -69,7 +70,9 @@ def test_killed_and_run_again(script: Script, tmp_path: Path, number: int, point
     rows = rows_of(home.path.parent)
     assert rows.keys() == wanted.keys()
     for name in wanted:
-        assert rows[name] - wanted[name] == wanted[name] - rows[name] == {}, name
+        assert wanted[name] - rows[name] == {}, name
+        if name != names.WORKER_INDEX or point not in step.final:  # the next plan or upkeep deletes the older index
+            assert rows[name] - wanted[name] == {}, name
 
 
 @pytest.mark.deep
