@@ -43,7 +43,7 @@ TIMED = {
 }
 """Columns that say when something was done, and how long it took; no two runs have the same."""
 
-REPEATED = (names.QUALITY_RESULTS, names.DEAD_LETTERS, names.DELIVERIES)
+REPEATED = (names.QUALITY_RESULTS, names.DEAD_LETTERS, names.DELIVERIES, names.ERASURES)
 """Tables to which a command that is run again may write the same rows."""
 
 SAVED = {"delivered", "refused", "failures"}
