@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import zlib
 from collections import Counter
@@ -50,6 +51,9 @@ REPEATED = (names.QUALITY_RESULTS, names.DEAD_LETTERS, names.DELIVERIES, names.E
 
 SAVED = {"delivered", "refused", "failures"}
 """Columns of `deliveries` that count since the row before; only the rows of whole batches are compared."""
+
+PART = re.compile("part-[0-9a-f]{32}")
+"""The name of a file that a retry has written."""
 
 Rows = dict[str, Counter[str]]
 
@@ -197,4 +201,4 @@ def _count(rows: pa.Table, place: str) -> Counter[str]:
     if SAVED.issubset(rows.column_names):
         rows = rows.filter(rows["complete"])
     kept = rows.drop_columns([name for name in rows.column_names if name in TIMED | SAVED])
-    return Counter(str(row).replace(place, "") for row in kept.to_pylist())
+    return Counter(PART.sub("part", str(row).replace(place, "")) for row in kept.to_pylist())
