@@ -52,8 +52,8 @@ REPEATED = (names.QUALITY_RESULTS, names.DEAD_LETTERS, names.DELIVERIES, names.E
 SAVED = {"delivered", "refused", "failures"}
 """Columns of `deliveries` that count since the row before; only the rows of whole batches are compared."""
 
-PART = re.compile("part-[0-9a-f]{32}")
-"""The name of a file that a retry has written."""
+PART = re.compile("[^']*/retries/part-[0-9a-f]{32}")
+"""The path of a file that a retry has written, in the home that it was written in."""
 
 Rows = dict[str, Counter[str]]
 
