@@ -69,26 +69,6 @@ def written(home: Home) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["deliver.sent", "deliver.dead_letters", "deliver.saved"])
-def test_killed_at_a_step(home: Home, step: str) -> None:
-    expected = expected_messages(home)
-    with receiving(refuses={expected[3]["id"], expected[-1]["id"]}) as receiver:
-        environment = set_up(home, receiver)
-        killed = 0
-        while run_deliver(home, {**environment, "PSTSTREAM_CRASH_AT": step}).code == KILLED and killed < 3:
-            killed += 1
-        assert killed
-        done = run_deliver(home, environment)
-        assert done.code == 0, done.err
-    assert written(home) == expected, "the folder has each message once"
-    taken = [message for message in expected if message["id"] not in receiver.refuses]
-    assert without_repeats(receiver.taken) == taken
-    letters = read_table(home.table(names.DEAD_LETTERS)).to_pylist()
-    assert {row["message_id"] for row in letters} == receiver.refuses
-    receiver.refuses.clear()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_time(home: Home, seed: int) -> None:
     """Kill the process after some requests, repeatedly, while the webhook fails and loses responses."""

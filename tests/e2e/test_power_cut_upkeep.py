@@ -17,7 +17,7 @@ from tests.flushed_disk import assert_cured
 from tests.kill_and_rerun import assert_same_tables, home_for, table_of, written
 from tests.worlds import WrittenWorld
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.deep]
 
 CUTS = 3
 

@@ -29,7 +29,6 @@ from pststream.state.home import Home as State
 from pststream.utc_times import utc_now
 from tests import worlds
 from tests.commands import Home, run_here
-from tests.kill_and_rerun import killed_then_run
 from tests.oracles.twin_rows import time_us
 from tests.standing_worlds import StandingTwin, nearest, standing_home, write_standing_world
 from tests.unbalanced_homes import RESTLESS
@@ -38,19 +37,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 FILES = 7
 
-SINGLE_STEPS = ("indexed", "thresholds_indexed", "answered", "matched", "done")
-"""Steps of `match` at which a process is killed."""
-
 BETWEEN = (
     *("plan", "states", "torn", "dirty", "node", "restore", "withdraw", "local", "undo", "balance", "maintain"),
     "statistics",
 )
 """What is done to a home between batches."""
-
-WEIGHED = {"answered": "counted", "done": "committed"}
-"""Of these, those before which another version of the term statistics comes into force; the step at which the process
-that makes it is killed.
-"""
 
 
 @pytest.fixture(scope="module")
@@ -187,22 +178,6 @@ def test_states_of_batches_that_a_restore_has_undone_are_not_used(tmp_path: Path
     home.ingest("objects", world.objects[5:])
     home.match()
     StandingTwin(home).assert_answers_after_each_batch()
-
-
-def test_a_batch_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
-    world = write_standing_world(tmp_path / "files", 7, len(SINGLE_STEPS))
-    home, undisturbed = (standing_home(tmp_path / name, world) for name in ("killed", "undisturbed"))
-    for step, requests, objects in zip(SINGLE_STEPS, world.requests, world.objects):
-        for one in (home, undisturbed):
-            one.ingest("requests", [requests])
-            one.ingest("objects", [objects])
-        if step in WEIGHED:
-            undisturbed.run("term-statistics")
-            killed_then_run(home, f"statistics.{WEIGHED[step]}", "term-statistics")
-        undisturbed.match()
-        killed_then_run(home, f"match.{step}", "match", "--until-empty")
-    StandingTwin(home).assert_answers_after_each_batch()
-    assert exported(home, "changes") == exported(undisturbed, "changes")
 
 
 @pytest.mark.spark

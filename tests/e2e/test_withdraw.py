@@ -290,24 +290,6 @@ def test_future_rows_are_accepted_when_their_time_has_come(tmp_path: Path) -> No
     assert (done["retried"], done["accepted"]) == (1, 1) and home.run(*retry)["retried"] == 0
 
 
-def test_withdraw_killed_at_each_step(tmp_path: Path) -> None:
-    home = home_at(tmp_path / "home")
-    home.ingest("requests", [lines(tmp_path / "r.jsonl", asked("s"))])
-    home.ingest("objects", [lines(tmp_path / "1.jsonl", thing("a", 0), thing("wrong", 200))])
-    home.match()
-    command = ("withdraw", "--object-id", "wrong")
-    for step in ("withdraw.named", "withdraw.named"):
-        assert home.crash(step, *command).code == KILLED
-        assert home.run("status")["watermark"] == worlds.moment(200)
-        assert home.match()["batches"] == [] and home.run("check", "--all")["success"]
-    assert home.crash("withdraw.done", *command).code == KILLED
-    assert home.run("status")["watermark"] == worlds.moment(0)
-    assert home.run(*command)["objects"] == 0
-    assert home.crash("match.matched", "match").code == KILLED
-    home.match()
-    assert ids_of(home) == {"a"} and home.run("check", "--all")["success"]
-
-
 # Random worlds ------------------------------------------------------------------------------------------------
 
 

@@ -12,11 +12,8 @@ import pytest
 
 from pststream import names
 from pststream.delta_tables import read_table
-from pststream.pipeline.batch import micro_batch
-from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.term_reports import report_changes
 from pststream.pipeline.upkeep import old_rows
-from pststream.settings import load_settings
 from pststream.state.home import Home as State
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.utc_times import to_micros
@@ -29,10 +26,6 @@ from tests.worlds import moment, write_rows
 
 Row = dict[str, Any]
 WORDS = ("tea", "coffee", "cake", "été", "zoo")
-
-
-class Killed(Exception):
-    """Raised in place of the end of the process."""
 
 
 def some_objects(rnd: random.Random, count: int) -> list[Row]:
@@ -157,27 +150,6 @@ def test_changes_add_up_to_the_reports_of_the_twin(seed: int, cuts: int, tmp_pat
     assert logged_reports(home) == expected
     assert_shown(home, asked, expected, tmp_path)
     assert home.run("check", "--all")["success"]
-
-
-@pytest.mark.parametrize("point", ["match.loads_written", "match.reported"])
-def test_a_batch_that_was_killed_logs_each_change_once(
-    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    things, asked = some_objects(random.Random(5), 40), some_requests(random.Random(5), 6)
-    home = made_home(tmp_path)
-    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
-    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
-
-    def die(here: str) -> None:
-        if here == point:
-            raise Killed
-
-    with monkeypatch.context() as killing:
-        killing.setattr(micro_batch, "crash_point", die)
-        with pytest.raises(Killed):
-            match(State(home.path), load_settings(home.path), max_objects=25)
-    home.match()
-    assert logged_reports(home) == reports_of(published(things), asked)
 
 
 def test_a_withdrawal_corrects_and_retracts_reports(tmp_path: Path) -> None:
