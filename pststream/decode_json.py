@@ -63,7 +63,8 @@ def _find_excess(text: str) -> tuple[int, str]:
     if len(beyond) == 0:
         return -1, ""
     excess = beyond[0]
-    starts = np.flatnonzero(quotes[:excess] & inside[:excess] & (levels[:excess] == 1))
     in_object = data[marks[np.argmax(levels == 1)]] == ord("{")
-    key = text[marks[starts[-1]] + 1 : marks[starts[-1] + 1]] if in_object and len(starts) else ""
+    # The last two quotes in the outermost object are those of the key.
+    around = marks[:excess][quotes[:excess] & (levels[:excess] == 1)][-2:]
+    key = text[around[0] + 1 : around[1]] if in_object and len(around) else ""
     return int(marks[excess]), key
