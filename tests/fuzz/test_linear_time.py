@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pststream
-from pststream import table_files
+from pststream import decode_json, table_files
 from pststream.kinds.topk import request as topk_request
 from pststream.mask_urls import mask_urls
 from pststream.quality import raw_values
@@ -23,6 +23,8 @@ ROOT = Path(pststream.__file__).parent
 FACTOR = 16
 MOST_GROWTH = 5 * FACTOR
 """A text 16 times as long may take 80 times as long, which allows for noise; with backtracking it takes 256 times."""
+
+SECOND = "2026-01-01T00:00:00."
 
 
 def number(text: str) -> object:
@@ -65,6 +67,8 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("column of blanks", 20_000, column, lambda n: "1" + " " * n + "x"),
     ("time of digits", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: "1" * n + "x"),
     ("time of a date", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: "0000-" + "1" * n),
+    ("time of a fraction", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: SECOND + "1" * n + "x"),
+    ("escapes", 20_000, decode_json._find_excess, lambda n: "\\" * n),
     ("short runs", 5_000, words.tokenize, lambda n: ("é" * 1_000 + "a") * (n // 1_000)),
     ("marks", 2_000, words.tokenize, lambda n: "a" + "\u0301\u0316" * n),
     ("unassigned", 2_000, unicode_tables.hide_unassigned, lambda n: "\u0378\U0001f4a9" * n),
@@ -107,7 +111,8 @@ def test_a_short_run_is_read_once() -> None:
 
 LOOKED_AT = {
     # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
-    "quality/raw_values.py", "quality/parquet_fields.py", "text/words.py", "text/expression.py",
+    "quality/raw_values.py", "quality/parse_times.py", "quality/parquet_fields.py", "text/words.py",
+    "text/expression.py", "decode_json.py",
     "text/unicode_tables.py", "reports/pages/matches_section.py", "table_files.py",
     "pipeline/upkeep/row_changes.py", "mask_urls.py", "kinds/topk/request.py",
     # A duration, a whole number and a number of objects have one start and at most 26 characters.

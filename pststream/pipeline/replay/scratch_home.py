@@ -102,10 +102,15 @@ def _add_later_rows(home: Home, scratch: Home, settings: Settings, chosen: Chose
 
 
 def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
-    """Return the row of `batches` with which a batch starts under another plan."""
+    """Return the row of `batches` with which a batch starts under another plan; nothing is removed in a scratch home."""
     kept = ("batch_id", "started_at", "objects_version", "requests_version")
     ranges = ("objects_after", "objects_to", "requests_after", "requests_to")
-    return {**{name: batch[name] for name in (*kept, *ranges)}, "status": "started", "plan_version": version}
+    return {
+        **{name: batch[name] for name in (*kept, *ranges)},
+        "status": "started",
+        "plan_version": version,
+        "removals": 0,
+    }
 
 
 def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
