@@ -118,7 +118,7 @@ LOOKED_AT = {
     # A duration, a whole number and a number of objects have one start and at most 26 characters.
     "kinds/question_fields.py", "questions/typed_question.py",
     # The texts are rejects, of at most 1,000 characters, or the frames of an error; one start each.
-    "reports/commands/explain/explain_rows.py", "cli/main.py",
+    "reports/commands/explain/explain_rows.py", "errors.py",
     # Great Expectations writes the pages and escapes texts in them; the path of a page is measured.
     "quality/suites/data_docs.py",
     # Operators, Airflow or this package write the texts.
@@ -126,7 +126,8 @@ LOOKED_AT = {
     "demo_data/sentences.py", "sinks/read_settings.py", "airflow/runners/file_names.py", "storage/registry.py",
     "airflow/runners/job_log.py",
     "airflow/runners/engine_choice.py", "airflow/pages_plugin.py", "airflow/dag_options.py", "cli/doctor.py",
-    "reports/views/embedded_sql.py", "cli/ask_command.py", "planner_options.py",
+    "reports/views/embedded_sql.py", "cli/ask_command.py", "planner_options.py", "pipeline/jobs/job.py",
+    "pipeline/ingest/decide_quarantined.py",
 }  # fmt: skip
 
 

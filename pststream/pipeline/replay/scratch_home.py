@@ -102,7 +102,7 @@ def _add_later_rows(home: Home, scratch: Home, settings: Settings, chosen: Chose
 
 
 def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
-    """Return the row of `batches` with which a batch starts under another plan; nothing is removed in a scratch home."""
+    """Return the row of `batches` with which a batch starts under another plan, in a home without removals."""
     kept = ("batch_id", "started_at", "objects_version", "requests_version")
     ranges = ("objects_after", "objects_to", "requests_after", "requests_to")
     return {
