@@ -61,7 +61,7 @@ def ingest(
     quarantine_unreadable: bool = False,
     folder: str | None = None,
 ) -> dict[str, Any]:
-    """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/s3.md).
+    """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/input.md).
 
     Returns {"files", "files_skipped" (ingested before), "rows", "accepted", "rejected", "rejects_by_reason":
     {reason: n}, "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending": [{"path", "reason",
