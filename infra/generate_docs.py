@@ -35,7 +35,7 @@ TYPE_NAMES = {
 def table_of(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """Return a table in Markdown."""
     lines = [head, ("---",) * len(head), *rows]
-    return "".join(f"|{'|'.join(line)}|\n" for line in lines)
+    return "".join(f"|{'|'.join(cell or ' ' for cell in line)}|\n" for line in lines)
 
 
 def escaped(text: str) -> str:

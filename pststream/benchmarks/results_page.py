@@ -82,7 +82,9 @@ def _format_value(value: Any) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    return "".join(f"|{'|'.join(row)}|\n" for row in (rows[0], ("---",) * len(rows[0]), *rows[1:]))
+    return "".join(
+        f"|{'|'.join(cell or ' ' for cell in row)}|\n" for row in (rows[0], ("---",) * len(rows[0]), *rows[1:])
+    )
 
 
 def render_folder(folder: Path) -> str:
