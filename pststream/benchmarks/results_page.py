@@ -26,9 +26,8 @@ value is the median of them with the least and the greatest, and a target is met
 
 def render(documents: dict[str, dict[str, Any]]) -> str:
     """Render the page of these documents, given by the names of their files."""
-    runs, targets = [("benchmark", "documents", "seconds", "targets met", "missed")], [
-        ("benchmark", "target", "wanted", "measured", ""),
-    ]  # fmt: skip
+    runs: list[tuple[str, ...]] = [("benchmark", "documents", "seconds", "targets met", "missed")]
+    targets: list[tuple[str, ...]] = [("benchmark", "target", "wanted", "measured", "")]
     in_order = sorted(documents, key=lambda file: (_title(documents[file]), documents[file]["seed"]))
     for title, files in groupby(in_order, key=lambda file: _title(documents[file])):
         group = {file: documents[file] for file in files}
