@@ -80,7 +80,7 @@ class Settings:
     )
     planner_options: str = declare(
         "",
-        "options of the planner, such as delta=0.3,objective=sum (docs/planners.md); empty: its defaults",
+        "options of the planner, such as delta=0.3,objective=sum (docs/planning.md); empty: its defaults",
         check=lambda text: read_planner_options(text),
     )
     workers: int = declare(
@@ -164,7 +164,7 @@ class Settings:
     )
     keep: str = declare(
         "",
-        "tables of which maintain removes older rows, such as objects=400d,matches=90d (docs/privacy.md); empty: none",
+        "tables of which maintain removes older rows, as objects=400d,matches=90d (docs/operation.md); empty: none",
         check=lambda text: read_keep(text),
     )
     gate_bad_share: float = declare(
@@ -190,7 +190,7 @@ class Settings:
     )
     read_memory_bytes: int = declare(
         4_000_000_000,
-        "a file that is read in a process of its own (docs/ingest.md) is refused if that takes more memory",
+        "a file that is read in a process of its own (docs/input.md) is refused if that takes more memory",
         least=500_000_000,
     )
     suite_rows: int = declare(

@@ -31,7 +31,7 @@ def adjust(task: BalancingTask) -> Adjustment:
     of a cell is its checks (`cost.cell_checks`) times the seconds of a check, which are the measured seconds of its
     worker over the checks of its cells, as C_t is a time and the two are compared; so a partition costs what its worker
     was measured to take. Operations are repeated, up to twice the number of workers. As C_r is the fall of the greatest
-    cost, none is left once the costliest partition can give to no neighbour (docs/balancing.md shows how that happens).
+    cost, none is left once the costliest partition can give to no neighbour (docs/planning.md shows how that happens).
     """
     grid, before = task.plan.grid, measured_loads(task)
     partitions = find_partitions(task.plan)

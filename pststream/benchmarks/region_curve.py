@@ -1,14 +1,12 @@
 """Compute how many standing regions a step of `frequent_terms` can serve, from the figures of `frequent-terms`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 STEP_SECONDS = {"1h": 3_600, "10m": 600, "1m": 60}
 """Length of each step."""
-
-HEAD = ("step", "regions", "seconds", "CPU seconds", "half a step, seconds", "regions in half a step")
 
 
 def regions_in_half(step: str, seconds: Mapping[int, float]) -> int:
@@ -27,22 +25,3 @@ def measured_regions(figures: Mapping[str, Any], step: str, figure: str) -> dict
     others = {name.removeprefix(begin).removesuffix(end): name for name in figures if name.startswith(begin)}
     names = {figures["regions"]: f"step_{step}_{figure}"} | {int(count): name for count, name in others.items()}
     return {count: figures[name] for count, name in sorted(names.items())}
-
-
-def region_curve(figures: Mapping[str, Any], shown: Callable[[Any], str]) -> list[tuple[str, ...]]:
-    """Return the rows of the table of steps and regions; shown: formats a figure."""
-    rows: list[tuple[str, ...]] = [HEAD, ("---",) * len(HEAD)]
-    for step, length in STEP_SECONDS.items():
-        seconds = measured_regions(figures, step, "seconds")
-        cpu = measured_regions(figures, step, "cpu_seconds")
-        served = regions_in_half(step, seconds)
-        text = f"{shown(served)} or more" if served == max(seconds) else f"about {shown(_round(served))}"
-        for count in seconds:
-            in_half = text if count == max(seconds) else ""
-            rows.append((step, *map(shown, (count, seconds[count], cpu[count], length // 2)), in_half))
-    return rows
-
-
-def _round(count: int) -> int:
-    """Return a count in two digits."""
-    return int(float(f"{count:.1e}"))

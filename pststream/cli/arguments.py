@@ -321,7 +321,7 @@ def _add_results(commands: Any) -> None:
 
     text = "list the rejected rows with their reasons"
     rejects = _add(commands, "rejects", rejects_command, text, "pststream rejects --reason late")
-    rejects.add_argument("--reason", help="only this reason (docs/quality.md lists them)")
+    rejects.add_argument("--reason", help="only this reason (docs/input.md lists them)")
     rejects.add_argument("--limit", type=positive, default=1000, help="rows at most (default %(default)s)")
 
 

@@ -37,7 +37,7 @@ def add_planner_option(command: argparse.ArgumentParser) -> None:
         action=JoinedTexts,
         dest="planner_options",
         metavar="NAME=VALUE",
-        help="an option of the planner (docs/planners.md); repeatable (default: setting planner_options)",
+        help="an option of the planner (docs/planning.md); repeatable (default: setting planner_options)",
     )
 
 

@@ -48,7 +48,7 @@ BOUND_TYPES = frozenset({int, float, str, datetime})
 MAX_BOUND_LENGTH = 64
 """Longer texts are cut in the bounds of a file, so that entries of the log stay short."""
 
-SHARED = "keep home and landing folder on a file system that all nodes mount under one path (docs/cluster.md)"
+SHARED = "keep home and landing folder on a file system that all nodes mount under one path (docs/where-it-runs.md)"
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _earlier(home: Home, name: str, version: int, newest: int) -> DeltaTable:
             return open_table(home.table(name), version)
     except (DeltaError, RetryableError):
         pass
-    hint = "docs/upkeep.md says how long versions are kept"
+    hint = "docs/operation.md says how long versions are kept"
     raise UsageError(f"version {version} of {name} does not exist, or no longer; the newest is {newest}", hint)
 
 

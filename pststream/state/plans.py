@@ -201,7 +201,7 @@ def read_topk_row(home: Home, version: int) -> dict[str, Any]:
         raise HomeError(
             home.path,
             f"the table topk_plans has lost the row of plan version {version}, under which topk is searched",
-            "restore a backup (docs/upkeep.md); or, if no batch is unfinished, search topk by answer bucket:"
+            "restore a backup (docs/operation.md); or, if no batch is unfinished, search topk by answer bucket:"
             " pststream plan --kinds topk --planner hash",
         )
     return rows[0]

@@ -64,7 +64,7 @@ _TABLES = (
             Column("file", pa.string(), "path as given"),
             Column("row", pa.int64(), "number of the row in the file, from 1; 0: the whole file"),
             Column("field", pa.string(), "the invalid field; empty if the whole row is invalid"),
-            Column("reason", pa.string(), "code, see quality.md"),
+            Column("reason", pa.string(), "code, see docs/input.md"),
             Column("detail", pa.string(), "the same in a sentence"),
             Column("raw", pa.string(), "the value, at most 1,000 characters", True),
             Column("ingest_id", pa.int64(), "the ingest that wrote the row; questions: the last ingest before"),

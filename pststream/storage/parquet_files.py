@@ -76,7 +76,7 @@ def raise_storage_error(error: Exception) -> None:
     for line in map(str.strip, str(error).splitlines()):
         kind, _, text = line.partition(": ")
         if kind == "pststream.errors.UsageError" and text.startswith(prefixes):
-            raise UsageError(text, "each node needs what the driver has (docs/cluster.md)") from None
+            raise UsageError(text, "each node needs what the driver has (docs/where-it-runs.md)") from None
         if (kind.startswith("pststream.") and text.startswith(prefixes)) or _is_marked(line):
             raise RetryableError(
                 f"a task could not access the storage: {mask_urls(text)[:ERROR_LENGTH]}", "run this again"

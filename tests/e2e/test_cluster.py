@@ -1,8 +1,8 @@
 """A standalone cluster of separate processes gives the same matches as one machine, when nodes die and join.
 
-The same jobs and commands run on a master and two nodes, with the commands and the authentication of docs/cluster.md;
-in the middle of a batch one node is killed, executor and all, and another joins with an empty cache. Nodes and an
-executor without the secret are refused meanwhile.
+The same jobs and commands run on a master and two nodes, with the commands and the authentication of
+docs/where-it-runs.md; in the middle of a batch one node is killed, executor and all, and another joins with an empty
+cache. Nodes and an executor without the secret are refused meanwhile.
 """
 
 import json

@@ -41,5 +41,5 @@ def explain_if_other_code(error: Exception) -> None:
     if matched:
         raise RetryableError(
             f"node {node.split()[0]} {OTHER_CODE}",
-            "give every node, and the driver, the same image (docs/cluster.md), then run this again",
+            "give every node, and the driver, the same image (docs/where-it-runs.md), then run this again",
         ) from error

@@ -104,7 +104,7 @@ class ObjectSource:
         if not (self._ready or self.skipped or tolerant):
             first = f": {self._pending[0].key}: {self._pending[0].reason}" if self._pending else ""
             raise InputFileError(
-                address, f"has no input file that is ready, {len(self._pending)} pending{first}", "see docs/s3.md"
+                address, f"has no input file that is ready, {len(self._pending)} pending{first}", "see docs/input.md"
             )
 
     @property

@@ -71,7 +71,7 @@ def ingest(
     quarantine_unreadable: bool = False,
     folder: str | None = None,
 ) -> dict[str, Any]:
-    """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/s3.md).
+    """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/input.md).
 
     Without options, those that the settings give.
 

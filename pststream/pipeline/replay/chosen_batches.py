@@ -45,7 +45,7 @@ def batches_between(home: Home, after: int, up_to: int) -> ChosenBatches:
             gone = "is no longer in the log" if version < oldest else "does not exist"
             raise UsageError(
                 f"version {version} of matches {gone}",
-                f"versions from {oldest} to {newest} can be given; docs/upkeep.md says how long they are kept",
+                f"versions from {oldest} to {newest} can be given; docs/operation.md says how long they are kept",
             )
     if after >= up_to:
         raise UsageError(
@@ -90,7 +90,7 @@ def refuse_removed_matches(home: Home, first: int, last: int) -> None:
     raise UsageError(
         f"the matches differ, as the setting `keep` has removed some of {len(gone)} of the batches {first} to {last},"
         f" the last one of them batch {gone[-1]}, whose objects are still stored",
-        f"{hint}. docs/privacy.md says how long rows are kept",
+        f"{hint}. docs/operation.md says how long rows are kept",
     )
 
 

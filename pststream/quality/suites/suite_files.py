@@ -139,9 +139,9 @@ def parse_suite(subject: str, name: str, path: str, content: bytes) -> Suite:
     try:
         document = decode_json(content.decode("utf-8-sig"))
     except ValueError as error:
-        raise SuiteError(path, "", f"is not JSON: {error}", "docs/quality.md shows a suite") from None
+        raise SuiteError(path, "", f"is not JSON: {error}", "docs/input.md shows a suite") from None
     if not isinstance(document, dict) or not isinstance(document.get("expectations"), list):
-        raise SuiteError(path, "", 'is not a suite: {"expectations": [...]}', "docs/quality.md shows a suite")
+        raise SuiteError(path, "", 'is not a suite: {"expectations": [...]}', "docs/input.md shows a suite")
     _refuse_unknown_keys(path, "", document, SUITE_KEYS)
     if document.get("suite_parameters"):
         raise SuiteError(path, "", "suite_parameters are not supported", "write the values into the expectations")
@@ -154,12 +154,12 @@ def parse_suite(subject: str, name: str, path: str, content: bytes) -> Suite:
 def _parse(subject: str, path: str, number: int, given: Any) -> ExpectationText:
     place = f"expectation {number}"
     if not isinstance(given, dict) or not isinstance(given.get("type"), str):
-        raise SuiteError(path, place, 'is not {"type": ..., "kwargs": {...}}', "docs/quality.md shows a suite")
+        raise SuiteError(path, place, 'is not {"type": ..., "kwargs": {...}}', "docs/input.md shows a suite")
     kind, arguments = given["type"], given.get("kwargs", {})
     place = f"{place}, {kind}"
     _refuse_unknown_keys(path, place, given, EXPECTATION_KEYS)
     if kind not in EXPECTATIONS:
-        raise SuiteError(path, place, "is unknown, or not one that a suite may have", "docs/quality.md lists them")
+        raise SuiteError(path, place, "is unknown, or not one that a suite may have", "docs/input.md lists them")
     if not isinstance(arguments, dict):
         raise SuiteError(path, place, "kwargs is not an object", 'such as {"column": "text"}')
     for key in sorted(REFUSED & arguments.keys()):

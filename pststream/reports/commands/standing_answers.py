@@ -27,7 +27,7 @@ def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict
         is_known = True
     if subscription_id is not None and not is_known:
         raise UsageError(
-            f"{subscription_id}: no subscription with memory has this id", "docs/answers.md lists the kinds"
+            f"{subscription_id}: no subscription with memory has this id", "docs/subscriptions.md lists the kinds"
         )
     return {"answers": rows, "complete": True}
 
@@ -36,7 +36,7 @@ def render_answers(document: Mapping[str, Any]) -> str:
     """Return the answers as a table of text."""
     rows: Sequence[Mapping[str, Any]] = document["answers"]
     if not rows:
-        return "no answers (docs/answers.md says when a subscription has none)"
+        return "no answers (docs/subscriptions.md says when a subscription has none)"
     head = ["subscription", "rank", "object or word", "time", "distance, score or count"]
     lines = table_lines([head, *([*_texts(row)] for row in rows)])
     if not document["complete"]:

@@ -162,7 +162,7 @@ def _measure_ask(
         "ask_mixed_rows": document["rows"],
         "ask_mixed_seconds": round(seconds, 2),
         "ask_mixed_cpu_seconds": round(cpu, 2),
-        **{f"ask_mixed_{step}_seconds": round(taken, 2) for step, taken in document["seconds"].items()},
+        **{f"ask_mixed_{step}_seconds": round(elapsed, 2) for step, elapsed in document["seconds"].items()},
     }
     point = records[1]["point"]
     one = ("--kind", "knn", "--point", f"{point['lon']},{point['lat']}", "--keywords", records[1]["keywords"])

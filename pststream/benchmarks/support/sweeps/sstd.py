@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.benchmarks.support.answers.standing_worlds import STREAMS
-from pststream.benchmarks.support.sweeps.workloads import PaperRatio, Trial, Workload
+from pststream.benchmarks.support.sweeps.workloads import Trial, Workload
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.places import KM_PER_DEGREE, USA_BOUNDS
 from pststream.generator.synthetic_arrays import SyntheticObjects
@@ -32,17 +32,6 @@ DEFAULTS = f"theta_{THETA}"
 _WEST, _SOUTH, _EAST, _NORTH = USA_BOUNDS
 SPACE_KM2 = (_EAST - _WEST) * (_NORTH - _SOUTH) * KM_PER_DEGREE**2 * np.cos(np.radians((_SOUTH + _NORTH) / 2))
 """Area of the space."""
-
-RATIOS = (
-    PaperRatio("11", "throughput", f"{DEFAULTS}_qt_tree", f"{DEFAULTS}_a_grid", "1.15 to 1.20"),
-    *(
-        PaperRatio("11", "throughput", f"{DEFAULTS}_qt_tree", f"{DEFAULTS}_{planner}", paper)
-        for planner, paper in (("hybrid", "above 1"), ("quadtree", "above 1"), ("text", "much above 1"))
-    ),
-    PaperRatio("11a", "throughput", "area_1%_qt_tree", "area_1%_quadtree", "above 1"),
-    PaperRatio("13b", "throughput", "subscriptions_5x_qt_tree", "subscriptions_0.25x_qt_tree", "slightly below 1"),
-    PaperRatio("7.7", "throughput", "theta_256_qt_tree", f"{DEFAULTS}_qt_tree", "not above 1: 64 was chosen"),
-)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ OR), 200,000 for 5,000,000. The times to route a point are `dispatch_seconds`; r
 
 from collections.abc import Iterator
 
-from pststream.benchmarks.support.sweeps.workloads import PaperRatio, Trial, Workload
+from pststream.benchmarks.support.sweeps.workloads import Trial, Workload
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.places import KM_PER_DEGREE, USA_BOUNDS
 
@@ -21,16 +21,6 @@ WORKERS, SIDE, SHARE = 16, 0.001, 1.0
 
 DEFAULTS = f"workers_{WORKERS}"
 """The point of the defaults."""
-
-RATIOS = (
-    PaperRatio("8a", "throughput", f"{DEFAULTS}_a_grid", f"{DEFAULTS}_uniform", "2"),
-    PaperRatio("8a", "throughput", f"{DEFAULTS}_a_grid", f"{DEFAULTS}_keyword_hash", "2"),
-    PaperRatio("8c", "throughput", "frequent_0_a_grid", f"{DEFAULTS}_a_grid", "above 1"),
-    PaperRatio("9a", "dispatch_seconds", "workers_100_a_grid", "workers_4_a_grid", "1"),
-    PaperRatio("11a", "throughput", "side_0.015_a_grid", "side_0.0005_a_grid", "about 1"),
-    PaperRatio("12b", "throughput", "workers_36_a_grid", "workers_4_a_grid", "above 1"),
-    PaperRatio("12b", "throughput", "workers_100_a_grid", "workers_36_a_grid", "below 1, for 20 machines"),
-)
 
 
 def make_style(side: float = SIDE, share: float = SHARE) -> SubscriptionStyle:

@@ -27,17 +27,3 @@ class Workload:
     trials: dict[str, Trial]
     times: float = 1.0
     objects_from: ObjectSource | None = None
-
-
-class PaperRatio(NamedTuple):
-    """A ratio that a paper reports: of a figure (`throughput`, ..) at one point and planner over that at another.
-
-    figure  number of the figure or section in the paper
-    paper   what the paper says, a number or words
-    """
-
-    figure: str
-    compared: str
-    one: str
-    other: str
-    paper: str

@@ -2,7 +2,7 @@
 
 A task has one bucket. The changes of a bucket are looked at in rounds of subscriptions, so that the memory of a task is
 bounded by its state and ROUND_ROWS rows. Old changes that `maintain` has removed are no fault: what is left adds up to
-the answers too. Once rows of reports were erased (docs/privacy.md), their number and the ranks of the others are not
+the answers too. Once rows of reports were erased (docs/operation.md), their number and the ranks of the others are not
 known, and are not compared.
 """
 

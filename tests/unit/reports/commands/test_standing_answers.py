@@ -32,4 +32,4 @@ def test_each_kind_shows_its_value() -> None:
 
 
 def test_without_answers_it_says_where_to_look() -> None:
-    assert "docs/answers.md" in render_answers({"answers": [], "complete": True})
+    assert "docs/subscriptions.md" in render_answers({"answers": [], "complete": True})
