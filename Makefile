@@ -133,5 +133,5 @@ $(DONE)/jars: pststream/cli/jars.sha256 pststream/cli/fetch_jars.py $(DONE)/pack
 
 $(DONE)/kernels: $(shell find pststream/kernels -name "*.py") $(DONE)/project
 	$(BIN)/python -m compileall -q pststream
-	$(BIN)/python -m pststream.benchmarks.compile_kernels
+	$(BIN)/python -m pststream.cli.compile_kernels
 	@touch $@

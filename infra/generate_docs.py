@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.benchmarks.results_page import render_folder
-from pststream.domain.arrow_columns import TIME
-from pststream.quality.reject_reasons import REASONS
+from benchmarks.results_page import render_folder
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.delivery.sinks.read_settings import sink_keys
+from pststream.input.reject_reasons import REASONS
 from pststream.reports.commands.metric_names import METRICS, PREFIX
 from pststream.settings import setting_keys
-from pststream.sinks.read_settings import sink_keys
 from pststream.state.tables import TABLES
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pststream import names
-from pststream.errors import SettingError, UsageError
+from pststream.base import names
+from pststream.base.errors import SettingError, UsageError
 
 _NAME = re.compile("[a-z][a-z_]*", re.ASCII)
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pststream import names
-from pststream.errors import SettingError
+from pststream.base import names
+from pststream.base.errors import SettingError
+from pststream.base.setting_key import SettingKey, declare, declared_keys
+from pststream.delivery.sinks.read_settings import read_sinks, sink_keys
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.planner_options import read_planner_options
-from pststream.setting_key import SettingKey, declare, declared_keys
-from pststream.sinks.read_settings import read_sinks, sink_keys
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.storage.registry import files_at, normalize
 
 FILE = "pststream.toml"

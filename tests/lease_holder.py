@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pststream import names
-from pststream.errors import PstError
-from pststream.state import ledger_tables
+from pststream.base import names
+from pststream.base.errors import PstError
+from pststream.state import fencing, file_lock, lease, ledger_tables
 from pststream.state.home import RUNNER, Home
-from pststream.state.locking import fencing, file_lock, lease
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from pststream import names
 from pststream.airflow.runners.allowed_places import admit
 from pststream.airflow.runners.engine_choice import read_file
 from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.run_environment import run_environment
-from pststream.mask_urls import mask_urls
-from pststream.utc_times import iso, utc_now
+from pststream.base import names
+from pststream.base.mask_urls import mask_urls
+from pststream.base.utc_times import iso, utc_now
 
 if TYPE_CHECKING:
     from pststream.airflow.dag_options import DagOptions

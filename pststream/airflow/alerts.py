@@ -12,7 +12,7 @@ from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from pststream.mask_urls import mask_urls
+from pststream.base.mask_urls import mask_urls
 
 log = logging.getLogger("pststream.alerts")
 

@@ -16,7 +16,7 @@ from fastapi.responses import FileResponse, Response
 
 from pststream.airflow.page_cache import MAX_OF_ALL, PageCache
 from pststream.airflow.question_process import ask_in_process
-from pststream.quality.suites.data_docs import POLICY, read_page
+from pststream.input.data_docs import POLICY, read_page
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.page import Page
 from pststream.storage.registry import files_at, normalize

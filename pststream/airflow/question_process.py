@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pststream.airflow.runners.job_outcome import REFUSED
 from pststream.airflow.runners.job_process import JobProcess, environment
-from pststream.mask_urls import mask_urls
+from pststream.base.mask_urls import mask_urls
 
 SECONDS = 30.0
 """How long a question may take; then its process is killed."""

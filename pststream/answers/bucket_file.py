@@ -20,13 +20,13 @@ import numpy as np
 from pststream.answers.buffer_policy import MOST_TIMES_K
 from pststream.answers.contract import Logged, Subscriptions, Thresholds, Values
 from pststream.answers.sorted_rows import key_order, limit_rows, value_rows
-from pststream.array_cache.kept_mappings import KeptMappings
-from pststream.atomic_files import replacing
+from pststream.base.atomic_files import replacing
+from pststream.base.sorted_keys import distinct_values
 from pststream.kernels.answers.advance_rows import load_rows
 from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, NEVER, WAITING, Columns
 from pststream.kernels.answers.object_bounds import ObjectBounds, bound_objects
 from pststream.kernels.answers.object_numbers import copy_entries, mark_used, number_objects
-from pststream.sorted_keys import distinct_values
+from pststream.storage.kept_mappings import KeptMappings
 
 LAYOUT = 0x5053_5441_0005
 """Name and version of the layout; the file of another version counts as missing."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.domain.integer_hash import hash_integers
+from pststream.base.integer_hash import hash_integers
 
 _SALT = 28
 

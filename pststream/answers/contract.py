@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream import names
+from pststream.base import names
 
 
 class Subscriptions(NamedTuple):

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pststream import names
 from pststream.answers.bucket_file import BucketState
 from pststream.answers.contract import Logged, Thresholds, Values
+from pststream.base import names
 from pststream.kernels.answers.advance_rows import read_entries
 from pststream.kernels.answers.columns import LIVE
 

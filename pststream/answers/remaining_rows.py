@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
+from pststream.base import names
 
 OLD_CHANGES = "old-changes"
 """The application of the commits that removed old changes; the transaction id is the last batch with old changes."""

@@ -6,7 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pststream import __version__, names
+from pststream import __version__
+from pststream.base import names
+from pststream.base.errors import UsageError
 from pststream.cli.argument_types import host_and_port, positive, seed
 from pststream.cli.ask_command import add_ask_options, ask_command
 from pststream.cli.bench_command import add_bench_options, bench_command
@@ -57,9 +59,8 @@ from pststream.cli.writing_commands import (
     run_command,
     upgrade_command,
 )
-from pststream.errors import UsageError
-from pststream.quality.reject_reasons import RETRIABLE
-from pststream.quality.suites.judged_rows import SUBJECTS
+from pststream.input.judged_rows import SUBJECTS
+from pststream.input.reject_reasons import RETRIABLE
 
 Command = Callable[[CommandContext, Any], CommandResult]
 

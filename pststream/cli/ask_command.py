@@ -5,6 +5,9 @@ import time
 from argparse import ArgumentParser
 from typing import Any
 
+from pststream.base.errors import UsageError
+from pststream.base.escape_text import escape_controls
+from pststream.base.format_values import counted
 from pststream.cli.command import (
     DONE,
     DONE_WITH_REJECTS,
@@ -13,9 +16,6 @@ from pststream.cli.command import (
     check_output_path,
     refuse_options,
 )
-from pststream.errors import UsageError
-from pststream.escape_text import escape_controls
-from pststream.format_values import counted
 
 _NUMBERS = re.compile(r"-[0-9.][0-9.,eE+-]*$")
 
@@ -49,7 +49,7 @@ def add_ask_options(command: ArgumentParser) -> None:
 
 def ask_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Answer questions about stored objects."""
-    from pststream.questions.typed_question import TYPED_FIELDS
+    from pststream.search.typed_question import TYPED_FIELDS
 
     given = {field: getattr(arguments, field) for field in TYPED_FIELDS if getattr(arguments, field) is not None}
     if arguments.kind is not None:
@@ -62,10 +62,10 @@ def ask_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.questions.answer_table import ANSWERS
-    from pststream.questions.ask import stream_answers
-    from pststream.questions.read_questions import read_question_files
-    from pststream.table_files import check_export, export_tables
+    from pststream.search.answer_table import ANSWERS
+    from pststream.search.ask import stream_answers
+    from pststream.search.read_questions import read_question_files
+    from pststream.tables.table_files import check_export, export_tables
 
     check_output_path(arguments.out)
     check_export(arguments.out)
@@ -94,11 +94,11 @@ def _describe_reject(reject: dict[str, Any]) -> str:
 
 
 def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> CommandResult:
-    from pststream.questions.answer_text import render_answers
-    from pststream.questions.ask import answer_questions
-    from pststream.questions.read_questions import read_question_records
-    from pststream.questions.typed_question import record_of_texts
-    from pststream.table_files import check_export, export_tables
+    from pststream.search.answer_text import render_answers
+    from pststream.search.ask import answer_questions
+    from pststream.search.read_questions import read_question_records
+    from pststream.search.typed_question import record_of_texts
+    from pststream.tables.table_files import check_export, export_tables
 
     if arguments.out is not None:
         check_output_path(arguments.out)

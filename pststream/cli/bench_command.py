@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pststream.base.errors import UsageError
 from pststream.cli.argument_types import seed
 from pststream.cli.command import CommandContext, CommandResult, check_output_path
-from pststream.errors import UsageError
 
 
 def add_bench_options(bench: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_bench_options(bench: argparse.ArgumentParser) -> None:
 
 def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the benchmarks, or run one."""
-    from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
+    from benchmarks.registry import BENCHMARKS, run_benchmark
 
     if arguments.what == "list":
         listed = {name: BENCHMARKS[name].meaning for name in sorted(BENCHMARKS)}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pststream.errors import UsageError
-from pststream.progress import Progress
+from pststream.base.errors import UsageError
+from pststream.base.progress import Progress
 from pststream.settings import Settings
 from pststream.state.home import Home
 

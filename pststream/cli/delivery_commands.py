@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from pststream.base.escape_text import escape_controls
 from pststream.cli.command import DONE, FAILED, CommandContext, CommandResult, refuse_options
 from pststream.cli.result_texts import describe_delivery, describe_replay
-from pststream.escape_text import escape_controls
 
 LISTED_LETTERS = 100
 """Dead letters that `list` shows by default."""

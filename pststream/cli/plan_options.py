@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pststream import names
+from pststream.base import names
 from pststream.cli.argument_types import JoinedTexts, positive, seed, version
 from pststream.cli.plan_commands import NEWEST
 

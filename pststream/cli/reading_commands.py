@@ -4,12 +4,12 @@ import datetime as dt
 from dataclasses import asdict
 from typing import Any
 
-from pststream import names
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.escape_text import escape_controls
+from pststream.base.format_values import byte_size, counted
 from pststream.cli.command import BAD_USAGE, DONE, CommandContext, CommandResult, check_output_path, refuse_options
-from pststream.domain.imbalance import imbalance_text
-from pststream.errors import UsageError
-from pststream.escape_text import escape_controls
-from pststream.format_values import byte_size, counted
+from pststream.plans.imbalance import imbalance_text
 
 
 def export_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -26,8 +26,8 @@ def export_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _export_statistics(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.questions.export_statistics import export_statistics
-    from pststream.table_files import check_export
+    from pststream.search.export_statistics import export_statistics
+    from pststream.tables.table_files import check_export
 
     refuse_options("export term-statistics", {"--since": arguments.since, "--since-batch": arguments.since_batch})
     check_output_path(arguments.out)
@@ -37,8 +37,8 @@ def _export_statistics(context: CommandContext, arguments: Any) -> CommandResult
 
 
 def _export_standing(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.questions.export_standing import export_answers, export_changes
-    from pststream.table_files import check_export
+    from pststream.search.export_standing import export_answers, export_changes
+    from pststream.tables.table_files import check_export
 
     refuse_options(f"export {arguments.what}", {"--since": arguments.since})
     check_output_path(arguments.out)
@@ -75,7 +75,7 @@ def _moment(text: str | None) -> dt.datetime | None:
 
 def rejects_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the rejected rows."""
-    from pststream.quality.reject_reasons import REASONS
+    from pststream.input.reject_reasons import REASONS
     from pststream.reports.commands.rejects import list_rejects
 
     if arguments.reason is not None and arguments.reason not in REASONS:
@@ -125,8 +125,8 @@ def metrics_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def explain_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Explain why an object did or did not match a subscription."""
-    from pststream.reports.commands.explain.explain import explain
-    from pststream.reports.commands.explain.explain_text import render_explain
+    from pststream.reports.commands.explain import explain
+    from pststream.reports.commands.explain_text import render_explain
 
     document = explain(context.home.check(), arguments.object_id, arguments.subscription_id)
     return CommandResult(document, render_explain(document))
@@ -152,8 +152,8 @@ def plans_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def check_balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Report whether the loads of the workers are balanced."""
-    from pststream.pipeline.adjusting.balance_check import check_balance
-    from pststream.pipeline.adjusting.measured_loads import needed_batches
+    from pststream.pipeline.replan.balance_check import check_balance
+    from pststream.pipeline.replan.measured_loads import needed_batches
 
     _refuse_changing_options(arguments)
     document = check_balance(context.home, context.settings)
@@ -190,7 +190,7 @@ def history_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def sql_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Print the statements that create the views in the SQL of another program."""
-    from pststream.reports.views.definitions import view_statements
+    from pststream.reports.definitions import view_statements
 
     statements = view_statements(context.home.check(), arguments.dialect)
     text = "\n\n".join(f"{statement};" for statement in statements)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from pststream import names
+from pststream.base import names
 from pststream.cli.argument_types import JoinedTexts
 
 

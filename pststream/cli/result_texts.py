@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from pststream.domain.imbalance import imbalance_text, read_imbalance
-from pststream.domain.planner_choice import describe_choice
-from pststream.escape_text import escape_controls
-from pststream.format_values import byte_size, counted, counted_matches, duration
+from pststream.base.escape_text import escape_controls
+from pststream.base.format_values import byte_size, counted, counted_matches, duration
+from pststream.plans.imbalance import imbalance_text, read_imbalance
+from pststream.plans.planner_choice import describe_choice
 
 
 def describe_ingest(kind: str, document: dict[str, Any]) -> str:

@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pststream.base.errors import UsageError
+from pststream.base.format_values import counted
 from pststream.cli.command import CommandContext, CommandResult
-from pststream.errors import UsageError
-from pststream.format_values import counted
-from pststream.quality.suites.judged_rows import SUBJECTS
-from pststream.quality.suites.run_suites import check_suite
-from pststream.quality.suites.suite_files import ENDING, Suite, delete_suite, parse_suite, read_suites, write_suite
+from pststream.input.judged_rows import SUBJECTS
+from pststream.input.run_suites import check_suite
+from pststream.input.suite_files import ENDING, Suite, delete_suite, parse_suite, read_suites, write_suite
 
 
 def suite_command(context: CommandContext, arguments: Any) -> CommandResult:

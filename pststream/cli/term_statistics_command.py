@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from pststream.base.format_values import counted
 from pststream.cli.command import CommandContext, CommandResult
-from pststream.format_values import counted
 
 
 def term_statistics_command(context: CommandContext, arguments: Any) -> CommandResult:

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from pststream import names
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.escape_text import escape_controls
+from pststream.base.format_values import counted
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.writing_commands import lines_of
-from pststream.errors import UsageError
-from pststream.escape_text import escape_controls
-from pststream.format_values import counted
 
 
 def withdraw_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -30,7 +30,7 @@ def withdraw_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def _micros(context: CommandContext, option: str, text: str | None, default: int) -> int:
     """Return a time of the arguments in microseconds."""
-    from pststream.quality.parse_times import parse_time
+    from pststream.input.parse_times import parse_time
 
     if text is None:
         return default

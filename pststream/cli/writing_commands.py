@@ -5,7 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pststream import names
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.escape_text import escape_controls
+from pststream.base.format_values import byte_size, counted, duration
 from pststream.cli.command import (
     DONE,
     DONE_WITH_REJECTS,
@@ -26,9 +29,6 @@ from pststream.cli.result_texts import (
     describe_maintenance,
     describe_match,
 )
-from pststream.errors import UsageError
-from pststream.escape_text import escape_controls
-from pststream.format_values import byte_size, counted, duration
 from pststream.planner_options import check_planners
 
 
@@ -137,10 +137,10 @@ def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
 
 def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Run recorded batches again under another plan, and compare; exit code 1 if the matches or the answers differ."""
-    from pststream.pipeline.replay.chosen_batches import batches_between, last_batches
-    from pststream.pipeline.replay.replay import replay
-    from pststream.pipeline.replay.scratch_home import TopkPlanner
-    from pststream.pipeline.replay.tried_plan import plan_of_first, proposed_plan, stored_plan
+    from pststream.pipeline.replan.chosen_batches import batches_between, last_batches
+    from pststream.pipeline.replan.replay import replay
+    from pststream.pipeline.replan.scratch_home import TopkPlanner
+    from pststream.pipeline.replan.tried_plan import plan_of_first, proposed_plan, stored_plan
     from pststream.reports.commands.replay_comparison import is_as_recorded, render_replay
     from pststream.reports.pages.replay_page import write_replay
 
@@ -178,7 +178,7 @@ NO_TOPK_BALANCER = "no adjustment moves topk subscriptions: Skype, whose partiti
 
 def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Move subscriptions between workers to balance their loads, or undo the last adjustment."""
-    from pststream.pipeline.adjusting.balance import balance
+    from pststream.pipeline.replan.balance import balance
 
     if arguments.kind == "undo":
         refuse_options("balance undo", {"--kinds": arguments.kinds})
@@ -217,7 +217,7 @@ def match_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def register_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Create the tables and views in a catalog of Spark."""
-    from pststream.pipeline.engine.spark_views import register
+    from pststream.engine.spark_views import register
 
     document = register(context.home.check(), context.settings, arguments.catalog, arguments.schema)
     what = f"{counted(len(document['tables']), 'table')} and {counted(len(document['views']), 'view')}"
@@ -330,9 +330,9 @@ def lines_of(paths: list[str]) -> list[str]:
 
 def generate_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Write a synthetic workload."""
-    from pststream.generator.draw_subscriptions import KINDS
-    from pststream.generator.generate_files import write_objects, write_requests
-    from pststream.generator.object_sample import sample_of_file
+    from pststream.workloads.draw_subscriptions import KINDS
+    from pststream.workloads.generate_files import write_objects, write_requests
+    from pststream.workloads.object_sample import sample_of_file
 
     began = time.perf_counter()
     if arguments.what == "objects":

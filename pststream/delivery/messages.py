@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.kinds.answer_contract import AnswerRow, Answers
-from pststream.kinds.registry import stored_kind
-from pststream.sinks.contract import Message
-from pststream.text.words import tokenize
+from pststream.delivery.sinks.contract import Message
+from pststream.queries.kinds.answer_contract import AnswerRow, Answers
+from pststream.queries.kinds.registry import stored_kind
+from pststream.queries.text.words import tokenize
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _TOO_DEEP: Any = object()

@@ -5,7 +5,7 @@ The outbox makes a limiter for each batch, and counts the earlier batches of the
 
 import numpy as np
 
-from pststream.sorted_keys import distinct_values, look_up
+from pststream.base.sorted_keys import distinct_values, look_up
 
 
 class MessageLimiter:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numba
 
-from pststream.optional_packages import hidden_packages
+from pststream.base.optional_packages import hidden_packages
 
 # numba imports these two at the first kernel, and with them the packages hidden here, which no kernel uses.
 with hidden_packages("cffi", "scipy.linalg"):

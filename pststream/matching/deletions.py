@@ -8,7 +8,7 @@ Deletions are stored separately from the segments, and the kernel looks them up 
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
+from pststream.base import names
 from pststream.kernels.matching.verify import Deleted, find_pieces, mark_bits
 from pststream.matching.segments import Segment
 

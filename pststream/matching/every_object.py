@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pststream import names
+from pststream.base import names
 from pststream.matching.segments import Segment
 
 

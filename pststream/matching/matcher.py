@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream import names
+from pststream.base import names
 from pststream.kernels.matching.match_segment import SearchCounts, append_lists, match_segment
 from pststream.kernels.matching.verify import Deleted
 from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces, without_pieces

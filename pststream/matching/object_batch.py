@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.domain.read_only import read_only
+from pststream.base.read_only import read_only
 from pststream.kernels.matching.object_block import Objects
 from pststream.kernels.matching.point_order import sort_points
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
 from pststream.matching.segments import COLUMNS, Segment, build_segment
+from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet, without_views
 
 LAYOUT = 7

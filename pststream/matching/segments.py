@@ -39,9 +39,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.domain.arrow_columns import one_array
-from pststream.domain.owners import recorded_units
+from pststream.base import names
+from pststream.base.arrow_columns import one_array
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
     count_postings,
@@ -56,7 +55,8 @@ from pststream.kernels.matching.posting_keys import cell_buckets, encode_keys, f
 from pststream.kernels.matching.postings import LAST_OF_CLAUSE, LAST_OF_PIECE, TERM_BITS
 from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.radix_sort import sort_with
-from pststream.shapes.registry import PIECE_COLUMNS, SHAPES
+from pststream.plans.owners import recorded_units
+from pststream.queries.shapes.registry import PIECE_COLUMNS, SHAPES
 
 COLUMNS = (
     "subscription_key",

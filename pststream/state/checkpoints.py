@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 
 from deltalake import DeltaTable
 
-from pststream.atomic_files import TEMPORARY_PREFIX, flush_file, flush_folders, replacing
-from pststream.names import DELTA_LOG
-from pststream.open_tables import LAST_CHECKPOINT, latest_table, translate_delta_errors
+from pststream.base.atomic_files import TEMPORARY_PREFIX, flush_file, flush_folders, replacing
+from pststream.base.names import DELTA_LOG
 from pststream.storage.registry import local_path
+from pststream.tables.open_tables import LAST_CHECKPOINT, latest_table, translate_delta_errors
 
 MARK = ".checkpoint."
 """What follows the version in the name of a checkpoint."""

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
-from pststream import names
-from pststream.errors import RetryableError, UsageError
-from pststream.open_tables import latest_table, open_table, table_and_values
+from pststream.base import names
+from pststream.base.errors import RetryableError, UsageError
+from pststream.base.utc_times import from_micros, iso, to_micros, utc_now
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
 from pststream.state.table_types import has_bounds
@@ -29,7 +29,7 @@ from pststream.state.tables import TABLES
 from pststream.storage.parquet_encodings import encoding_options
 from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names
 from pststream.storage.registry import storage_of
-from pststream.utc_times import from_micros, iso, to_micros, utc_now
+from pststream.tables.open_tables import latest_table, open_table, table_and_values
 
 ROW_GROUP = 131_072
 """Rows of a row group, the smallest unit that a task reads."""

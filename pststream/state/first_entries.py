@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from deltalake import Schema
 
 from pststream import __version__
+from pststream.base.utc_times import to_micros, utc_now
 from pststream.state.tables import Table
-from pststream.utc_times import to_micros, utc_now
 
 ENGINE = f"pststream-{__version__}"
 """How the history of a table names this program."""

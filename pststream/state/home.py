@@ -12,18 +12,18 @@ from typing import Any
 
 from deltalake import DeltaTable, Schema, Transaction
 
-from pststream import names
-from pststream.errors import HomeBusy, HomeError
+from pststream.base import names
+from pststream.base.errors import HomeBusy, HomeError
+from pststream.queries.text.words import TOKENIZER
 from pststream.settings import FILE, Settings, default_file
+from pststream.state import fencing, file_lock, lease
+from pststream.state.fencing import HeldLock
 from pststream.state.first_entries import first_entry
-from pststream.state.locking import fencing, file_lock, lease
-from pststream.state.locking.fencing import HeldLock
-from pststream.state.locking.holder import LockTaken
+from pststream.state.holder import LockTaken
 from pststream.state.table_types import Table, has_bounds
 from pststream.state.tables import TABLES
 from pststream.storage.contract import Files, Storage
 from pststream.storage.registry import normalize, storage_of
-from pststream.text.words import TOKENIZER
 
 FORMAT = 1
 """Format of homes. Until 0.1.0 is released it stays 1: a home with other tables is refused (`digest_of_tables`). After

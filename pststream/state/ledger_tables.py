@@ -6,10 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.errors import RetryableError
-from pststream.open_tables import latest_table, translate_delta_errors
+from pststream.base import names
+from pststream.base.errors import RetryableError
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
 from pststream.state.home import Home
@@ -17,6 +15,8 @@ from pststream.state.log_entries import WRITER_IDS, describe_writer, metadata_ac
 from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes
+from pststream.tables.delta_tables import last_transaction
+from pststream.tables.open_tables import latest_table, translate_delta_errors
 
 COMPACTED_BYTES = 1024 * 1024
 """While batches run, only files below this size are compacted, so that compaction stays fast as the table grows."""

@@ -4,8 +4,8 @@ from functools import cache
 
 import pyarrow as pa
 
-from pststream.domain.arrow_columns import TIME
-from pststream.lineage import LineageDataset
+from pststream.base.arrow_columns import TIME
+from pststream.base.lineage import LineageDataset
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pststream.domain.arrow_columns import TIME
+from pststream.base.arrow_columns import TIME
 
 IDS = pa.list_(pa.int64())
 SECONDS = pa.map_(pa.string(), pa.float64())

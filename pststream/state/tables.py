@@ -7,16 +7,16 @@ upkeep and planning by delta-rs. Times are microseconds since 1970 in UTC where 
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.domain.arrow_columns import TIME
-from pststream.kinds.registry import request_columns
-from pststream.shapes.registry import PIECE_COLUMNS
-from pststream.state.declarations.answer_tables import ANSWER_TABLES
-from pststream.state.declarations.delivery_tables import DELIVERY_TABLES
-from pststream.state.declarations.placement_tables import PLACEMENT_TABLES
-from pststream.state.declarations.question_tables import QUESTION_TABLES
-from pststream.state.declarations.topk_plan_table import TOPK_PLAN_TABLE
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.queries.kinds.registry import request_columns
+from pststream.queries.shapes.registry import PIECE_COLUMNS
+from pststream.state.answer_tables import ANSWER_TABLES
+from pststream.state.delivery_tables import DELIVERY_TABLES
+from pststream.state.placement_tables import PLACEMENT_TABLES
+from pststream.state.question_tables import QUESTION_TABLES
 from pststream.state.table_types import COUNTS, IDS, RECORD, RESULTS, SECONDS, Column, Table
+from pststream.state.topk_plan_table import TOPK_PLAN_TABLE
 
 KEY = "position in the log: file_seq << 32 | row"
 OPTIONS = "JSON of the reader's options, which differ by format and version"
@@ -108,7 +108,7 @@ _TABLES = (
         "frequency of terms in the sample a plan was made from; ranks terms for the index",
         (
             Column("plan_version", pa.int64(), "the plan"),
-            Column("term_id", pa.int64(), "see text/tokenizer.py"),
+            Column("term_id", pa.int64(), "see queries/text/tokenizer.py"),
             Column("term", pa.string(), "the word, where the sample shows it", True),
             Column("objects", pa.int64(), "sampled objects that have it"),
             Column("subscriptions", pa.int64(), "sampled subscriptions that have it"),
@@ -390,7 +390,7 @@ _TABLES = (
         "how many objects have each term, by version; a version counts once `files` has it",
         (
             Column("statistics_version", pa.int64(), "from 1; `files` has the number of objects in its options"),
-            Column("term_id", pa.int64(), "see text/tokenizer.py"),
+            Column("term_id", pa.int64(), "see queries/text/tokenizer.py"),
             Column("documents", pa.int64(), "objects that have the term"),
         ),
         ("statistics_version", "term_id"),

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileType
 
-from pststream import names
-from pststream.atomic_files import flush_file, flush_folders
-from pststream.errors import RetryableError, UsageError
-from pststream.mask_urls import mask_urls
+from pststream.base import names
+from pststream.base.atomic_files import flush_file, flush_folders
+from pststream.base.errors import RetryableError, UsageError
+from pststream.base.mask_urls import mask_urls
 from pststream.storage.registry import storage_of
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -75,7 +75,7 @@ def raise_storage_error(error: Exception) -> None:
     prefixes = tuple(names.STORAGES)
     for line in map(str.strip, str(error).splitlines()):
         kind, _, text = line.partition(": ")
-        if kind == "pststream.errors.UsageError" and text.startswith(prefixes):
+        if kind == "pststream.base.errors.UsageError" and text.startswith(prefixes):
             raise UsageError(text, "each node needs what the driver has (docs/where-it-runs.md)") from None
         if (kind.startswith("pststream.") and text.startswith(prefixes)) or _is_marked(line):
             raise RetryableError(

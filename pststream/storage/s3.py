@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem
 
-from pststream import names
-from pststream.errors import UsageError
-from pststream.mask_urls import mask_url
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.mask_urls import mask_url
 from pststream.storage import aws
 from pststream.storage.contract import ConditionalFiles, DeltaLocation, Files, ObjectStore
 from pststream.storage.s3_bucket import PREFIX, S3Bucket

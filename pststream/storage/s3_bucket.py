@@ -17,7 +17,7 @@ from typing import IO, Any
 from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pststream.errors import UsageError
+from pststream.base.errors import UsageError
 from pststream.storage import aws
 from pststream.storage.contract import FileVersion, ObjectChanged, StoredObject
 

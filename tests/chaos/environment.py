@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from pststream.pipeline.engine import worker_daemon
+from pststream.engine import worker_daemon
 from tests import worlds
 from tests.bad_store import BadStore, Uploader, bad_store
 from tests.chaos.clock import Clock

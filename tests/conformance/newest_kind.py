@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.questions.packed_numbers import unpack_numbers
-from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
-from pststream.kinds.answer_query import CONDITIONS, AnswerQuery, make_no_pieces, window_field
-from pststream.kinds.contract import (
+from pststream.queries.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
+from pststream.queries.kinds.answer_query import CONDITIONS, AnswerQuery, make_no_pieces, window_field
+from pststream.queries.kinds.contract import (
     FailedCondition,
     FieldError,
     MessagePart,
@@ -23,11 +23,11 @@ from pststream.kinds.contract import (
     StoredObject,
     Validity,
 )
-from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field, satisfy_keywords, words_of_keywords
-from pststream.kinds.question_fields import EVERYTHING, parse_k_field, parse_point_field, parse_window_field
-from pststream.kinds.stored_columns import LAT, LON, WINDOW_OBJECTS, WINDOW_US, K
-from pststream.shapes.region import Region
-from pststream.shapes.registry import request_schema
+from pststream.queries.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field, satisfy_keywords, words_of_keywords
+from pststream.queries.kinds.question_fields import EVERYTHING, parse_k_field, parse_point_field, parse_window_field
+from pststream.queries.kinds.stored_columns import LAT, LON, WINDOW_OBJECTS, WINDOW_US, K
+from pststream.queries.shapes.region import Region
+from pststream.queries.shapes.registry import request_schema
 
 WIDTH = RequestColumn("square_width", pa.float64(), "insert: width of a square, degrees")
 WIDEST = 10.0
@@ -144,7 +144,7 @@ def no_values(numbers: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndarr
 
 def find_newest(snapshot: Any, asked: Any) -> Any:
     """Compare every object with every question."""
-    from pststream.stored_objects.best_objects import order_objects, place_of
+    from pststream.search.best_objects import order_objects, place_of
 
     question, rows = [np.empty(0, np.int64)], [np.empty((0, 3), np.int64)]
     for number, segment in enumerate(snapshot.segments):

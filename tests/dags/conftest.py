@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 
 ROOT = Path(__file__).parents[2]
 DAGS = ROOT / "dags"

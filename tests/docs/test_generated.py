@@ -1,7 +1,7 @@
 """The generated parts of the documentation are up to date, and the results page marks what is missed."""
 
+from benchmarks.results_page import render
 from infra.generate_docs import generated_pages
-from pststream.benchmarks.results_page import render
 
 
 def test_generated_pages_are_up_to_date() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.delta_tables import read_table
+from pststream.base.utc_times import utc_now
 from pststream.pipeline.answers import answer_context
 from pststream.pipeline.upkeep import old_changes
 from pststream.state.home import Home as State
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import read_table
 from tests.commands import Home
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
 

@@ -169,7 +169,7 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
 ABANDONING = """
 import os, signal, threading, time
 from pststream.pipeline.main_job import graceful_shutdown
-from pststream.pipeline.engine.running_engine import get_engine, kill_engine, stop_engine
+from pststream.engine.running_engine import get_engine, kill_engine, stop_engine
 from pststream.settings import Settings
 
 graceful_shutdown.STOP_SECONDS = 1.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from pststream import names
+from pststream.base import names
 from pststream.pipeline.batch import late_questions
-from pststream.stored_objects import object_cache, wanted_rows
-from pststream.stored_objects.wanted_rows import find_wanted_rows
+from pststream.search import object_cache, wanted_rows
+from pststream.search.wanted_rows import find_wanted_rows
 from tests import worlds
 from tests.commands import Home, ingest_world, new_home
 from tests.kill_and_rerun import assert_same_tables

@@ -4,8 +4,9 @@ from itertools import product
 
 import pytest
 
-from pststream.benchmarks.scenarios.plans import calibrate, paper_job, planners, planners_large, planning, scalability
-from pststream.names import PLANNERS
+from benchmarks.scenarios.plans import paper_job, planners, planners_large, planning, scalability
+from pststream.base.names import PLANNERS
+from pststream.pipeline.calibrate import calibrate
 from tests.counted_benchmark import run_counted
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

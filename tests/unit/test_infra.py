@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pststream import names
+from pststream.base import names
 from pststream.settings import setting_keys
 from tests.docs.fences import blocks
 

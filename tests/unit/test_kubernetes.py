@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pststream.names import HEARTBEAT
+from pststream.base.names import HEARTBEAT
 from pststream.reports.reading.watcher_status import GONE_SECONDS
 from pststream.settings import setting_keys
 from tests.kustomize import render

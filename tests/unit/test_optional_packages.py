@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pststream.optional_packages import hidden_packages
+from pststream.base.optional_packages import hidden_packages
 
 HEAVY = ("pandas", "scipy.linalg", "cffi", "pyspark", "great_expectations", "jinja2", "boto3", "airflow")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.errors import SettingError
+from pststream.base.errors import SettingError
 from pststream.planner_options import read_planner_options
 
 

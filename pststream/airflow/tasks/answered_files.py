@@ -5,12 +5,12 @@ from typing import Any
 from airflow.sdk import Asset, Context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from pststream import names
 from pststream.airflow.runners.allowed_places import admit
 from pststream.airflow.runners.engine_choice import landing_of
 from pststream.airflow.runners.lineage import home_uri
 from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks.summaries import summarize_answers
+from pststream.base import names
 
 
 class AnswerFilesJob(SparkJob):

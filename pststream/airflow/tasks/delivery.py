@@ -6,12 +6,12 @@ from airflow.sdk import BaseHook, task
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from pststream import names
 from pststream.airflow.hook import PSTStreamSinkHook
 from pststream.airflow.runners.allowed_places import HOMES, RunPlace, admit, belongs_to
 from pststream.airflow.runners.engine_choice import settings_in
 from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.runners.run_environment import run_environment
+from pststream.base import names
 
 
 @task(retries=0, trigger_rule="all_done")

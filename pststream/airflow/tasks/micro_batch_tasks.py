@@ -7,13 +7,13 @@ from typing import Any
 from airflow.sdk import Asset, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from pststream import names
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.answered_files import add_publish_answers
 from pststream.airflow.tasks.delivery import deliver
 from pststream.airflow.tasks.match_job import SINCE_FIRST_TRY, MatchJob
-from pststream.format_values import counted
+from pststream.base import names
+from pststream.base.format_values import counted
 
 log = logging.getLogger(__name__)
 

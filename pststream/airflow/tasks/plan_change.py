@@ -10,12 +10,12 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Asset, Context, Param, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from pststream import names
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.tasks.adjustment_pages import PagedJob, run_file
 from pststream.airflow.tasks.replay_job import ReplayJob
 from pststream.airflow.tasks.summaries import moves_table, summarize_balance
+from pststream.base import names
 
 log = logging.getLogger(__name__)
 

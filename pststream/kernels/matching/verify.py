@@ -9,6 +9,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import prefetch
+from pststream.kernels.matching.contains_point import contains_point
 from pststream.kernels.matching.postings import (
     LAST_OF_CLAUSE,
     LAST_OF_PIECE,
@@ -16,7 +17,6 @@ from pststream.kernels.matching.postings import (
     TERM,
     term_bit,
 )
-from pststream.kernels.matching.shapes.contains_point import contains_point
 from pststream.kernels.search import find
 
 LIST_SHIFT = np.uint64(34)

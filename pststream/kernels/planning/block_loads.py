@@ -1,6 +1,6 @@
 """Group raster cells along a curve into blocks with enough objects, and count one worker's pieces in each block.
 
-`cost/block_loads.py` calls it for load adjustment, which moves blocks of cells between workers.
+`planning/block_loads.py` calls it for load adjustment, which moves blocks of cells between workers.
 """
 
 import numpy as np

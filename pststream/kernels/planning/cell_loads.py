@@ -1,6 +1,6 @@
 """Count, in each raster cell, the sampled objects sent to one worker and their posting reads; mark its pieces.
 
-`cost/cell_loads.py` and `cost/block_loads.py` compute loads from these counts.
+`planning/cell_loads.py` and `planning/block_loads.py` compute loads from these counts.
 """
 
 import numpy as np

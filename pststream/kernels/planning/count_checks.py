@@ -1,6 +1,6 @@
 """Count, in each raster cell, the pairs of an object there and a subscription over the cell that share a word.
 
-`cost/cell_checks.py` prepares the arrays.
+`planning/cell_checks.py` prepares the arrays.
 """
 
 import numpy as np

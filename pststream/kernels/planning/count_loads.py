@@ -1,6 +1,6 @@
 """Count the objects and subscriptions of each unit and worker under a plan; find terms and objects that are live.
 
-The load model counts a sample (`cost/load_model.py`).
+The load model counts a sample (`planning/load_model.py`).
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Select raster cells to migrate, with enough load and the least size: greedy scan, exact dynamic programming.
 
-These are the inner loops of the methods in `balancing/cell_selection.py`.
+These are the inner loops of the methods in `planning/balancing/cell_selection.py`.
 """
 
 import numpy as np

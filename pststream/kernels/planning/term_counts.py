@@ -8,7 +8,7 @@ from pststream.kernels.compile import kernel
 
 
 class TermCounts(NamedTuple):
-    """Sampled objects by term and raster cell (`domain/sample_counts.py`).
+    """Sampled objects by term and raster cell (`plans/sample_counts.py`).
 
     columns, rows: of the raster; borders int64[t+1]: slice of the entries of each term; cells int64[n], ascending
     inside a term, and objects int64[n] of each entry

@@ -1,6 +1,6 @@
 """Cut the ordered terms of a region into at most as many contiguous runs as workers so that the greatest load is least.
 
-It also finds the objects and boxes of a region, and groups them by term (`partitioning/text_split.py`).
+It also finds the objects and boxes of a region, and groups them by term (`planning/planners/text_split.py`).
 
 Loads are those of Definition 1 for a worker that serves the terms of one run. The worker has the objects with one of
 these terms and the subscriptions posted under one of them; each counts once, no matter how many of the terms it has.

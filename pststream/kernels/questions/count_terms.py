@@ -11,7 +11,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
-from pststream.kernels.matching.shapes.contains_point import contains_point
+from pststream.kernels.matching.contains_point import contains_point
 from pststream.kernels.questions.listed_counts import (
     LEFT_FROM,
     LEFT_TO,

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
-from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
+from pststream.kernels.matching.circle import EARTH_RADIUS_M
 from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
 from pststream.kernels.questions.place_codes import LEVELS, haversine

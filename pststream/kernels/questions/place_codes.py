@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.matching.circle import EARTH_RADIUS_M
 from pststream.kernels.matching.index_cells import interleave
-from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
 
 LEVELS = 16
 """Level of the finest cells: a place is a cell of this level."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
+from pststream.kernels.matching.contains_point import contains_point
 from pststream.kernels.matching.index_cells import interleave
-from pststream.kernels.matching.shapes.contains_point import contains_point
 from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.place_codes import LEVELS, column_of_code, place_column, place_row, row_of_code
 from pststream.kernels.questions.question_arrays import (

@@ -7,7 +7,7 @@ series that end with a subtraction, and so are never too great.
 import math
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
+from pststream.kernels.matching.circle import EARTH_RADIUS_M
 from pststream.kernels.questions.place_codes import column_of_code, row_of_code
 
 DEGREE = math.pi / 180.0

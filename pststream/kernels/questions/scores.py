@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
+from pststream.kernels.matching.circle import EARTH_RADIUS_M
 from pststream.kernels.questions.place_codes import haversine
 
 

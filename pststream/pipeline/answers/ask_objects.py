@@ -5,14 +5,14 @@ The values are those of the kinds, as of their questions, in float32, with the s
 
 import numpy as np
 
-from pststream import names
 from pststream.answers.contract import BatchEnd, Values
-from pststream.kinds.registry import ranked_answers
+from pststream.base import names
 from pststream.pipeline.answers.ranked_kind import RankedQuestions
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS
 from pststream.pipeline.answers.standing_queries import Queries, take_queries
-from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
-from pststream.stored_objects.question_batch import Clauses
+from pststream.queries.kinds.registry import ranked_answers
+from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
+from pststream.search.question_batch import Clauses
 
 
 def ask_objects(snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, end: BatchEnd) -> Values:

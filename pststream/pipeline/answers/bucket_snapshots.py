@@ -12,20 +12,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
 from pststream.answers.bucket_file import BucketState, build_bucket, unite_objects
 from pststream.answers.contract import Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import with_ends
-from pststream.delta_tables import last_transaction
-from pststream.domain.arrow_columns import TIME, integers
-from pststream.ledgers.log_end import read_batches
+from pststream.base import names
+from pststream.base.arrow_columns import TIME, integers
+from pststream.base.utc_times import to_micros
 from pststream.pipeline.answers.log_rows import of_batches, split_keys
 from pststream.pipeline.answers.standing_queries import StandingQueries
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.tables import TABLES
-from pststream.utc_times import to_micros
+from pststream.tables.delta_tables import last_transaction
+from pststream.tables.log_end import read_batches
 
 SCHEMA = TABLES[names.ANSWERS].schema
 

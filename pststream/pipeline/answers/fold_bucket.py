@@ -17,16 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, open_bucket
 from pststream.answers.buckets import bucket_of
 from pststream.answers.contract import Asked, BatchEnd, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers, split_asked
 from pststream.answers.sorted_rows import key_order
-from pststream.kinds.registry import ranked_answers
-from pststream.ledgers.answer_counts import AnswerCounts
-from pststream.ledgers.log_end import read_batches
+from pststream.base import names
+from pststream.base.sorted_keys import distinct_values, is_among
+from pststream.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.answers.answer_context import AnswerContext, Position
 from pststream.pipeline.answers.ask_objects import ask_objects, windows_start
 from pststream.pipeline.answers.bucket_snapshots import build_state
@@ -39,10 +38,11 @@ from pststream.pipeline.answers.scored_candidates import (
 )
 from pststream.pipeline.answers.standing_queries import StandingQueries
 from pststream.pipeline.answers.window_boundaries import with_logged_boundaries, write_boundaries
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.sorted_keys import distinct_values, is_among
+from pststream.queries.kinds.registry import ranked_answers
 from pststream.state.data_files import DataFile
 from pststream.state.home import Home
+from pststream.tables.answer_counts import AnswerCounts
+from pststream.tables.log_end import read_batches
 
 CANDIDATES, LATEST, WORKER_REPORT, SCORED_CANDIDATES, UNIT_REPORT = range(5)
 """Tags of received rows: candidates of the worker index (subscription_key, object_key, ts, lon, lat); the greatest ts

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
+from pststream.base import names
 from pststream.pipeline.answers.log_rows import ENTRY, list_state_files, slices_of
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home

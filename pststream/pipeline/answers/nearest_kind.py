@@ -7,13 +7,13 @@ threshold as radius, and the world while fewer objects count than it keeps.
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.arrow_columns import lists
-from pststream.kernels.matching.shapes.circle import boxes_around
+from pststream.base.arrow_columns import lists
+from pststream.kernels.matching.circle import boxes_around
 from pststream.kernels.questions.place_codes import distances_m
 from pststream.pipeline.answers.ranked_kind import IndexedReach, RankedKind, RankedQuestions
-from pststream.shapes.registry import SIDES, request_schema
-from pststream.stored_objects.best_objects import BestObjects, PointQuestions, find_nearest_objects
-from pststream.stored_objects.object_snapshot import ObjectSnapshot
+from pststream.queries.shapes.registry import SIDES, request_schema
+from pststream.search.best_objects import BestObjects, PointQuestions, find_nearest_objects
+from pststream.search.object_snapshot import ObjectSnapshot
 
 WORLD = (-180.0, -90.0, 180.0, 90.0)
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.stored_objects.best_objects import BestObjects
-from pststream.stored_objects.object_snapshot import ObjectSnapshot
-from pststream.stored_objects.question_batch import Clauses
+from pststream.search.best_objects import BestObjects
+from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.question_batch import Clauses
 
 
 class RankedQuestions(NamedTuple):

@@ -3,8 +3,8 @@
 import numpy as np
 
 from pststream.pipeline.answers.ranked_kind import RankedKind, RankedQuestions
-from pststream.stored_objects.best_objects import BestObjects, PointQuestions, find_scored_objects
-from pststream.stored_objects.object_snapshot import ObjectSnapshot
+from pststream.search.best_objects import BestObjects, PointQuestions, find_scored_objects
+from pststream.search.object_snapshot import ObjectSnapshot
 
 
 def _find_best(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:

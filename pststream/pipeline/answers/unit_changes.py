@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream import names
-from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
-from pststream.domain.topk_plan import TopkPlan
-from pststream.ledgers.log_end import read_batches
+from pststream.answers.unit_share import UnitShare
+from pststream.base import names
+from pststream.base.sorted_keys import distinct_values, is_among
+from pststream.base.utc_times import to_micros
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.pipeline.answers.scored_candidates import as_subscriptions
-from pststream.scored_index.unit_share import UnitShare
-from pststream.sorted_keys import distinct_values, is_among
+from pststream.plans.topk_plan import TopkPlan
 from pststream.state.home import Home
-from pststream.utc_times import to_micros
+from pststream.storage.mapped_arrays import TornFileError, map_arrays, write_arrays
+from pststream.tables.log_end import read_batches
 
 COUNTED = 500_000
 """Subscriptions whose units are found at a time."""

@@ -7,16 +7,16 @@ to be the one that the batch before has logged, so its boundaries are logged too
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
 from pststream.answers.contract import BatchEnd
-from pststream.domain.arrow_columns import TIME
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.base.sorted_keys import find_among
 from pststream.pipeline.answers.log_rows import slices_of
-from pststream.sorted_keys import find_among
+from pststream.search.object_snapshot import LAST_KEY
 from pststream.state.data_files import DataFile, FileWriter, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices
 from pststream.state.tables import TABLES
-from pststream.stored_objects.object_snapshot import LAST_KEY
 
 SCHEMA = TABLES[names.ANSWER_LOG].schema
 WINDOW, BOUNDARY = "window", "boundary"

@@ -10,23 +10,23 @@ from functools import partial
 
 import numpy as np
 
-from pststream import names
-from pststream.array_cache.array_cache import Paths
-from pststream.domain.arrow_columns import csr
-from pststream.domain.pieces import rarest_clause_first
-from pststream.ledgers.log_end import RECENT_BATCHES, Ledger, Pending
+from pststream.base import names
+from pststream.base.arrow_columns import csr
+from pststream.base.sorted_keys import distinct_values, look_up
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import cache_place, term_frequencies
 from pststream.pipeline.answers.answer_context import group_requests, open_queries
 from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import cache_place, term_frequencies
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
+from pststream.plans.pieces import rarest_clause_first
 from pststream.settings import Settings
-from pststream.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.storage.array_cache import Paths
+from pststream.tables.log_end import RECENT_BATCHES, Ledger, Pending
 
 
 def limit_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:

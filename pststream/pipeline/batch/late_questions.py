@@ -12,19 +12,19 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.pipeline.engine.task_context import TaskContext, object_cache
+from pststream.base import names
+from pststream.engine.task_context import TaskContext, object_cache
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, split_by_bytes
-from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices
-from pststream.state.tables import TABLES
-from pststream.stored_objects.object_segments import ObjectSegment
-from pststream.stored_objects.wanted_rows import (
+from pststream.search.object_segments import ObjectSegment
+from pststream.search.wanted_rows import (
     QUESTION_COLUMNS,
     PieceQuestions,
     find_wanted_rows,
     make_piece_questions,
     object_columns,
 )
+from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices
+from pststream.state.tables import TABLES
 
 COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 """Columns of `objects` that are routed."""

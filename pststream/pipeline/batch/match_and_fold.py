@@ -12,7 +12,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from pststream import names
+from pststream.base import names
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.fold_bucket import BucketReport, fold_bucket, send_latest
 from pststream.pipeline.answers.unit_candidates import (
@@ -24,9 +27,6 @@ from pststream.pipeline.answers.unit_candidates import (
 )
 from pststream.pipeline.batch.match_task import match_and_send
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS, ObjectScan, route_objects
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
 
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.domain.arrow_columns import lists, micros
+from pststream.base import names
+from pststream.base.arrow_columns import lists, micros
+from pststream.engine.contract import ReceivedRows, SentRows
+from pststream.engine.task_context import TaskContext, chunk_size
+from pststream.engine.warm_up import load_kernels
 from pststream.matching.matcher import TooManyPairs
 from pststream.pipeline.answers.fold_bucket import send_candidates, send_report
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, STORED_OBJECTS
 from pststream.pipeline.batch.worker_search import FoundPairs, UnitCounts, WorkerSearch
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.pipeline.engine.task_context import TaskContext, chunk_size
-from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES

@@ -9,25 +9,20 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.domain.arrow_columns import csr, micros
+from pststream.base import names
+from pststream.base.arrow_columns import csr, micros
+from pststream.base.sorted_keys import distinct_values
+from pststream.engine.contract import SentRows
+from pststream.engine.task_context import TaskContext, dispatch_index, live_term_filters, segment_cache
+from pststream.engine.warm_up import load_kernels
 from pststream.kernels.routing.dispatch import group_by_worker
-from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
 from pststream.matching.every_object import add_every_object
 from pststream.matching.segment_cache import SegmentCache
 from pststream.pipeline.batch.late_questions import COLUMNS, LateRequests, ask_segment, object_segment
-from pststream.pipeline.engine.contract import SentRows
-from pststream.pipeline.engine.task_context import (
-    TaskContext,
-    dispatch_index,
-    live_term_filters,
-    segment_cache,
-)
-from pststream.pipeline.engine.warm_up import load_kernels
-from pststream.sorted_keys import distinct_values
+from pststream.search.object_segments import ObjectSegment
 from pststream.state.index_files import SegmentFiles, segment_files
 from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.stored_objects.object_segments import ObjectSegment
+from pststream.tables.withdrawals import NONE, WithdrawnObjects
 
 NEW_OBJECTS, STORED_OBJECTS, ROUTE_COUNTS = 0, 1, 2
 """Tags of sent rows: objects of the batch; stored objects, for subscriptions of the batch; counts of a routing task."""

@@ -7,17 +7,17 @@ one segment with newer files, or if the late subscriptions or the segments are t
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from pststream import names
-from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.withdrawals import WithdrawnObjects
+from pststream.base import names
+from pststream.base.utc_times import to_micros
 from pststream.pipeline.batch.late_questions import LateRequests
 from pststream.pipeline.batch.route_task import STORED_OBJECTS, ObjectScan
 from pststream.pipeline.index.build_index import TASK_BYTES
+from pststream.search.object_cache import ObjectFile, settled_groups
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, split_into_tasks, whole_file
-from pststream.stored_objects.object_cache import ObjectFile, settled_groups
-from pststream.utc_times import to_micros
+from pststream.tables.log_end import Ledger
+from pststream.tables.withdrawals import WithdrawnObjects
 
 OBJECT_BYTES = 150
 """About the bytes of an object in a segment."""

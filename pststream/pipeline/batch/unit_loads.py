@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
+from pststream.base import names
 from pststream.pipeline.answers.fold_bucket import UnitReport
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.worker_search import UnitCounts

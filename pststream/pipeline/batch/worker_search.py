@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.arrow_columns import csr, micros
+from pststream.base.arrow_columns import csr, micros
+from pststream.engine.task_context import TaskContext, deletions_of, dispatch_index, segment_cache
 from pststream.matching.every_object import add_every_object, posts_every_object
 from pststream.matching.matcher import MatchedPairs, SegmentProbe, make_probe, match_objects, merge_pairs
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segment_cache import SegmentCache
 from pststream.matching.segments import Segment
-from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, segment_cache
-from pststream.routing.dispatch import DispatchIndex
+from pststream.planning.dispatch import DispatchIndex
 from pststream.state.index_files import segment_files
 
 

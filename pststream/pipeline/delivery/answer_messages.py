@@ -20,7 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
-from pststream import names
+from pststream.base import names
+from pststream.base.sorted_keys import distinct_values
+from pststream.base.utc_times import from_micros, iso
 from pststream.delivery.change_messages import (
     ENTERED,
     LEFT,
@@ -34,15 +36,13 @@ from pststream.delivery.change_messages import (
 )
 from pststream.delivery.messages import DIGEST_OBJECTS, erased_object
 from pststream.delivery.rate_limit import MessageLimiter
-from pststream.delta_tables import TableReader
-from pststream.kinds.answer_contract import AnswerRow
+from pststream.delivery.sinks.contract import Message
 from pststream.pipeline.delivery.external_sort import SortedRows
 from pststream.pipeline.delivery.message_rows import MessageRows, ObjectRows, SubscriptionRows, halve_if_too_large
 from pststream.pipeline.delivery.message_source import MessageBlock
 from pststream.pipeline.delivery.stored_words import StoredWords
-from pststream.sinks.contract import Message
-from pststream.sorted_keys import distinct_values
-from pststream.utc_times import from_micros, iso
+from pststream.queries.kinds.answer_contract import AnswerRow
+from pststream.tables.delta_tables import TableReader
 
 SUBSCRIPTION, TICK, HAS_ENTERED, RANK, OBJECT, TS, VALUE, WORD, COUNT = range(9)
 """Columns of changes, int64[9, n], in the order of their importance for the order of messages.

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pststream import names
-from pststream.errors import HomeBusy, PstError, UsageError
+from pststream.base import names
+from pststream.base.errors import HomeBusy, PstError, UsageError
+from pststream.base.progress import Progress, no_progress
+from pststream.delivery.sinks.contract import Sink
+from pststream.delivery.sinks.registry import kind_of, open_sink
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery.outbox import Outbox
 from pststream.pipeline.delivery.sink_sender import SinkSender
-from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
-from pststream.sinks.contract import Sink
-from pststream.sinks.registry import kind_of, open_sink
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.deliveries import Counts, compact_progress, read_progress, save_progress
 from pststream.state.home import Home
 

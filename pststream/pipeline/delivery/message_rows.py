@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
-from pststream import names
+from pststream.base import names
+from pststream.base.errors import PstError
+from pststream.base.sorted_keys import distinct_values
+from pststream.base.utc_times import iso
 from pststream.delivery.messages import MessageObject, MessageSubscription, message_object, message_subscription
-from pststream.delta_tables import TableReader
-from pststream.errors import PstError
-from pststream.kinds.registry import brief_columns
-from pststream.sorted_keys import distinct_values
-from pststream.utc_times import iso
+from pststream.queries.kinds.registry import brief_columns
+from pststream.tables.delta_tables import TableReader
 
 MAX_BYTES = 128 * 1024 * 1024
 """Bound on the objects, and on the subscriptions, of a window; a larger window is halved."""

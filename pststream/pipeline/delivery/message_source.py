@@ -8,7 +8,7 @@ import numpy as np
 
 from pststream.delivery.change_messages import ChangeBatch
 from pststream.delivery.rate_limit import MessageLimiter
-from pststream.sinks.contract import Message
+from pststream.delivery.sinks.contract import Message
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
+from pststream.base import names
+from pststream.base.utc_times import iso, to_micros
 from pststream.delivery.change_messages import ChangeBatch
 from pststream.delivery.rate_limit import MessageLimiter
-from pststream.delta_tables import TableReader
+from pststream.delivery.sinks.contract import Message
 from pststream.pipeline.delivery.answer_messages import AnswerMessages
 from pststream.pipeline.delivery.message_source import CountedSource
 from pststream.pipeline.delivery.pair_messages import PairMessages
 from pststream.settings import LONGEST_SECONDS
-from pststream.sinks.contract import Message
 from pststream.state.home import Home
-from pststream.utc_times import iso, to_micros
+from pststream.tables.delta_tables import TableReader
 
 LOG_RANGE = ("objects_after", "objects_to", "requests_after", "requests_to")
 COLUMNS = ["batch_id", "started_at", "matches", "retractions", "changes", "stream_time", *LOG_RANGE]

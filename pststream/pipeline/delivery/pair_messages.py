@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.dataset as pds
 
-from pststream import names
+from pststream.base import names
 from pststream.delivery.change_messages import ChangeBatch
 from pststream.delivery.messages import DIGEST_OBJECTS, MATCHED, RETRACTED, digest_message, pair_message
 from pststream.delivery.rate_limit import MessageLimiter
-from pststream.delta_tables import TableReader
+from pststream.delivery.sinks.contract import Message
 from pststream.pipeline.delivery.external_sort import SortedRows
 from pststream.pipeline.delivery.message_rows import (
     MessageRows,
@@ -30,7 +30,7 @@ from pststream.pipeline.delivery.message_rows import (
 )
 from pststream.pipeline.delivery.message_source import MessageBlock
 from pststream.reports.reading.pairs import flatten_lists
-from pststream.sinks.contract import Message
+from pststream.tables.delta_tables import TableReader
 
 WINDOW = 65_536
 DIGEST_WINDOW = 256

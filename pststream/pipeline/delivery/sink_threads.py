@@ -5,10 +5,10 @@ A slow or dead sink delays nothing else.
 
 import threading
 
+from pststream.base.progress import LogMessage, Progress
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery.deliver import deliver
-from pststream.progress import LogMessage, Progress
 from pststream.settings import Settings
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.deliveries import BEHIND, OK
 from pststream.state.home import Home
 

@@ -1,9 +1,9 @@
 """Name the sinks that `pststream deliver` has work for, from the ledger and the delivery positions alone."""
 
-from pststream.ledgers.log_end import Ledger
 from pststream.settings import Settings
 from pststream.state.deliveries import OK, read_progress
 from pststream.state.home import Home
+from pststream.tables.log_end import Ledger
 
 
 def waiting_sinks(home: Home, settings: Settings) -> list[str]:

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.domain.pieces import IDENTITY, number_pieces
-from pststream.pipeline.engine.contract import ReceivedRows
-from pststream.pipeline.engine.task_context import TaskContext
+from pststream.engine.contract import ReceivedRows
+from pststream.engine.task_context import TaskContext
 from pststream.pipeline.index.build_index import write_index_rows
+from pststream.plans.pieces import IDENTITY, number_pieces
 from pststream.state.data_files import DataFile
 from pststream.state.index_files import IndexFile
 from pststream.state.slices import BATCH_ROWS, read_slices, whole_file

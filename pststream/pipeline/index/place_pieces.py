@@ -13,14 +13,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.arrow_columns import csr, lists
-from pststream.domain.owners import recorded_units
-from pststream.domain.pieces import first_clauses
-from pststream.domain.plan import PartitionPlan, SubscriptionPlan
-from pststream.partitioning.by_subscription import describe, place
-from pststream.partitioning.registry import load_placement
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.task_context import TaskContext
+from pststream.base.arrow_columns import csr, lists
+from pststream.base.sorted_keys import distinct_values
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.task_context import TaskContext
 from pststream.pipeline.index.placement_state import (
     RANGE,
     PlacementState,
@@ -30,9 +26,13 @@ from pststream.pipeline.index.placement_state import (
     read_state,
     state_rows,
 )
-from pststream.samples.raster_ranges import compute_cell_ranges
-from pststream.shapes.registry import SIDES
-from pststream.sorted_keys import distinct_values
+from pststream.planning.planners.by_subscription import describe, place
+from pststream.planning.planners.registry import load_placement
+from pststream.planning.raster_ranges import compute_cell_ranges
+from pststream.plans.owners import recorded_units
+from pststream.plans.pieces import first_clauses
+from pststream.plans.plan import PartitionPlan, SubscriptionPlan
+from pststream.queries.shapes.registry import SIDES
 from pststream.state.home import Home
 
 PIECES, DESCRIBED, PLACED, RECORDED, PASSED, STATE, AREAS = 0, 1, 2, 3, 4, 5, 6

@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.array_cache.array_cache import ArrayCache
-from pststream.delta_tables import last_transaction, read_table
-from pststream.domain.plan import DispatchGrid
-from pststream.domain.sample_counts import SampleCounts
+from pststream.base import names
+from pststream.engine.task_context import TaskContext
 from pststream.kernels.planning.nearest_areas import AreaIndex
-from pststream.partitioning.by_subscription import NO_AREAS
-from pststream.partitioning.dkm.area_index import build_area_index
-from pststream.pipeline.engine.task_context import TaskContext
+from pststream.planning.papers.area_index import build_area_index
+from pststream.planning.planners.by_subscription import NO_AREAS
+from pststream.plans.plan import DispatchGrid
+from pststream.plans.sample_counts import SampleCounts
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
+from pststream.storage.array_cache import ArrayCache
+from pststream.tables.delta_tables import last_transaction, read_table
 
 PLAN_MADE, INDEX_BUILT = -1, 0
 """`batch_id` of what no batch has placed."""

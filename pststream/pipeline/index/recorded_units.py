@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.owners import NO_UNIT
+from pststream.engine.task_context import TaskContext, segment_cache
 from pststream.kernels.matching.verify import find_pieces
-from pststream.pipeline.engine.task_context import TaskContext, segment_cache
 from pststream.pipeline.index.build_index import PIECES
+from pststream.plans.owners import NO_UNIT
 from pststream.state.index_files import segment_files
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.kinds.registry import ranked_answers
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.sorted_keys import distinct_values, look_up
+from pststream.base import names
+from pststream.base.sorted_keys import distinct_values, look_up
+from pststream.engine.contract import ReceivedRows, SentRows
+from pststream.queries.kinds.registry import ranked_answers
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file

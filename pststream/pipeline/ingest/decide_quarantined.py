@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from pststream.base.progress import Progress
 from pststream.pipeline.ingest.ingest import release
-from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.quarantine import discard

@@ -13,24 +13,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.domain.arrow_columns import micros, one_array
+from pststream.base import names
+from pststream.base.arrow_columns import micros, one_array
+from pststream.base.buffers import utf8_of
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import cache_place, segment_cache
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
 from pststream.kernels.parsing.tokens import hash_texts
-from pststream.ledgers.ledger_rows import log_key
-from pststream.ledgers.withdrawals import NONE, WithdrawnObjects, withdrawn_objects
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import cache_place, segment_cache
 from pststream.pipeline.ingest.id_lookup import IdSet, find_rows_by_id
 from pststream.pipeline.ingest.stage_file import ID_OF, StagedFile
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
-from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
-from pststream.text.buffers import utf8_of
+from pststream.tables.ledger_rows import log_key
+from pststream.tables.withdrawals import NONE, WithdrawnObjects, withdrawn_objects
 
 STORED_HORIZON = names.NEVER_US
 """Horizon of stored rows. No ts reaches it, so no stored row counts as a duplicate, whichever earlier rows are read."""

@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.quality.reject_reasons import REASONS
+from pststream.input.reject_reasons import REASONS
 
 REASON = "future"
 
 
 def split_future_objects(objects: pa.RecordBatch, latest: int) -> list[pa.RecordBatch]:
-    """Split parsed objects (quality/parse_objects.py) into those with a ts up to `latest` (microseconds) and the rest.
+    """Split parsed objects (input/parse_objects.py) into those with a ts up to `latest` (microseconds) and the rest.
 
     The rest has the columns field, reason, detail and raw of a reject too; there is no second batch if none is later.
     """

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.buffers import utf8_of
+from pststream.base.sorted_keys import distinct_values
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.kernels.search import find_all_positions
 from pststream.matching.segment_cache import SegmentCache
-from pststream.sorted_keys import distinct_values
 from pststream.state.slices import Slice, read_slices
-from pststream.text.buffers import utf8_of
 
 
 class IdSet:

@@ -11,11 +11,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pststream import lineage, names
-from pststream.errors import HomeError, InputFileError, PassingError, RetryableError
-from pststream.ledgers.log_end import Ledger
-from pststream.pipeline.engine.contract import TasksStalled
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.base import lineage, names
+from pststream.base.errors import HomeError, InputFileError, PassingError, RetryableError
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.base.utc_times import from_micros, to_micros, utc_now
+from pststream.engine.contract import TasksStalled
+from pststream.engine.running_engine import get_engine
+from pststream.input.readers import sha256_of
 from pststream.pipeline.ingest import staging_folder
 from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
 from pststream.pipeline.ingest.deduplicate import deduplicate
@@ -26,15 +28,13 @@ from pststream.pipeline.ingest.reading_note import noted_reading
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.stage_in_parts import stage_in_parts
 from pststream.pipeline.ingest.stage_isolated import stage_isolated
-from pststream.progress import Counted, Progress, TaskCounter
-from pststream.quality.readers import sha256_of
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import SHARED, commit_files
 from pststream.state.home import Home
 from pststream.state.lineage_tables import lineage_table
-from pststream.utc_times import from_micros, to_micros, utc_now
+from pststream.tables.log_end import Ledger
 
 
 def number_files(ledger: Ledger, files: list[File]) -> list[File]:

@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pststream.errors import InputFileError
-from pststream.format_values import counted
+from pststream.base.errors import InputFileError
+from pststream.base.format_values import counted
 from pststream.settings import Settings
 
 PROGRAM = "pststream.pipeline.ingest.reader_process"

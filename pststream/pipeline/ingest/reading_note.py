@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from pststream.errors import PstError
+from pststream.base.errors import PstError
 from pststream.state.home import Home
 
 DEAD_TRIES = 2

@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.domain.arrow_columns import TIME, micros
-from pststream.errors import InputFileError, PassingError, PstError, passing_number
-from pststream.kinds.contract import RequestLimits
+from pststream.base import names
+from pststream.base.arrow_columns import TIME, micros
+from pststream.base.errors import InputFileError, PassingError, PstError, passing_number
+from pststream.base.utc_times import to_micros
+from pststream.input.confined_files import readable_below
+from pststream.input.parse_objects import ObjectOptions, parse_objects
+from pststream.input.parse_request_columns import parse_request_chunk, request_fields
+from pststream.input.parse_requests import REQUESTS
+from pststream.input.readers import read_chunks, read_requests
+from pststream.input.row_chunks import FilePart, check_row_number
 from pststream.pipeline.ingest.future_objects import split_future_objects
 from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
-from pststream.quality.files.confined_files import readable_below
-from pststream.quality.parse_objects import ObjectOptions, parse_objects
-from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
-from pststream.quality.parse_requests import REQUESTS
-from pststream.quality.readers import read_chunks, read_requests
-from pststream.quality.row_chunks import FilePart, check_row_number
-from pststream.shapes.region import RegionLimits
+from pststream.queries.kinds.contract import RequestLimits
+from pststream.queries.shapes.region import RegionLimits
 from pststream.state.table_types import IDS
-from pststream.utc_times import to_micros
 
 _REJECT = [pa.field(name, pa.string()) for name in ("field", "reason", "detail", "raw")]
 SCHEMAS = {

@@ -8,11 +8,11 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from pststream.errors import InputFileError
-from pststream.escape_text import escape_controls
+from pststream.base.errors import InputFileError
+from pststream.base.escape_text import escape_controls
+from pststream.base.progress import Progress
 from pststream.pipeline.ingest.isolated_reader import ReadLimits, isolated_reader
 from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
-from pststream.progress import Progress
 
 
 def stage_isolated(

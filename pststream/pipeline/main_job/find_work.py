@@ -5,18 +5,18 @@ A job asks before it loads the code that ingests and matches, and a DAG before i
 
 from pathlib import Path
 
-from pststream import names
-from pststream.errors import RunnerBusy
-from pststream.ledgers.log_end import Ledger, known_hashes
+from pststream.base import names
+from pststream.base.errors import RunnerBusy
+from pststream.base.progress import no_progress
+from pststream.input.input_files import files_below, has_format
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
 from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.pipeline.questions.find_question_files import questions_wait
-from pststream.progress import no_progress
-from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import RUNNER, Home
+from pststream.tables.log_end import Ledger, known_hashes
 
 
 def has_work(home: Home, settings: Settings, landing: str) -> bool:

@@ -6,7 +6,9 @@ The job runs unattended, so a file that cannot be read is quarantined and the ot
 from pathlib import Path
 from typing import Any
 
-from pststream.errors import QuestionsBusy, RetryableError, RunnerBusy, UsageError
+from pststream.base.errors import QuestionsBusy, RetryableError, RunnerBusy, UsageError
+from pststream.base.progress import LogMessage, Progress, no_progress, with_fields
+from pststream.input.input_files import files_below, has_format
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
@@ -14,8 +16,6 @@ from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
-from pststream.progress import LogMessage, Progress, no_progress, with_fields
-from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import latest_dataset
-from pststream.ledgers.ledger_rows import FileRow
-from pststream.ledgers.log_end import read_files, read_latest
+from pststream.base import names
 from pststream.pipeline.batch.micro_batch import batch_summary
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.state.home import Home
+from pststream.tables.delta_tables import latest_dataset
+from pststream.tables.ledger_rows import FileRow
+from pststream.tables.log_end import read_files, read_latest
 
 
 def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:

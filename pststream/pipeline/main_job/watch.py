@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import table_version
-from pststream.errors import (
+from pststream.base import names
+from pststream.base.errors import (
     HomeBusy,
     HomeError,
     PassingError,
@@ -25,12 +24,14 @@ from pststream.errors import (
     SettingError,
     UsageError,
 )
-from pststream.format_values import duration
-from pststream.mask_urls import mask_urls
+from pststream.base.format_values import duration
+from pststream.base.mask_urls import mask_urls
+from pststream.base.progress import LogMessage, Progress, no_progress
+from pststream.base.utc_times import iso, utc_now
+from pststream.engine.running_engine import engine_is_alive, get_engine, kill_engine
+from pststream.engine.warm_up import load_kernels
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.sink_threads import SinkThreads
-from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine, kill_engine
-from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.main_job.graceful_shutdown import Abandoned, GracefulShutdown
@@ -40,12 +41,11 @@ from pststream.pipeline.main_job.run import check_landing, ingest_landed
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
 from pststream.pipeline.questions.question_ledger import unfinished_files
-from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
 from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
-from pststream.utc_times import iso, utc_now
+from pststream.tables.delta_tables import table_version
 
 FATAL = (UsageError, SettingError, HomeError)
 """Errors that every further round would meet again."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pststream.domain.integer_hash import hash_to_unit
+from pststream.base.integer_hash import hash_to_unit
 from pststream.state.slices import Slice
 
 SEED = 7

@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.domain.arrow_columns import one_array
-from pststream.domain.planner_sample import SampledQuestions
-from pststream.kernels.matching.shapes.circle import boxes_around
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.base import names
+from pststream.base.arrow_columns import one_array
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.running_engine import get_engine
+from pststream.kernels.matching.circle import boxes_around
 from pststream.pipeline.planning.choose_rows import choose_rows, merge_rows, share_of
 from pststream.pipeline.questions.question_ledger import unfinished_files
-from pststream.progress import Counted, Progress, TaskCounter
+from pststream.plans.planner_sample import SampledQuestions
+from pststream.queries.shapes.great_circle import EARTH_RADIUS_M
+from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
-from pststream.shapes.great_circle import EARTH_RADIUS_M
-from pststream.shapes.registry import SIDES
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices, rows_of_tasks, split_into_tasks

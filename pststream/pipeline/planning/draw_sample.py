@@ -11,33 +11,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.cost.load_model import CostModel
-from pststream.domain.arrow_columns import csr, one_array
-from pststream.domain.owners import recorded_units
-from pststream.domain.pieces import rarest_clause_first
-from pststream.domain.planner_sample import WorkloadSample
-from pststream.errors import UsageError
-from pststream.ledgers.log_end import Ledger
+from pststream.base import names
+from pststream.base.arrow_columns import csr, one_array
+from pststream.base.errors import UsageError
+from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
+from pststream.base.sorted_keys import distinct_values
+from pststream.base.utc_times import to_micros
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.matching.every_object import add_every_object
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, read_pieces
 from pststream.pipeline.planning.choose_rows import choose_rows, merge_rows, share_of
 from pststream.pipeline.planning.draw_questions import draw_questions
 from pststream.pipeline.planning.planned_period import find_period, requests_per_subscription
-from pststream.progress import Counted, Progress, TaskCounter, no_progress
-from pststream.samples.posting_reads import make_sample_with_reads
+from pststream.planning.load_model import CostModel
+from pststream.planning.posting_reads import make_sample_with_reads
+from pststream.plans.owners import recorded_units
+from pststream.plans.pieces import rarest_clause_first
+from pststream.plans.planner_sample import WorkloadSample
+from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
-from pststream.shapes.registry import SIDES
-from pststream.sorted_keys import distinct_values
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import TermFrequencies, current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
-from pststream.utc_times import to_micros
+from pststream.tables.log_end import Ledger
 
 OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
 SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses", "kind", "unit")])

@@ -11,23 +11,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
-from pststream.domain.imbalance import finite_imbalance
-from pststream.domain.plan import PartitionPlan, SubscriptionPlan
-from pststream.domain.planner_sample import WorkloadSample
-from pststream.domain.sample_counts import SampleCounts, count_sample
-from pststream.errors import RetryableError
-from pststream.format_values import counted
-from pststream.ledgers.log_end import Ledger
-from pststream.partitioning.registry import check_planner, make_plan, place_sample
-from pststream.pipeline.engine.task_context import make_task_context
+from pststream.base import names
+from pststream.base.errors import RetryableError
+from pststream.base.format_values import counted
+from pststream.base.progress import Progress, no_progress
+from pststream.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import PlanAndFrequencies, rebuild_index
 from pststream.pipeline.index.placement_state import save_counts, save_start
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan_vocabulary import fill_words
 from pststream.planner_options import read_planner_options
-from pststream.progress import Progress, no_progress
+from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.planning.planners.registry import check_planner, make_plan, place_sample
+from pststream.plans.imbalance import finite_imbalance
+from pststream.plans.plan import PartitionPlan, SubscriptionPlan
+from pststream.plans.planner_sample import WorkloadSample
+from pststream.plans.sample_counts import SampleCounts, count_sample
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -42,6 +41,7 @@ from pststream.state.plans import (
     term_frequencies_of,
     topk_version_of,
 )
+from pststream.tables.log_end import Ledger
 
 
 def plan(

@@ -5,12 +5,12 @@ The words are for people: the tables identify terms by their hashes only.
 
 import pyarrow as pa
 
-from pststream import names
+from pststream.base import names
+from pststream.queries.text.tokenizer import term_id
+from pststream.queries.text.words import tokenize
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices
-from pststream.text.tokenizer import term_id
-from pststream.text.words import tokenize
 
 MAX_TEXTS, MAX_BYTES = 20_000, 4_000_000
 """Texts of the newest objects that are searched for words, and their bytes, at most."""

@@ -7,9 +7,9 @@ from functools import partial
 
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.progress import Counted, Progress, TaskCounter
+from pststream.base import names
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home

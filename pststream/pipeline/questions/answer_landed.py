@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pststream import names
-from pststream.errors import QuestionsBusy, RetryableError
-from pststream.escape_text import escape_controls
-from pststream.format_values import counted
+from pststream.base import names
+from pststream.base.errors import QuestionsBusy, RetryableError
+from pststream.base.escape_text import escape_controls
+from pststream.base.format_values import counted
+from pststream.base.progress import Progress, no_progress, with_fields
 from pststream.pipeline.questions.answers_file import write_answers_file
 from pststream.pipeline.questions.commit_answers import commit_answers
 from pststream.pipeline.questions.find_question_files import (
@@ -26,7 +27,6 @@ from pststream.pipeline.questions.find_question_files import (
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, QuestionFile, finish_file, known_files
 from pststream.pipeline.questions.write_answers import write_answers
 from pststream.pipeline.questions.written_answers import delete_needed, delete_unneeded, load_written, save_written
-from pststream.progress import Progress, no_progress, with_fields
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point

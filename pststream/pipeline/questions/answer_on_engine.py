@@ -10,7 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from pststream.pipeline.engine.contract import Engine, Stage
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.contract import Engine, Stage
 from pststream.pipeline.questions.answer_tasks import (
     TERMS,
     AnswerTask,
@@ -25,10 +26,9 @@ from pststream.pipeline.questions.answer_tasks import (
     write_block,
     write_slices,
 )
-from pststream.progress import Counted, Progress, TaskCounter
-from pststream.questions.answer_blocks import block_size, is_sliced, make_blocks
-from pststream.questions.asked_questions import AskedQuestion
-from pststream.questions.open_snapshot import StoredSegments
+from pststream.search.answer_blocks import block_size, is_sliced, make_blocks
+from pststream.search.asked_questions import AskedQuestion
+from pststream.search.open_snapshot import StoredSegments
 from pststream.state.data_files import DataFile
 
 SECONDS_OF_TASK = 0.5

@@ -13,18 +13,18 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.questions.answer_blocks import PLACE, answer_in_slices, bound_rows_of, group_questions
-from pststream.questions.answer_table import ANSWERS, answer_table
-from pststream.questions.asked_questions import AskedQuestion, CountedObjects
-from pststream.questions.open_snapshot import StoredSegments
+from pststream.base import names
+from pststream.engine.contract import ReceivedRows, SentRows
+from pststream.search.answer_blocks import PLACE, answer_in_slices, bound_rows_of, group_questions
+from pststream.search.answer_rows import AnswerRows, ranks
+from pststream.search.answer_table import ANSWERS, answer_table
+from pststream.search.answerers import ANSWERERS
+from pststream.search.asked_questions import AskedQuestion, CountedObjects
+from pststream.search.open_snapshot import StoredSegments
+from pststream.search.question_batch import window_bounds
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
-from pststream.stored_objects.answer_rows import AnswerRows, ranks
-from pststream.stored_objects.answerers import ANSWERERS
-from pststream.stored_objects.question_batch import window_bounds
 
 TERMS = "frequent_terms"
 """The kind whose answers are counts over all segments."""

@@ -13,16 +13,16 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.atomic_files import TEMPORARY_PREFIX
-from pststream.errors import RetryableError
+from pststream.base import names
+from pststream.base.atomic_files import TEMPORARY_PREFIX
+from pststream.base.errors import RetryableError
 from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
 from pststream.pipeline.questions.question_ledger import QuestionFile
-from pststream.questions.answer_table import ANSWERS
+from pststream.search.answer_table import ANSWERS
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.table_files import TableWriter
+from pststream.tables.table_files import TableWriter
 
 FOLDER = "answers"
 """Subfolder of a landing folder with the answers."""

@@ -3,14 +3,14 @@
 from contextlib import suppress
 from dataclasses import replace
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.errors import QuestionsBusy
+from pststream.base import names
+from pststream.base.errors import QuestionsBusy
 from pststream.pipeline.questions.question_ledger import QuestionFile, unfinished_files
 from pststream.pipeline.questions.written_answers import WrittenAnswers, drop_written, load_written, save_written
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
+from pststream.tables.delta_tables import last_transaction
 
 APPLICATION = "questions"
 """The application of the transaction ids of files of questions, in the tables' Delta logs."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream import names
+from pststream.base import names
 from pststream.pipeline.questions.answer_on_engine import AnsweredPart
-from pststream.questions.asked_questions import AskedQuestion
-from pststream.questions.read_questions import Question
-from pststream.shapes.region import Region
+from pststream.queries.shapes.region import Region
+from pststream.search.asked_questions import AskedQuestion
+from pststream.search.read_questions import Question
 from pststream.state.tables import TABLES
 
 BATCH_ROWS = 8_192

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pststream.pipeline.ingest.isolated_reader import ReadLimits, isolated_reader
-from pststream.questions.read_questions import ReadQuestions, read_question_parts
+from pststream.search.read_questions import ReadQuestions, read_question_parts
 from pststream.settings import Settings
 
 

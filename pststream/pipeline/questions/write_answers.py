@@ -10,11 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.errors import InputFileError, PstError, RetryableError
-from pststream.escape_text import escape_controls
-from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine
-from pststream.pipeline.engine.task_context import cache_place
+from pststream.base import names
+from pststream.base.errors import InputFileError, PstError, RetryableError
+from pststream.base.escape_text import escape_controls
+from pststream.base.progress import Progress
+from pststream.engine.running_engine import engine_is_alive, get_engine
+from pststream.engine.task_context import cache_place
+from pststream.input.reject_reasons import Reject
 from pststream.pipeline.ingest.reading_note import DEAD_TRIES, noted_reading
 from pststream.pipeline.questions.answer_on_engine import answer_on_engine, build_missing
 from pststream.pipeline.questions.log_questions import question_rows
@@ -28,11 +30,9 @@ from pststream.pipeline.questions.written_answers import (
     note_name,
     save_written,
 )
-from pststream.progress import Progress
-from pststream.quality.reject_reasons import Reject
-from pststream.questions.asked_questions import resolve_versions
-from pststream.questions.open_snapshot import list_segments
-from pststream.questions.read_questions import ReadQuestions, describe_rejects
+from pststream.search.asked_questions import resolve_versions
+from pststream.search.open_snapshot import list_segments
+from pststream.search.read_questions import ReadQuestions, describe_rejects
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter

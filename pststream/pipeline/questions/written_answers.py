@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from pststream.ledgers.ledger_rows import MAX_ROW
 from pststream.pipeline.questions.question_ledger import QuestionFile
 from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 from pststream.storage.parquet_files import delete_files
+from pststream.tables.ledger_rows import MAX_ROW
 
 FOLDER = "questions"
 """Folder of a home with the copies, lists and notes of unfinished files."""

@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.domain.arrow_columns import micros, one_array
+from pststream.base import names
+from pststream.base.arrow_columns import micros, one_array
+from pststream.base.buffers import utf8_of
+from pststream.base.sorted_keys import distinct_values, is_among
+from pststream.base.utc_times import to_micros
 from pststream.kernels.parsing.tokens import hash_texts
-from pststream.ledgers.ledger_rows import MAX_ROW, FileRow, log_key
-from pststream.ledgers.log_end import read_files
-from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.pipeline.upkeep.selected_objects import SelectedObjects
-from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.text.buffers import utf8_of
-from pststream.utc_times import to_micros
+from pststream.tables.ledger_rows import MAX_ROW, FileRow, log_key
+from pststream.tables.log_end import read_files
+from pststream.tables.withdrawals import WithdrawnObjects
 
 REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100

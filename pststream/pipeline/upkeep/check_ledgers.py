@@ -5,18 +5,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.domain.arrow_columns import sum_column
-from pststream.ledgers.ledger_rows import seconds_ahead
-from pststream.ledgers.log_end import Ledger, read_latest
-from pststream.pipeline.upkeep.answers.check_topk_plans import count_topk_plan_faults
+from pststream.base import names
+from pststream.base.arrow_columns import sum_column
+from pststream.base.utc_times import utc_now
+from pststream.pipeline.upkeep.check_topk_plans import count_topk_plan_faults
 from pststream.state.data_files import list_data_files
 from pststream.state.erasures import count_removed, removed_rows
 from pststream.state.home import Home
 from pststream.state.plans import read_plan_rows
 from pststream.state.slices import KeyRange, read_slices, split_into_tasks
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledger_rows import seconds_ahead
+from pststream.tables.log_end import Ledger, read_latest
 
 Figures = dict[str, int | None]
 
@@ -25,7 +25,7 @@ _FILE = ["kind", "accepted", "rejected", "watermark", "max_ts", "withdrawal_id"]
 
 
 def count_ledger_faults(home: Home, max_ahead_seconds: int = 0) -> Figures:
-    """Return the figures of the check `ledger` (quality/table_expectations.py); None for a figure that an unfinished
+    """Return the figures of the check `ledger` (input/table_expectations.py); None for a figure that an unfinished
     ingest, or file of questions, makes undefined.
 
     Files of questions may be answered meanwhile, so an unfinished one is no fault. Rows that `erase` and `maintain`

@@ -8,17 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.domain.arrow_columns import csr
-from pststream.ledgers.log_end import read_latest
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.progress import Counted, Progress, TaskCounter
+from pststream.base import names
+from pststream.base.arrow_columns import csr
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.base.sorted_keys import find_among
+from pststream.engine.running_engine import get_engine
 from pststream.settings import Settings
-from pststream.sorted_keys import find_among
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removed_pairs, removed_rows
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.tables.log_end import read_latest
 
 COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests_to", "matches", "retractions")
@@ -35,7 +35,7 @@ class TaskCounts:
 
 
 def count_match_faults(home: Home, settings: Settings, after: int, to: int, progress: Progress) -> dict[str, int]:
-    """Return the figures of the check `matches` (quality/table_expectations.py) for the batches in (after, to], which
+    """Return the figures of the check `matches` (input/table_expectations.py) for the batches in (after, to], which
     are done.
 
     A task has 65,536 rows of `matches` in memory at a time, and two counts for each batch.

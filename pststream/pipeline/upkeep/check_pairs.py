@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream.quality.suites.judge_frames import judge_frames
-from pststream.quality.suites.judged_rows import PAIRS, SUBJECTS, make_frame
-from pststream.quality.suites.run_suites import SuiteResult, load_suites
-from pststream.quality.suites.suite_files import Suite
-from pststream.reports.views.embedded_sql import run_query
+from pststream.base.utc_times import utc_now
+from pststream.input.judge_frames import judge_frames
+from pststream.input.judged_rows import PAIRS, SUBJECTS, make_frame
+from pststream.input.run_suites import SuiteResult, load_suites
+from pststream.input.suite_files import Suite
+from pststream.reports.embedded_sql import run_query
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
 
 
 @dataclass(frozen=True)

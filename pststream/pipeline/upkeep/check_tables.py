@@ -2,7 +2,7 @@
 
 Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py,
 check_matches.py, answers/check_answers.py) and return counts, each of which should be zero
-(quality/table_expectations.py). In a home with suites for pairs, Great Expectations judges the pairs too
+(input/table_expectations.py). In a home with suites for pairs, Great Expectations judges the pairs too
 (check_pairs.py).
 """
 
@@ -13,22 +13,22 @@ from typing import Any
 
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.ledgers.log_end import Ledger, read_batches
-from pststream.pipeline.upkeep.answers.check_answers import count_answer_faults, has_answers
+from pststream.base import names
+from pststream.base.progress import Progress, no_progress
+from pststream.base.utc_times import to_micros, utc_now
+from pststream.input.expectations import ThresholdResults, check_thresholds
+from pststream.input.judged_rows import PAIRS
+from pststream.input.table_expectations import TableFaults, table_thresholds
+from pststream.pipeline.upkeep.check_answers import count_answer_faults, has_answers
 from pststream.pipeline.upkeep.check_index import count_placement_faults
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.pipeline.upkeep.check_matches import count_match_faults
 from pststream.pipeline.upkeep.check_pairs import check_pairs, load_pair_suites
-from pststream.progress import Progress, no_progress
-from pststream.quality.expectations import ThresholdResults, check_thresholds
-from pststream.quality.suites.judged_rows import PAIRS
-from pststream.quality.table_expectations import TableFaults, table_thresholds
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.utc_times import to_micros, utc_now
+from pststream.tables.delta_tables import read_table
+from pststream.tables.log_end import Ledger, read_batches
 
 SUITE = "tables"
 

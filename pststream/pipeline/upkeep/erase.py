@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import QuestionsBusy, SinkBusy
-from pststream.ledgers.log_end import Ledger
+from pststream.base import names
+from pststream.base.errors import QuestionsBusy, SinkBusy
+from pststream.base.progress import Progress, no_progress
+from pststream.base.sorted_keys import distinct_values, is_among
+from pststream.input.run_suites import LONGEST_VALUE
 from pststream.matching.segment_cache import SegmentCache
 from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.ingest import retry_rejects
@@ -45,15 +46,14 @@ from pststream.pipeline.upkeep.row_changes import (
     TextFinder,
     WordsOf,
 )
-from pststream.progress import Progress, no_progress
-from pststream.quality.suites.run_suites import LONGEST_VALUE
 from pststream.settings import Settings
-from pststream.sorted_keys import distinct_values, is_among
 from pststream.state import erasures, fetched_files, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import read_progress
 from pststream.state.erasures import ERASE, PendingErasure, Removal
 from pststream.state.home import RUNNER_WAIT_SECONDS, Home
+from pststream.tables.delta_tables import read_table
+from pststream.tables.log_end import Ledger
 
 PAGE_CHARACTERS = 16
 """Pages may cut longer ids, at more characters than this."""

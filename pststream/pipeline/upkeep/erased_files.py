@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pststream.errors import UsageError
-from pststream.escape_text import escape_controls
+from pststream.base.errors import UsageError
+from pststream.base.escape_text import escape_controls
 from pststream.pipeline.upkeep.row_changes import MAX_SOUGHT, TextFinder
 from pststream.state import quarantine
 from pststream.state.erasures import PendingErasure

@@ -3,27 +3,27 @@
 from collections import Counter
 from typing import Any
 
-from pststream import names
-from pststream.array_cache.array_cache import Paths
-from pststream.ledgers.log_end import Ledger
+from pststream.base import names
+from pststream.base.progress import Progress, StepCounter, no_progress
+from pststream.input.data_docs import delete_old_docs
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.questions.commit_answers import commit_waiting_answers
 from pststream.pipeline.upkeep.compact_tables import compact_tables
+from pststream.pipeline.upkeep.job_outcomes import delete_old_outcomes
 from pststream.pipeline.upkeep.old_changes import remove_old_changes
 from pststream.pipeline.upkeep.old_rows import remove_old_rows
 from pststream.pipeline.upkeep.snapshot_answers import snapshot_answers
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
-from pststream.progress import Progress, StepCounter, no_progress
-from pststream.quality.suites.data_docs import delete_old_docs
-from pststream.questions.open_snapshot import discard_segments, list_segments, object_cache
+from pststream.search.open_snapshot import discard_segments, list_segments, object_cache
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
 from pststream.state.index_files import delete_older_indexes, index_files
-from pststream.state.job_outcomes import delete_old_outcomes
 from pststream.state.plans import current_version, index_version
 from pststream.state.tables import TABLES
+from pststream.storage.array_cache import Paths
+from pststream.tables.log_end import Ledger
 
 
 def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -> dict[str, Any]:

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
 from pststream.answers.remaining_rows import OLD_CHANGES, remaining_rows
-from pststream.delta_tables import greatest_value, last_transaction, read_table
-from pststream.ledgers.log_end import Ledger
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.base import names
+from pststream.base.utc_times import to_micros, utc_now
+from pststream.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.erase import restart_deliveries, without_other_writers
 from pststream.settings import Settings, read_keep
 from pststream.state import erasures
@@ -26,7 +25,8 @@ from pststream.state.erasures import KEEP
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.tables import TABLES
-from pststream.utc_times import to_micros, utc_now
+from pststream.tables.delta_tables import greatest_value, last_transaction, read_table
+from pststream.tables.log_end import Ledger
 
 CHANGE = {"part": "change"}
 

@@ -12,18 +12,18 @@ import datetime as dt
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import greatest_value, read_table
-from pststream.ledgers.log_end import Ledger
+from pststream.base import names
+from pststream.base.progress import Progress
+from pststream.base.utc_times import to_micros, utc_now
 from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_other_writers
 from pststream.pipeline.upkeep.remove_rows import find_rows
 from pststream.pipeline.upkeep.row_changes import RejectsBelow, ReportsBelow, RowsBelow
-from pststream.progress import Progress
 from pststream.settings import Settings, read_keep
 from pststream.state import erasures
 from pststream.state.erasures import KEEP
 from pststream.state.home import Home
-from pststream.utc_times import to_micros, utc_now
+from pststream.tables.delta_tables import greatest_value, read_table
+from pststream.tables.log_end import Ledger
 
 AGE_OF = {
     names.MATCHES: "ts",

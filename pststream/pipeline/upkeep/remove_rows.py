@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.domain.arrow_columns import csr
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.base import names
+from pststream.base.arrow_columns import csr
+from pststream.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.erasures import PairCounts

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
+from pststream.base import names
+from pststream.base.arrow_columns import csr, lists, micros
+from pststream.base.sorted_keys import is_among
 from pststream.delivery.change_messages import ENTERED, LEFT, REPORT
-from pststream.domain.arrow_columns import csr, lists, micros
-from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS
-from pststream.sorted_keys import is_among
+from pststream.input.reject_reasons import MAX_RAW_CHARACTERS
 from pststream.state.data_files import DataFile
 
 TEXTS_OF_PATTERN = 200

@@ -9,20 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.domain.arrow_columns import micros
-from pststream.errors import UsageError
+from pststream.base import names
+from pststream.base.arrow_columns import micros
+from pststream.base.buffers import utf8_of
+from pststream.base.errors import UsageError
+from pststream.base.sorted_keys import distinct_values, is_among
+from pststream.engine.running_engine import get_engine
 from pststream.kernels.parsing.tokens import hash_texts
-from pststream.ledgers.ledger_rows import MAX_ROW, log_key
-from pststream.ledgers.withdrawals import WithdrawnObjects
-from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
-from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices, split_into_tasks
-from pststream.text.buffers import utf8_of
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledger_rows import MAX_ROW, log_key
+from pststream.tables.withdrawals import WithdrawnObjects
 
 COLUMNS = ["object_key", "object_id", "ts"]
 

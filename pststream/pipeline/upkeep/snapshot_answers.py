@@ -6,21 +6,21 @@ The last two snapshots stay. A row of part `state` goes when the older of them c
 
 from functools import partial
 
-from pststream import names
 from pststream.answers.read_bucket import read_parts
-from pststream.ledgers.log_end import Ledger
+from pststream.base import names
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.running_engine import get_engine
 from pststream.pipeline.answers.answer_context import AnswerContext, context_after
 from pststream.pipeline.answers.bucket_snapshots import TRANSACTIONS, last_snapshot, write_snapshot
 from pststream.pipeline.answers.fold_bucket import open_previous_state
 from pststream.pipeline.answers.log_rows import READ_ROWS, list_state_files
 from pststream.pipeline.answers.window_boundaries import list_boundary_files
-from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.index.superseded_pieces import has_standing_queries
-from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, commit_files, list_data_files
 from pststream.state.home import Home
+from pststream.tables.log_end import Ledger
 
 
 def snapshot_answers(home: Home, settings: Settings, progress: Progress) -> dict[str, int] | None:

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import AnyHome, TableReader
-from pststream.domain.arrow_columns import sum_column
-from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
-from pststream.ledgers.history import LedgerHistory
-from pststream.reports.commands.text_tables import table_lines
-from pststream.utc_times import iso
+from pststream.base import names
+from pststream.base.arrow_columns import sum_column
+from pststream.base.text_tables import table_lines
+from pststream.base.utc_times import iso
+from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_text
+from pststream.tables.delta_tables import AnyHome, TableReader
+from pststream.tables.history import LedgerHistory
 
 _MIGRATION = (
     "plan_version", "plan_version_before", "kind", "reason", "move", "origin", "target", "cells", "terms",

@@ -1,13 +1,13 @@
 """Render measured figures of several planners as a text table with a verdict (`pststream plans compare`).
 
-pipeline/comparing/compare_planners.py measures the figures; pages/comparison_page.py writes them as a page.
+pipeline/replan/compare_planners.py measures the figures; pages/comparison_page.py writes them as a page.
 """
 
 from typing import Any
 
-from pststream.domain.imbalance import imbalance_text
-from pststream.format_values import whole_or_short
-from pststream.reports.commands.text_tables import table_lines
+from pststream.base.format_values import whole_or_short
+from pststream.base.text_tables import table_lines
+from pststream.plans.imbalance import imbalance_text
 
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("planner", "planner"),

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import AnyHome, TableReader
-from pststream.domain.imbalance import finite_imbalance, imbalance_text
-from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
-from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_rows import GRID_COLUMNS, UNIT_COLUMNS, plan_from_rows
-from pststream.domain.planner_choice import describe_choice
-from pststream.errors import UsageError
-from pststream.format_values import counted, duration
-from pststream.reports.commands.text_tables import table_lines
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.format_values import counted, duration
+from pststream.base.text_tables import table_lines
+from pststream.base.utc_times import iso
+from pststream.plans.imbalance import finite_imbalance, imbalance_text
+from pststream.plans.node_rows import NODE_COLUMNS, nodes_from_rows
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.plan_rows import GRID_COLUMNS, UNIT_COLUMNS, plan_from_rows
+from pststream.plans.planner_choice import describe_choice
 from pststream.reports.commands.topk_plan import read_topk_planners
-from pststream.utc_times import iso
+from pststream.tables.delta_tables import AnyHome, TableReader
 
 NO_OPTIONS = "defaults"
 

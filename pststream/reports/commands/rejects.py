@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import AnyHome, TableReader
-from pststream.ledgers.retries import COLUMNS as RETRY_COLUMNS
-from pststream.ledgers.retries import Retry, is_retry, retries_among
+from pststream.base import names
+from pststream.tables.delta_tables import AnyHome, TableReader
+from pststream.tables.retries import COLUMNS as RETRY_COLUMNS
+from pststream.tables.retries import Retry, is_retry, retries_among
 
 COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
 ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]

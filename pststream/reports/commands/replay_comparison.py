@@ -1,13 +1,13 @@
 """Render the document of `pststream replay` as text tables: what was recorded, and what would have been.
 
-pipeline/replay/replay.py makes the document; pages/replay_page.py writes it as a page.
+pipeline/replan/replay.py makes the document; pages/replay_page.py writes it as a page.
 """
 
 from typing import Any
 
-from pststream.domain.imbalance import imbalance_text
-from pststream.format_values import counted, whole_or_short
-from pststream.reports.commands.text_tables import table_lines
+from pststream.base.format_values import counted, whole_or_short
+from pststream.base.text_tables import table_lines
+from pststream.plans.imbalance import imbalance_text
 from pststream.reports.commands.topk_plan import name_plan, render_topk_plan
 
 FIGURES: tuple[tuple[str, str], ...] = (

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pststream.delta_tables import AnyHome, TableReader
-from pststream.errors import UsageError
-from pststream.escape_text import escape_controls
-from pststream.format_values import counted
-from pststream.reports.commands.text_tables import table_lines
+from pststream.base.errors import UsageError
+from pststream.base.escape_text import escape_controls
+from pststream.base.format_values import counted
+from pststream.base.text_tables import table_lines
+from pststream.base.utc_times import iso
 from pststream.reports.reading.standing_answers import StandingAnswers, in_parts
-from pststream.utc_times import iso
+from pststream.tables.delta_tables import AnyHome, TableReader
 
 
 def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pststream.domain.imbalance import imbalance_text
-from pststream.reports.commands.text_tables import table_lines
+from pststream.base.text_tables import table_lines
+from pststream.plans.imbalance import imbalance_text
 
 COLUMNS = (
     ("planner", "planner"),

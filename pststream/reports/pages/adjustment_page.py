@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pststream.domain.imbalance import imbalance_of, imbalance_text
-from pststream.domain.plan import PartitionPlan
-from pststream.format_values import counted
+from pststream.base.format_values import counted
+from pststream.base.utc_times import utc_now
+from pststream.plans.imbalance import imbalance_of, imbalance_text
+from pststream.plans.plan import PartitionPlan
 from pststream.reports.pages.balance_section import compare_loads
 from pststream.reports.pages.map_section import CITIES, worker_items
 from pststream.reports.pages.render_page import render_page
@@ -22,7 +23,6 @@ from pststream.reports.plots.plan_map import (
     worker_style,
 )
 from pststream.reports.plots.projection import Projection, fit_view
-from pststream.utc_times import utc_now
 
 _MAX_MOVES = 40
 _KINDS = {

@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from pststream.delta_tables import TableReader
-from pststream.errors import PstError
-from pststream.kinds.contract import StoredSubscription
-from pststream.mask_urls import mask_urls
+from pststream.base.errors import PstError
+from pststream.base.mask_urls import mask_urls
+from pststream.queries.kinds.contract import StoredSubscription
 from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look_up_subscription
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message, render_object, render_subscription
@@ -23,6 +22,7 @@ from pststream.reports.pages.standing_section import StandingSection, prepare_st
 from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.plan_view import read_plan
 from pststream.reports.reading.samples import sample_points
+from pststream.tables.delta_tables import TableReader
 
 NOT_FOUND, UNAVAILABLE = 404, 503
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
@@ -109,7 +109,7 @@ def _object(home: str, object_id: str, subscription_id: str) -> Page:
 
 
 def _explain(tables: TableReader, object_id: str, subscription_id: str) -> dict[str, Any]:
-    from pststream.reports.commands.explain.explain import explain  # here, since it loads Numba
+    from pststream.reports.commands.explain import explain  # here, since it loads Numba
 
     return explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS)
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.domain.imbalance import imbalance_of, imbalance_text
-from pststream.format_values import percent, whole_or_short
+from pststream.base.format_values import percent, whole_or_short
+from pststream.plans.imbalance import imbalance_of, imbalance_text
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 
 MINUS = "\N{MINUS SIGN}"

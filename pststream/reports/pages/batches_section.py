@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pststream.format_values import counted, duration
+from pststream.base.format_values import counted, duration
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.reading.batch_history import BatchHistory, BatchView
 

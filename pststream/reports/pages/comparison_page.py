@@ -8,7 +8,7 @@ from pststream.reports.pages.render_page import render_page
 
 
 def write_comparison(document: dict[str, Any], out: str) -> None:
-    """Write the page to the file `out`; `document`: the result of pipeline/comparing/compare_planners.py."""
+    """Write the page to the file `out`; `document`: the result of pipeline/replan/compare_planners.py."""
     plans = document["plans"]
     page = render_page(
         "comparison.html",

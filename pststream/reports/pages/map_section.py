@@ -1,6 +1,6 @@
 """Prepare the texts around the map of a plan on a page: the note above it and the legend below it."""
 
-from pststream.format_values import counted
+from pststream.base.format_values import counted
 from pststream.reports.plots.plan_map import COLOURS, worker_style
 from pststream.reports.reading.plan_view import PlanView
 

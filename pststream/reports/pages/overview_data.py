@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import HomeFolder, TableReader
-from pststream.domain.imbalance import imbalance_of
-from pststream.errors import UsageError
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.utc_times import utc_now
+from pststream.plans.imbalance import imbalance_of
 from pststream.reports.commands.rejects import COLUMNS
 from pststream.reports.pages.topk_section import read_topk
 from pststream.reports.reading.backlog import measure_object_lag, measure_request_lag, read_quarantined_files
@@ -25,7 +25,7 @@ from pststream.reports.reading.delivery_progress import read_deliveries
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import RejectView, sample_points
 from pststream.storage.registry import files_at, normalize
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import HomeFolder, TableReader
 
 LATEST_REJECTS = 200
 _EXAMPLES = 4

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pststream.domain.imbalance import imbalance_of, imbalance_text
-from pststream.format_values import byte_size, counted, percent, short, time_ago
+from pststream.base.format_values import byte_size, counted, percent, short, time_ago
+from pststream.plans.imbalance import imbalance_of, imbalance_text
 from pststream.reports.pages.balance_section import LoadRow, compare_loads, prepare_balance
 from pststream.reports.pages.batches_section import prepare_batches
 from pststream.reports.pages.map_section import CITIES, describe_plan, plan_items, sampled

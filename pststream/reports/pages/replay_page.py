@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from pststream import names
+from pststream.base import names
+from pststream.base.utc_times import utc_now
 from pststream.reports.commands.replay_comparison import (
     describe_differences,
     describe_head,
@@ -12,11 +13,10 @@ from pststream.reports.commands.replay_comparison import (
 )
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.topk_section import balance_units
-from pststream.utc_times import utc_now
 
 
 def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
-    """Write the page; `document`: the result of pipeline/replay/replay.py."""
+    """Write the page; `document`: the result of pipeline/replan/replay.py."""
     was, would_be = (document[side]["worker_seconds"] for side in ("was", "would_be"))
     topk = document.get("topk")
     workers = max(len(was), len(would_be))

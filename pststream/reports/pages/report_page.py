@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pststream import names
-from pststream.delta_tables import HomeFolder, TableReader
-from pststream.kinds.registry import kinds_with_answers
-from pststream.reports.commands.explain.explain_rows import read_first_insertions
+from pststream.base import names
+from pststream.base.utc_times import utc_now
+from pststream.queries.kinds.registry import kinds_with_answers
+from pststream.reports.commands.explain_rows import read_first_insertions
 from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
 from pststream.reports.pages.balance_section import prepare_balance
 from pststream.reports.pages.batches_section import prepare_batches
@@ -26,7 +26,7 @@ from pststream.reports.reading.answer_view import asked_answer, read_answer_view
 from pststream.reports.reading.batch_history import BatchHistory, read_batch_history
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import HomeFolder, TableReader
 
 ROWS_OF_ANSWER = 5
 """Rows that the page lists of each answer."""

@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.domain.imbalance import imbalance_text
-from pststream.format_values import counted, percent, whole_or_short
+from pststream.base import names
+from pststream.base.format_values import counted, percent, whole_or_short
+from pststream.plans.imbalance import imbalance_text
 from pststream.reports.commands.topk_plan import describe_units, name_plan, read_topk_plan
 from pststream.reports.pages.balance_section import Balance, bar_cells
 from pststream.reports.pages.map_section import LegendItem
@@ -16,6 +15,7 @@ from pststream.reports.plots.plan_map import MapLayer
 from pststream.reports.plots.projection import Projection
 from pststream.reports.plots.topk_parts import draw_topk_parts
 from pststream.reports.reading.plan_view import PlanView
+from pststream.tables.delta_tables import TableReader
 
 
 class TopkSection(NamedTuple):

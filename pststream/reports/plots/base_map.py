@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.format_values import degrees
-from pststream.generator.places import city_places
+from pststream.base.format_values import degrees
 from pststream.reports.plots.projection import WIDTH, Projection, graticule_step
+from pststream.workloads.places import city_places
 
 _MAX_CITIES = 14_000
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.domain.plan import PartitionPlan
+from pststream.plans.plan import PartitionPlan
 
 BY_TEXT = -1
 

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.domain.plan import BY_OBJECT, BY_SUBSCRIPTION, DispatchGrid
-from pststream.format_values import counted, percent, short
+from pststream.base.format_values import counted, percent, short
+from pststream.base.sorted_keys import distinct_values
+from pststream.plans.plan import BY_OBJECT, BY_SUBSCRIPTION, DispatchGrid
+from pststream.queries.shapes.region import Region
+from pststream.queries.shapes.registry import outline
 from pststream.reports.plots.base_map import BaseMap, MapLabel, draw_base_map, point_path
 from pststream.reports.plots.leaf_rectangles import Rectangles, cover_with_rectangles
 from pststream.reports.plots.projection import Projection, fit_view
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
-from pststream.shapes.region import Region
-from pststream.shapes.registry import outline
-from pststream.sorted_keys import distinct_values
 
 COLOURS = 10
 _MAX_LEAVES = 6_000

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pststream.domain.topk_plan import SPACE_FIRST, leaf_boxes
-from pststream.format_values import percent
+from pststream.base.format_values import percent
+from pststream.plans.topk_plan import SPACE_FIRST, leaf_boxes
 from pststream.reports.plots.plan_map import MapArea, MapLayer, outline_values, worker_style
 from pststream.reports.plots.projection import Projection
 

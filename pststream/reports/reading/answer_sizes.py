@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.domain.arrow_columns import sum_column
-from pststream.format_values import byte_size, counted
-from pststream.ledgers.history import LedgerHistory
-from pststream.utc_times import iso
+from pststream.base import names
+from pststream.base.arrow_columns import sum_column
+from pststream.base.format_values import byte_size, counted
+from pststream.base.utc_times import iso
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.history import LedgerHistory
 
 
 def read_answer_sizes(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any]:

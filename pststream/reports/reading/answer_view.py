@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.domain.arrow_columns import TIME
-from pststream.kinds.contract import StoredSubscription
-from pststream.kinds.question_fields import parse_duration
-from pststream.utc_times import to_micros
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.base.utc_times import to_micros
+from pststream.queries.kinds.contract import StoredSubscription
+from pststream.queries.kinds.question_fields import parse_duration
+from pststream.tables.delta_tables import TableReader
 
 MAX_SEARCHED = 4_000_000
 """Greatest number of rows of `answer_log` that are searched for changes of objects."""

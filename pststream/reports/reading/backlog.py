@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.ledgers.history import LedgerHistory
-from pststream.ledgers.ledger_rows import log_key
-from pststream.utc_times import iso
+from pststream.base import names
+from pststream.base.utc_times import iso
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.history import LedgerHistory
+from pststream.tables.ledger_rows import log_key
 
 _QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "written_at")
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.domain.arrow_columns import sum_column
-from pststream.ledgers.history import LedgerHistory
-from pststream.ledgers.ledger_rows import step_seconds
+from pststream.base import names
+from pststream.base.arrow_columns import sum_column
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.history import LedgerHistory
+from pststream.tables.ledger_rows import step_seconds
 
 LATEST = 60
 """Number of batches that the history lists one by one, the latest ones."""

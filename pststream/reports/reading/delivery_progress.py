@@ -6,12 +6,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.format_values import counted
-from pststream.ledgers.history import LedgerHistory
+from pststream.base import names
+from pststream.base.format_values import counted
+from pststream.base.utc_times import iso
 from pststream.settings import load_settings
-from pststream.utc_times import iso
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.history import LedgerHistory
 
 REMOVED = "removed"
 _ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "written_at", "delivered", "refused", "failures")

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.domain.arrow_columns import TIME
-from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
-from pststream.kinds.question_contract import Window
-from pststream.ledgers.withdrawals import WithdrawnObjects
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.queries.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
+from pststream.queries.kinds.question_contract import Window
 from pststream.reports.reading.pairs import flatten_lists
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.withdrawals import WithdrawnObjects
 
 MAX_SEARCHED = 4_000_000
 """Greatest number of objects that are compared for one subscription."""

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.delta_tables import AnyHome, TableReader
-from pststream.domain.arrow_columns import TIME, sum_column
-from pststream.ledgers.history import read_done_batches
+from pststream.base import names
+from pststream.base.arrow_columns import TIME, sum_column
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs, read_inserted_subscriptions, stream_pairs
+from pststream.tables.delta_tables import AnyHome, TableReader
+from pststream.tables.history import read_done_batches
 
 PAIR_SCHEMA = pa.schema(
     [

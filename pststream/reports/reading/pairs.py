@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.domain.arrow_columns import TIME
-from pststream.errors import PstError
-from pststream.ledgers.history import done_batches_filter
-from pststream.sorted_keys import distinct_values, find_among, is_among
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.base.errors import PstError
+from pststream.base.sorted_keys import distinct_values, find_among, is_among
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.history import done_batches_filter
 
 ROW_COLUMNS = ("object_id", "ts", "batch_id", "plan_version")
 _ROWS = 8_192

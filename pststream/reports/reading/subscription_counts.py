@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.kinds.registry import DEFAULT_KIND, KINDS
-from pststream.sorted_keys import distinct_values, is_among
+from pststream.base import names
+from pststream.base.sorted_keys import distinct_values, is_among
+from pststream.queries.kinds.registry import DEFAULT_KIND, KINDS
+from pststream.tables.delta_tables import TableReader
 
 
 def count_subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, dict[str, int]]:

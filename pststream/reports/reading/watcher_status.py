@@ -4,10 +4,10 @@ import datetime as dt
 import json
 from typing import Any
 
-from pststream.delta_tables import AnyHome
-from pststream.format_values import counted, duration
-from pststream.names import HEARTBEAT
+from pststream.base.format_values import counted, duration
+from pststream.base.names import HEARTBEAT
 from pststream.storage.registry import files_at
+from pststream.tables.delta_tables import AnyHome
 
 GONE_SECONDS = 30.0
 """A watcher without a heartbeat for this long counts as dead."""

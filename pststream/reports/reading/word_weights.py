@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.ledgers.term_statistics import StatisticsVersion, statistics_in_force
+from pststream.base import names
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.term_statistics import StatisticsVersion, statistics_in_force
 
 _FRACTIONS = 65_536
 

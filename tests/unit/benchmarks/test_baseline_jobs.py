@@ -6,16 +6,16 @@ from typing import Any
 import pyarrow.dataset as pds
 import pytest
 
-from pststream import names
-from pststream.benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs
-from pststream.benchmarks.support.homes import BenchHome
-from pststream.delta_tables import read_table
-from pststream.generator.draw_subscriptions import SubscriptionStyle
-from pststream.generator.synthetic_arrays import synthetic_objects
+from benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs
+from pststream.base import names
+from pststream.base.progress import no_progress
 from pststream.pipeline.batch import worker_search
 from pststream.pipeline.batch.micro_batch import match
-from pststream.progress import no_progress
+from pststream.pipeline.calibrate.homes import BenchHome
 from pststream.settings import Settings
+from pststream.tables.delta_tables import read_table
+from pststream.workloads.draw_subscriptions import SubscriptionStyle
+from pststream.workloads.synthetic_arrays import synthetic_objects
 
 SETTINGS = Settings(engine="local", workers=3)
 

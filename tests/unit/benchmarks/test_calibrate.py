@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pststream.benchmarks.scenarios.plans.calibrate import KNN_STYLES, fit_kinds
-from pststream.benchmarks.support.answers.knn_points import _points, measure_knn
-from pststream.benchmarks.support.steps import Steps
+from pststream.base.progress import no_progress
+from pststream.base.steps import Steps
 from pststream.pipeline.batch.match_task import MatchCounts, WorkerReport
-from pststream.progress import no_progress
+from pststream.pipeline.calibrate.calibrate import KNN_STYLES, fit_kinds
+from pststream.pipeline.calibrate.knn_points import _points, measure_knn
 from pststream.settings import Settings
 
 COSTS = (1e-13, 4e-7, 6e-9)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pststream.benchmarks.scenarios.plans import paper_model, phase_one, planner_options
-from pststream.benchmarks.support.homes import BenchHome
-from pststream.benchmarks.support.paper_workloads import describe_workload
-from pststream.generator.draw_subscriptions import SubscriptionStyle
-from pststream.progress import no_progress
+from benchmarks.scenarios.plans import paper_model, phase_one, planner_options
+from benchmarks.support.paper_workloads import describe_workload
+from pststream.base.progress import no_progress
+from pststream.pipeline.calibrate.homes import BenchHome
+from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from tests.counted_benchmark import run_counted
 
 

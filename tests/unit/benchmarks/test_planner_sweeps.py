@@ -2,10 +2,10 @@
 
 import pytest
 
-from pststream.benchmarks.scenarios.plans import planner_sweeps
-from pststream.benchmarks.scenarios.plans.planners import choose_figures
-from pststream.benchmarks.support.sweeps import sstd, tornado
-from pststream.benchmarks.support.sweeps.workloads import Trial, Workload
+from benchmarks.scenarios.plans import planner_sweeps
+from benchmarks.scenarios.plans.planners import choose_figures
+from benchmarks.support.sweeps import sstd, tornado
+from benchmarks.support.sweeps.workloads import Trial, Workload
 from tests.counted_benchmark import run_counted
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.benchmarks.region_curve import regions_in_half
+from benchmarks.region_curve import regions_in_half
 
 
 @pytest.mark.parametrize(

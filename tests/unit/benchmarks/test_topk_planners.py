@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pststream import names
-from pststream.benchmarks.scenarios.answers import topk_planners
-from pststream.benchmarks.support.answers import topk_worlds
-from pststream.benchmarks.support.answers.topk_worlds import make_worlds
-from pststream.scored_index import measure_units
-from pststream.scored_index.scored_index import ScoredIndex
+from benchmarks.scenarios.answers import topk_planners
+from benchmarks.support.answers import topk_worlds
+from benchmarks.support.answers.topk_worlds import make_worlds
+from pststream.answers import measure_units
+from pststream.answers.scored_index import ScoredIndex
+from pststream.base import names
 from tests.counted_benchmark import run_counted
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from pststream import atomic_files, names
-from pststream.delta_tables import read_table, table_version
-from pststream.errors import HomeError, RetryableError
+from pststream.base import atomic_files, names
+from pststream.base.errors import HomeError, RetryableError
 from pststream.state import checkpoints, erasures, ledger_tables
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.storage.local_folder import FolderFiles
+from pststream.tables.delta_tables import read_table, table_version
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.errors import HomeBusy, RunnerBusy
+from pststream.base import names
+from pststream.base.errors import HomeBusy, RunnerBusy
 from pststream.reports.reading.watcher_status import GONE_SECONDS, read_watcher, render_watcher
 from pststream.state import home
 from pststream.state.heartbeat import Heartbeat

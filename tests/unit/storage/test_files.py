@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.errors import PstError, RetryableError, UsageError
+from pststream.base.errors import PstError, RetryableError, UsageError
 from pststream.storage import aws
 from pststream.storage.contract import Files
 from pststream.storage.registry import files_at, normalize

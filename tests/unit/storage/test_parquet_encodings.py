@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.names import MATCHES, OBJECTS
+from pststream.base.names import MATCHES, OBJECTS
 from pststream.state.data_files import FileWriter
 from pststream.state.table_types import has_bounds
 from pststream.state.tables import TABLES

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pststream.errors import PstError, RetryableError, UsageError
+from pststream.base.errors import PstError, RetryableError, UsageError
 from pststream.storage import aws, s3_bucket
 from pststream.storage.contract import ObjectChanged, StoredObject
 from pststream.storage.s3_bucket import S3Bucket

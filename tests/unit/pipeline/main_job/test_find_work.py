@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.errors import RunnerBusy
+from pststream.base.errors import RunnerBusy
 from pststream.pipeline.main_job import find_work
 from pststream.pipeline.main_job.find_work import has_work
 from pststream.settings import Settings, load_settings

@@ -1,6 +1,6 @@
 """The run summary counts the files and batches that were done since a time."""
 
-from pststream import names
+from pststream.base import names
 from pststream.pipeline.main_job.run_summary import summarize_since
 from pststream.state import ledger_tables
 from pststream.state.home import Home

@@ -5,8 +5,8 @@ import pytest
 
 from pststream.pipeline.planning import plan_vocabulary
 from pststream.pipeline.planning.plan_vocabulary import fill_words
+from pststream.queries.text.tokenizer import term_id
 from pststream.state.home import Home
-from pststream.text.tokenizer import term_id
 from tests.unit.reports.commands.homes import add_file, thing
 
 

@@ -14,19 +14,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import PassingError, RetryableError
+from pststream.base import names
+from pststream.base.errors import PassingError, RetryableError
 from pststream.pipeline.ingest.reading_note import DEAD_TRIES
 from pststream.pipeline.main_job.graceful_shutdown import Abandoned
 from pststream.pipeline.questions import answer_landed, read_parts
 from pststream.pipeline.questions import write_answers as answering
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.write_answers import MAX_TRIES
-from pststream.questions.read_questions import ReadQuestions
+from pststream.search.read_questions import ReadQuestions
 from pststream.settings import load_settings
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.commands import ENTRY, ROOT, new_home
 from tests.commands import Home as CommandHome
 

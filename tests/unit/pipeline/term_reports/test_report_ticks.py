@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pststream.pipeline.term_reports import report_ticks
-from pststream.pipeline.term_reports.report_ticks import Intervals, TickRanges, split_by_time, split_pairs
+from pststream.pipeline.answers import report_ticks
+from pststream.pipeline.answers.report_ticks import Intervals, TickRanges, split_by_time, split_pairs
 
 
 def some_ranges(random: np.random.Generator, count: int) -> tuple[TickRanges, np.ndarray, np.ndarray, np.ndarray]:

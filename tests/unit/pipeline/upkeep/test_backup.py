@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from pststream import names
-from pststream.delta_tables import read_table, table_version
-from pststream.errors import HomeBusy, HomeError, RetryableError, UsageError
+from pststream.base import names
+from pststream.base.errors import HomeBusy, HomeError, RetryableError, UsageError
 from pststream.pipeline.upkeep import backup as module
 from pststream.pipeline.upkeep.backup import backup
-from pststream.state import ledger_tables, quarantine
+from pststream.state import file_lock, ledger_tables, quarantine
 from pststream.state.home import Home
-from pststream.state.locking import file_lock
+from pststream.tables.delta_tables import read_table, table_version
 from tests.unit.reports.commands.homes import add_file
 
 

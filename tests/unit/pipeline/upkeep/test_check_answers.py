@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.delta_tables import greatest_value, read_table
+from pststream.base import names
+from pststream.base.progress import no_progress
 from pststream.pipeline.answers.answer_context import states_folder, states_of_home
-from pststream.pipeline.upkeep import old_changes
-from pststream.pipeline.upkeep.answers import check_answers
-from pststream.pipeline.upkeep.answers.check_answers import count_answer_faults
-from pststream.progress import no_progress
+from pststream.pipeline.upkeep import check_answers, old_changes
+from pststream.pipeline.upkeep.check_answers import count_answer_faults
 from pststream.settings import load_settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home as State
+from pststream.tables.delta_tables import greatest_value, read_table
 from tests.commands import Home, run_here
 from tests.damage import delete_rows
 from tests.unit.reports.commands.homes import add_answer_rows

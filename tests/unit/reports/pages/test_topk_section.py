@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.errors import UsageError
+from pststream.base import names
+from pststream.base.errors import UsageError
 from pststream.reports.commands.topk_plan import show_topk_plan
 from pststream.reports.pages.overview_data import read_overview
 from pststream.reports.pages.overview_page import render_overview

@@ -12,14 +12,14 @@ import shapely
 import shapely.geometry
 
 import pststream
-from pststream import names
-from pststream.errors import UsageError
-from pststream.optional_packages import MissingExtra
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.optional_packages import MissingExtra
 from pststream.reports.commands.export import export_matches
 from pststream.reports.commands.rejects import list_rejects
 from pststream.reports.commands.status import read_status
-from pststream.reports.views.definitions import VIEWS, view_statements
-from pststream.reports.views.dialects import DIALECTS
+from pststream.reports.definitions import VIEWS, view_statements
+from pststream.reports.dialects import DIALECTS
 from pststream.state.home import Home
 from tests.commands import run_here
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of

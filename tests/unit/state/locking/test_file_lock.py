@@ -14,15 +14,14 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from pststream import names
-from pststream.delta_tables import read_table, table_version
-from pststream.errors import HomeBusy, RetryableError
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.base.errors import HomeBusy, RetryableError
+from pststream.state import fencing, file_lock, ledger_tables
 from pststream.state import home as homes
-from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.locking import fencing, file_lock
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import read_table, table_version
+from pststream.tables.open_tables import open_table
 from tests.lease_holder import holder
 
 
@@ -112,7 +111,7 @@ def test_a_fence_that_fails_is_left_to_the_next(home: Home, monkeypatch: pytest.
     with holder(home, "unlocked-checked") as first:
         first.signal(signal.SIGSTOP)
         with monkeypatch.context() as patch:
-            patch.setattr("pststream.state.locking.fencing.open_table", lambda address: 1 / 0)
+            patch.setattr("pststream.state.fencing.open_table", lambda address: 1 / 0)
             with pytest.raises(ZeroDivisionError), home.locked():
                 pass
         with home.locked():

@@ -13,17 +13,16 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import HomeBusy, RetryableError
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.base.errors import HomeBusy, RetryableError
+from pststream.state import fencing, lease, ledger_tables
 from pststream.state import home as homes
-from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.locking import fencing, lease
 from pststream.state.slices import Slice
 from pststream.state.tables import TABLES
 from pststream.storage.s3_bucket import S3Bucket
+from pststream.tables.delta_tables import read_table
+from pststream.tables.open_tables import open_table
 from tests.bad_store import BadStore
 from tests.bucket_home import store_on_loopback, use
 from tests.lease_holder import holder
@@ -167,7 +166,7 @@ def test_a_fence_that_fails_is_left_to_the_next(home: Home, monkeypatch: pytest.
     with holder(home, "held") as first:
         first.signal(signal.SIGSTOP)
         with monkeypatch.context() as patch:
-            patch.setattr("pststream.state.locking.fencing.open_table", lambda address: 1 / 0)
+            patch.setattr("pststream.state.fencing.open_table", lambda address: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 taken_over(home)
         taken_over(home)
