@@ -53,7 +53,7 @@ from benchmarks.scenarios.streams import (
 from benchmarks.support.choice import Choice
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress
-from pststream.pipeline.calibrate.object_sources import read_objects
+from pststream.pipeline.calibrate.rows import read_objects
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import KINDS
 

@@ -14,8 +14,8 @@ from benchmarks.results_page import render_folder
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
 from pststream.delivery.sinks.read_settings import sink_keys
-from pststream.input.reject_reasons import REASONS
-from pststream.reports.commands.metric_names import METRICS, PREFIX
+from pststream.input.row_chunks import REASONS
+from pststream.reports.commands.metrics import METRICS, PREFIX
 from pststream.settings import setting_keys
 from pststream.state.tables import TABLES
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from pststream.base import names
 from pststream.base.errors import UsageError
-from pststream.reports.embedded_sql import run_query
-from pststream.reports.reading.pair_tables import PAIR_SCHEMA, PairStream, pair_table
+from pststream.reports.reading.pairs import PAIR_SCHEMA, PairStream, pair_table
 from pststream.reports.reading.standing_answers import ANSWERS, CHANGES, StandingAnswers
+from pststream.reports.views import run_query
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import TableReader

@@ -7,19 +7,55 @@ Commands and jobs load them once, into a frozen Settings, and pass it down. Prec
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pststream.base import names
-from pststream.base.errors import SettingError
+from pststream.base.errors import SettingError, UsageError
 from pststream.base.setting_key import SettingKey, declare, declared_keys
 from pststream.delivery.sinks.read_settings import read_sinks, sink_keys
 from pststream.delivery.sinks.settings import SinkSettings
-from pststream.planner_options import read_planner_options
 from pststream.storage.registry import files_at, normalize
+
+# Read the options of a planner from a text such as `delta=0.3,objective=sum`; check that planners serve some kinds.
+
+_NAME = re.compile("[a-z][a-z_]*", re.ASCII)
+
+
+def read_planner_options(text: str) -> dict[str, object]:
+    """Return the options by name: whole numbers, other numbers and words; the planner checks names and values.
+
+    Raises SettingError for a part that is not NAME=VALUE, and for a name that is given twice.
+    """
+    options: dict[str, object] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (side.strip() for side in part.partition("="))
+        if not _NAME.fullmatch(name) or not value:
+            raise SettingError("planner_options", f"{part!r} is not NAME=VALUE", "for example delta=0.3,objective=sum")
+        if name in options:
+            raise SettingError("planner_options", f"{name!r} is given twice")
+        options[name] = _value(value)
+    return options
+
+
+def _value(text: str) -> object:
+    """Return a whole number, another number, or the text itself."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def check_planners(planners: Sequence[str], kinds: str) -> None:
+    """Raise UsageError if one of some planners does not serve the kinds."""
+    known = names.PLANNERS_OF[kinds]
+    unknown = [name for name in planners if name not in known]
+    if unknown:
+        raise UsageError(f"planner {unknown[0]!r} does not serve {kinds}", "choose from: " + ", ".join(known))
+
 
 FILE = "pststream.toml"
 

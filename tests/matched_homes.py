@@ -8,8 +8,7 @@ from typing import Any
 from pststream.base import names
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
-from pststream.tables.ledger_rows import log_key
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger, log_key
 from tests.unit.reports.commands.homes import (
     add_answer_rows,
     add_batch,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from pststream.planning.posting_reads import make_sample_with_reads
+from pststream.planning.live_terms import make_sample_with_reads
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.plans.plan_nodes import PlanNodes
 from pststream.plans.planner_sample import SampledQuestions, WorkloadSample

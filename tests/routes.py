@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.kernels.matching.bloom_filter import LiveTerms
+from pststream.kernels.matching.postings import LiveTerms
 from pststream.planning.dispatch import DispatchIndex, make_dispatch
 from pststream.plans.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
 from pststream.plans.plan_nodes import find_unit

@@ -7,9 +7,9 @@ from pststream.base import names
 from pststream.base.utc_times import utc_now
 from pststream.pipeline.answers.draw_topk_sample import DrawnTopk
 from pststream.pipeline.replan.plan_topk import put_in_force
-from pststream.planning.papers.topk_loads import count_loads
 from pststream.planning.papers.topk_planners import make_topk_plan
-from pststream.plans.topk_plan_rows import topk_plan_row
+from pststream.planning.papers.topk_sample import count_loads
+from pststream.plans.plan_rows import topk_plan_row
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions, random_world

@@ -21,8 +21,7 @@ from pststream.base import names
 from pststream.base.arrow_columns import lists
 from pststream.engine.spark_session import get_session
 from pststream.engine.task_context import TaskContext, make_task_context
-from pststream.pipeline.batch.match_task import match_rows
-from pststream.pipeline.batch.worker_search import FoundPairs, WorkerSearch
+from pststream.pipeline.batch.match_task import FoundPairs, WorkerSearch, match_rows
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import current_version

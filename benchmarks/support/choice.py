@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pststream.pipeline.calibrate.object_sources import ObjectSource
+from pststream.pipeline.calibrate.rows import ObjectSource
 
 
 class Choice(NamedTuple):

@@ -25,7 +25,7 @@ from pststream.input.row_chunks import MAX_ROW_BYTES
 from pststream.state import quarantine
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
-from pststream.tables.log_end import read_files
+from pststream.tables.ledgers import read_files
 
 HEADER = "object_id,ts,lon,lat,text\n"
 WORD = "hostilefile"

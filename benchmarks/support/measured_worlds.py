@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.support.object_worlds import ObjectWorld, SampledObjects, write_world
-from benchmarks.support.own_cache import CACHE_BYTES, with_cache
 from benchmarks.support.question_sets import Record
 from benchmarks.support.watchers import COMMAND
 from pststream.base import names
 from pststream.base.progress import Progress
+from pststream.pipeline.calibrate.measured_homes import CACHE_BYTES, with_cache
 from pststream.search.answer_rows import AnswerRows
 from pststream.search.answerers import ANSWERERS
 from pststream.search.object_snapshot import ObjectSnapshot

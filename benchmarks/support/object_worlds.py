@@ -19,16 +19,15 @@ from pststream.base import names
 from pststream.base.arrow_columns import TIME
 from pststream.base.progress import Progress, StepCounter
 from pststream.base.utc_times import from_micros, to_micros
-from pststream.pipeline.calibrate.homes import START
+from pststream.pipeline.calibrate.measured_homes import START
 from pststream.queries.text.tokenizer import terms_of
 from pststream.state import ledger_tables
 from pststream.state.data_files import ROW_GROUP, DataFile, FileWriter, commit_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
-from pststream.tables.ledger_rows import log_key
-from pststream.workloads.local_topics import area_of, draw_terms
-from pststream.workloads.made_up_words import make_vocabulary
+from pststream.tables.ledgers import log_key
 from pststream.workloads.places import city_places, scatter
+from pststream.workloads.random_texts import area_of, draw_terms, make_vocabulary
 
 WORDS = 10.0
 VOCABULARY = 800_000

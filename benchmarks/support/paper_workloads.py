@@ -4,15 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from pststream.pipeline.calibrate.arrays import clause_lists, frequencies
-from pststream.pipeline.calibrate.object_sources import CityObjects
+from pststream.pipeline.calibrate.rows import CityObjects, clause_lists, frequencies
+from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel
-from pststream.planning.posting_reads import make_sample_with_reads
 from pststream.plans.pieces import rarest_clause_first
 from pststream.plans.planner_sample import WorkloadSample
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.places import BRITAIN_BOUNDS, USA_BOUNDS, city_places
-from pststream.workloads.power_law import PowerLaw
+from pststream.workloads.random_texts import PowerLaw
 from pststream.workloads.synthetic_arrays import (
     SyntheticObjects,
     SyntheticSubscriptions,

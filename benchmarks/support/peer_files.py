@@ -16,7 +16,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from pststream.base.arrow_columns import lists
-from pststream.pipeline.calibrate.arrays import frequencies
+from pststream.pipeline.calibrate.rows import frequencies
 from pststream.queries.shapes.registry import SIDES
 from pststream.workloads.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
 

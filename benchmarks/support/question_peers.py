@@ -29,8 +29,8 @@ from benchmarks.support.measured_worlds import MeasuredWorld, time_questions
 from benchmarks.support.question_sets import STYLES, Record, draw_questions, word_ranks
 from pststream.base import names
 from pststream.base.errors import PstError
-from pststream.queries.kinds.question_registry import QUESTION_KINDS
-from pststream.queries.shapes.great_circle import EARTH_RADIUS_M
+from pststream.queries.kinds.registry import QUESTION_KINDS
+from pststream.queries.shapes.contract import EARTH_RADIUS_M
 from pststream.queries.shapes.registry import SIDES
 from pststream.queries.text.tokenizer import term_id
 from pststream.search.answer_rows import AnswerRows

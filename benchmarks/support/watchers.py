@@ -17,8 +17,7 @@ from pststream.base.errors import PstError
 from pststream.base.names import HEARTBEAT
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.tables.ledger_rows import log_key
-from pststream.tables.log_end import read_batches, read_files
+from pststream.tables.ledgers import log_key, read_batches, read_files
 
 PATIENCE, SECONDS_TO_STOP = 900.0, 60.0
 COMMAND = (sys.executable, "-c", "from pststream.cli.main import entry; entry()")

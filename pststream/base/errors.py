@@ -4,8 +4,7 @@ import errno
 import os
 import re
 
-from pststream.base.escape_text import escape_controls
-from pststream.base.mask_urls import mask_urls
+from pststream.base.texts import escape_controls, mask_urls
 
 _JVM_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more)|Driver stacktrace:")
 

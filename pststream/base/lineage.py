@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from pststream.base.mask_urls import mask_urls
+from pststream.base.texts import mask_urls
 
 START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
 

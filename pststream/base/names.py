@@ -69,10 +69,10 @@ BALANCERS = {
 """The module of each method of `balance local`. To add one, write its module and add a line here."""
 
 QUESTION_KINDS = ("range", "knn", "topk", "frequent_terms")
-"""Kinds of question for the form of a DAG; `queries/kinds/question_registry.py` lists them."""
+"""Kinds of question for the form of a DAG; `queries/kinds/registry.py` lists them."""
 
 SQL_DIALECTS = ("spark", "duckdb", "trino")
-"""Programs in whose SQL the views of a home are written; `reports/dialects.py` declares the dialects."""
+"""Programs in whose SQL the views of a home are written; `reports/views.py` declares the dialects."""
 
 OBJECTS = "objects"
 REJECTS = "rejects"

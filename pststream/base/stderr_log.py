@@ -1,7 +1,7 @@
 """Write progress and errors to standard error: as plain text, or with PSTSTREAM_LOG=json as a JSON object per line.
 
 Keys: time (ISO 8601, UTC), level (info, warning, error), step (default: the command), process, message; batch_id and
-others where a step gives them (pststream/base/progress.py). The count of a long step is one line on a terminal, which is
+others where a step gives them (base/progress.py). The count of a long step is one line on a terminal, which is
 rewritten; elsewhere it is logged every COUNT_SECONDS. A short step shows none.
 """
 
@@ -13,8 +13,8 @@ import threading
 import time
 from contextlib import suppress
 
-from pststream.base.escape_text import escape_controls
 from pststream.base.progress import CountMessage, LogMessage
+from pststream.base.texts import escape_controls
 from pststream.base.utc_times import iso, utc_now
 
 COUNT_SECONDS = 10.0

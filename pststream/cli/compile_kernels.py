@@ -19,7 +19,7 @@ from pststream.base import names
 from pststream.engine.warm_up import load_kernels
 from pststream.input.file_parts import FileRange, count_range
 from pststream.input.parse_objects import ObjectOptions, parse_objects
-from pststream.input.parse_request_columns import parse_request_chunk, request_fields
+from pststream.input.parse_requests import parse_request_chunk, request_fields
 from pststream.input.readers import read_chunks, read_requests
 from pststream.kernels.log_rules import find_repeated
 from pststream.pipeline.batch.micro_batch import match
@@ -28,18 +28,17 @@ from pststream.pipeline.upkeep.maintain import maintain
 from pststream.pipeline.upkeep.term_statistics import make_term_statistics
 from pststream.planning.balancing.cell_selection import select_cells
 from pststream.planning.balancing.local_adjustment import adjust_locally
+from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.papers.area_index import build_area_index
 from pststream.planning.planners.by_subscription import describe_sample, estimate_ranges, place
 from pststream.planning.planners.registry import load_placement, make_plan
-from pststream.planning.posting_reads import make_sample_with_reads
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
-from pststream.plans.planner_sample import WorkloadSample
-from pststream.plans.sample_counts import count_sample
-from pststream.queries.shapes.region import Region
+from pststream.plans.planner_sample import WorkloadSample, count_sample
+from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import pieces_of
 from pststream.queries.text.tokenizer import terms_of
-from pststream.search.answered_question import answer_for_page
+from pststream.search.ask import answer_for_page
 from pststream.settings import Settings
 from pststream.state.home import Home
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pststream.base import names
 from pststream.base.errors import PstError
-from pststream.base.mask_urls import mask_url
+from pststream.base.texts import mask_url
 
 JAVA = 17
 OF_PROVIDER = "pyspark-client"

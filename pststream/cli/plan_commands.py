@@ -5,7 +5,7 @@ from typing import Any
 from pststream.base import names
 from pststream.cli.command import CommandContext, CommandResult, check_output_path, refuse_options
 from pststream.cli.result_texts import describe_plan, describe_topk_plan
-from pststream.planner_options import check_planners
+from pststream.settings import check_planners
 
 NEWEST = 1_000_000
 """Objects that planners are compared on, unless another number is given."""
@@ -37,7 +37,7 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
     if arguments.kinds == names.TOPK_KINDS:
         return _compare_topk(context, arguments)
     from pststream.pipeline.replan.compare_planners import compare
-    from pststream.reports.commands.planner_comparison import render_comparison
+    from pststream.reports.commands.comparisons import render_comparison
     from pststream.reports.pages.comparison_page import write_comparison
 
     planners = _chosen_planners(arguments, names.REGION_KINDS)
@@ -66,7 +66,7 @@ def calibrate_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.replan.compare_topk import compare_topk
-    from pststream.reports.commands.topk_comparison import render_topk_comparison
+    from pststream.reports.commands.comparisons import render_topk_comparison
 
     refuse_options("plans compare --kinds topk", {"--objects": arguments.objects, "--out": arguments.out})
     planners = _chosen_planners(arguments, names.TOPK_KINDS)

@@ -21,7 +21,7 @@ from pststream.delivery.messages import (
     show_briefly,
 )
 from pststream.delivery.sinks.contract import Message
-from pststream.queries.kinds.answer_contract import AnswerRow
+from pststream.queries.kinds.contract import AnswerRow
 
 ENTERED, LEFT, REPORT = "entered", "left", "report"
 

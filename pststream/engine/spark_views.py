@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from pststream.base.errors import UsageError
 from pststream.engine.spark_session import get_session
-from pststream.reports.definitions import VIEWS, view_query
-from pststream.reports.dialects import SPARK
+from pststream.reports.views import SPARK, VIEWS, view_query
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.tables import TABLES

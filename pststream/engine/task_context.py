@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pststream.base import names
-from pststream.matching.chunk_size import ChunkSize
-from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
-from pststream.matching.segment_cache import SegmentCache
+from pststream.matching.matcher import ChunkSize
+from pststream.matching.segments import Deletions, SegmentCache, merge_deletions
 from pststream.planning.dispatch import DispatchIndex, make_dispatch
 from pststream.search.object_cache import ObjectCache
 from pststream.settings import Settings

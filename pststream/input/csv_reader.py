@@ -4,7 +4,7 @@ The format is UTF-8 with a header, commas, double quotes and any line ends.
 
 Written by hand, as pyarrow.csv refuses a whole file for one quote that is never closed, for one text that is not UTF-8
 and for one record that crosses a block; here each of these records is a reject or a row. A kernel
-(kernels/parsing/csv_records.py) finds the fields, so that Python touches faulty rows only.
+(kernels/parsing/records.py) finds the fields, so that Python touches faulty rows only.
 """
 
 import csv
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pststream.base.errors import InputFileError
 from pststream.input.input_files import ByteStream, PartStream, check_head
-from pststream.input.reject_reasons import Reject, to_display_text
+from pststream.input.raw_values import is_utf8_block, reject_invalid_utf8
 from pststream.input.row_chunks import (
     BLOCK_BYTES,
     BOM,
@@ -26,11 +26,12 @@ from pststream.input.row_chunks import (
     ColumnChunk,
     ColumnSources,
     FilePart,
+    Reject,
     check_columns,
     column_names,
+    to_display_text,
 )
-from pststream.input.utf8 import is_utf8_block, reject_invalid_utf8
-from pststream.kernels.parsing.csv_records import gather_fields, scan_records
+from pststream.kernels.parsing.records import gather_fields, scan_records
 
 _MAX_UNCLOSED_QUOTES = 16
 _MAX_HEADER_BYTES = 1 << 20

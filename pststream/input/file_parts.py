@@ -19,7 +19,7 @@ from pststream.base.errors import PstError
 from pststream.input.csv_reader import find_header_end
 from pststream.input.input_files import PartStream, format_of, is_compressed
 from pststream.input.row_chunks import BLOCK_BYTES, BOM, MAX_ROW_BYTES, FilePart
-from pststream.kernels.parsing.count_records import QUOTED, RECORD, count_lines, count_records
+from pststream.kernels.parsing.records import QUOTED, RECORD, count_lines, count_records
 
 MOST_PARTS = 8
 """Parts and files of an ingest, as long as parts are within the next two limits; see `engine.auto_engine`."""

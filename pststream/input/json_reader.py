@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from pststream.base.errors import InputFileError
 from pststream.input.input_files import ByteStream, PartStream, check_head
-from pststream.input.json_fields import JsonLines, scan_json
 from pststream.input.raw_values import NotFinite, format_number
-from pststream.input.reject_reasons import Reject, to_display_text
+from pststream.input.request_fields import JsonLines, scan_json
 from pststream.input.row_chunks import (
     BLOCK_BYTES,
     BOM,
@@ -26,9 +25,11 @@ from pststream.input.row_chunks import (
     ColumnSources,
     FilePart,
     RecordChunk,
+    Reject,
     RequestChunk,
     check_columns,
     column_names,
+    to_display_text,
 )
 from pststream.queries.decode_json import NestedTooDeeply, decode_json
 

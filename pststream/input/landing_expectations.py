@@ -18,7 +18,7 @@ RECENT_FILES = 100
 """Number of previous files that the usual volume is computed from."""
 
 FaultCounts = Mapping[tuple[str, str], int]
-"""Rejected rows by field and reason (input/reject_reasons.py)."""
+"""Rejected rows by field and reason (input/row_chunks.py)."""
 
 Figures = dict[str, float | str | None]
 

@@ -17,8 +17,8 @@ from pststream.base.errors import InputFileError, PassingError, passing_number
 from pststream.base.names import MAX_JSON_LEVELS
 from pststream.input.input_files import most_expanded, open_seekable
 from pststream.input.parquet_batches import expands_too_much, least_bytes, read_batches
-from pststream.input.parquet_fields import ParquetFields
-from pststream.input.reject_reasons import Reject
+from pststream.input.raw_values import is_all_utf8, is_text, reject_invalid_utf8
+from pststream.input.request_fields import ParquetFields
 from pststream.input.row_chunks import (
     MAX_CHUNK_ROWS,
     MAX_ROW_BYTES,
@@ -26,12 +26,12 @@ from pststream.input.row_chunks import (
     ColumnSources,
     FilePart,
     RecordChunk,
+    Reject,
     RequestChunk,
     check_columns,
     check_row_number,
     column_names,
 )
-from pststream.input.utf8 import is_all_utf8, is_text, reject_invalid_utf8
 
 _MIN_CHUNK_ROWS = 64
 _DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"

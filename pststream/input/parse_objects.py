@@ -1,7 +1,7 @@
 """Parse a chunk of raw object rows into typed objects with term ids, and rejects with the first fault of each row."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +12,50 @@ import pyarrow.compute as pc
 from pststream.base.arrow_columns import TIME
 from pststream.base.errors import UsageError
 from pststream.input.parse_times import EARLIEST_US, LATEST_US, parse_time, parse_times
-from pststream.input.raw_values import is_blank, is_longer, is_plain, to_numbers, to_texts
-from pststream.input.reject_reasons import rejects_table
-from pststream.input.row_chunks import ColumnChunk
-from pststream.input.row_faults import RowFaults
+from pststream.input.raw_values import format_number, is_blank, is_longer, is_plain, to_numbers, to_texts
+from pststream.input.row_chunks import MAX_RAW_CHARACTERS, ColumnChunk, Reject, rejects_table
 from pststream.queries.text.tokenizer import terms_of
 from pststream.settings import check_zone
+
+# Record the first fault of each row while whole columns are checked field by field, and yield the rejects.
+
+
+class RowFaults:
+    """The first fault of each of `rows` rows: its field, reason and raw value."""
+
+    def __init__(self, rows: int) -> None:
+        self._fault = np.full(rows, -1, dtype=np.int64)
+        self._kinds: list[tuple[str, str, pa.Array]] = []
+
+    @property
+    def faultless(self) -> np.ndarray:
+        """Whether each row has no fault: bool[rows]."""
+        return self._fault < 0
+
+    def mark(self, bad: np.ndarray, field: str, reason: str, raw: pa.Array) -> None:
+        """Mark the faultless rows where `bad` (bool[rows]) is true; `raw` has the values of all rows."""
+        new = bad & self.faultless
+        if new.any():
+            self._fault[new] = len(self._kinds)
+            self._kinds.append((field, reason, raw))
+
+    def rejects(self, rows: np.ndarray) -> Iterator[Reject]:
+        """Yield the marked rows as rejects; `rows` int64[rows] has the row numbers in the file."""
+        for i in np.flatnonzero(self._fault >= 0):
+            field, reason, raw = self._kinds[self._fault[i]]
+            yield Reject(int(rows[i]), field, reason, _raw_text(raw, int(i)))
+
+
+def _raw_text(raw: pa.Array, at: int) -> str | None:
+    scalar = raw[at]
+    if not scalar.is_valid:
+        return None
+    try:
+        value = scalar.as_py()
+        return (format_number(value) if isinstance(value, float) else str(value))[: MAX_RAW_CHARACTERS + 1]
+    except (ValueError, OverflowError):  # such as a time after the year 9999, also inside a list
+        return f"{raw.type} {' '.join(raw.slice(at, 1).to_string().split())}"
+
 
 OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
 ROW = "@row"

@@ -5,7 +5,9 @@ context is ephemeral: it has no files but the Data Docs, uses no network and sen
 """
 
 import os
-from collections.abc import Sequence
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
@@ -14,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pststream.base.errors import SuiteError
-from pststream.base.format_values import counted
 from pststream.base.optional_packages import needs_extra
+from pststream.base.texts import counted
+from pststream.input.data_docs import JudgedPage, write_site
 from pststream.input.judged_rows import make_example
 from pststream.input.suite_files import ExpectationText, Suite, read_suites
 from pststream.storage.contract import Files
@@ -263,3 +266,27 @@ def _show_examples(values: list[Any]) -> str:
 def _show(value: Any, longest: int = LONGEST_VALUE) -> str:
     text = str(value)
     return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+# Judge several frames by the suites of a home, and write the Data Docs of the run into the home.
+
+LONGEST_LABEL = 80
+
+
+def judge_frames(
+    files: Files, home: str, suites: Sequence[Suite], frames: Iterable[tuple[str, "pd.DataFrame"]]
+) -> tuple[list[list[SuiteResult]], str]:
+    """Judge frames of one subject, one after the other; return their results and the address of the index page.
+
+    home    its address, which the address of the page begins with
+    frames  each with its title, a text of any characters
+    """
+    results, pages = [], []
+    with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
+        for number, (title, frame) in enumerate(frames, start=1):
+            label = f"{number}-{re.sub(r'[^A-Za-z0-9_.-]', '_', title)[-LONGEST_LABEL:]}"
+            of_frame = judge_frame(suites, frame, label, Path(folder))
+            results.append(of_frame)
+            pages += [JudgedPage(title, label, one.suite.name, tuple(one.reasons)) for one in of_frame]
+        index = write_site(files, Path(folder), suites[0].subject, pages)
+    return results, f"{home}/{index}"

@@ -52,7 +52,7 @@ def leaf(function: Callable[..., Any]) -> Any:
 
     Each counted reference is an atomic addition, which waits for all reads before it. Neither the function nor those
     that it calls make or return an array, which numba refuses; a view of a row, for its own use, is none. A loop that
-    has to make arrays borrows the others (kernels/borrowed.py).
+    has to make arrays borrows the others (kernels/intrinsics.py).
     """
     return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
 

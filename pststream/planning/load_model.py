@@ -5,14 +5,13 @@ from math import pi
 
 import numpy as np
 
-from pststream.base.sorted_keys import distinct_values
+from pststream.base.arrays import distinct_values
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.planning.live_terms import group_pieces_by_subscription, mark_live_terms
-from pststream.planning.posting_reads import keep_pieces
-from pststream.planning.raster_ranges import compute_cell_ranges
-from pststream.planning.tree_walk import TreeWalk
+from pststream.planning.dispatch import TreeWalk
+from pststream.planning.live_terms import group_pieces_by_subscription, keep_pieces, mark_live_terms
+from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pststream.base.format_values import whole
-from pststream.base.integer_hash import hash_integers
+from pststream.base.arrays import hash_integers
+from pststream.base.texts import whole
 from pststream.plans.plan_nodes import PlanNodes, describe_servers, find_unit, paint_leaves
 
 BY_SUBSCRIPTION = -2

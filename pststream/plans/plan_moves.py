@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pststream.base.sorted_keys import distinct_values
+from pststream.base.arrays import distinct_values
 from pststream.plans.plan import ObjectPlan, PartitionPlan, is_one_worker
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.base.sorted_keys import distinct_values
+from pststream.base.arrays import distinct_values
 
 CHILDREN = 4
 """Children of a node by text, and at most of a node by space."""

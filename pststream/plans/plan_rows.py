@@ -1,6 +1,6 @@
 """Convert a plan to rows of the tables `plans` and `plan_units` and back, and validate the arrays of a plan.
 
-The tree of a plan has rows in `plan_nodes` (`plans/node_rows.py`).
+The tree of a plan has rows in `plan_nodes` (`plans/plan_rows.py`).
 """
 
 import json
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import distinct_values
 from pststream.base.arrow_columns import one_array
 from pststream.plans.plan import (
     BY_SUBSCRIPTION,
@@ -20,6 +21,7 @@ from pststream.plans.plan import (
     tree_plan,
 )
 from pststream.plans.plan_nodes import PlanNodes, find_fault
+from pststream.plans.topk_plan import SPACE_FIRST, WORDS_FIRST, TopkPlan
 
 GRID_COLUMNS = ("west", "south", "east", "north", "columns", "rows")
 """Columns of `plans` that make the raster."""
@@ -261,3 +263,139 @@ def _ascend(values: np.ndarray, offsets: np.ndarray) -> bool:
     borders = np.zeros(len(values) + 1, dtype=bool)
     borders[offsets] = True
     return bool((borders[1:-1] | (values[1:] > values[:-1])).all()) if len(values) else True
+
+
+# Convert the tree of a plan to rows of the table `plan_nodes` and back.
+
+_SIDES = ("first_column", "first_row", "last_column", "last_row")
+_LISTS = ("terms", "asked", "holders")
+NODE_COLUMNS = ("node", "parent", *_SIDES, "by_text", "unit", "objects", *_LISTS, "queries")
+"""Columns of `plan_nodes` that make a tree."""
+
+
+def node_rows(nodes: PlanNodes | None) -> pa.Table:
+    """Return the rows of `plan_nodes` without `plan_version`, ordered by node; a plan without a tree has none."""
+    if nodes is None:
+        return pa.table({"node": pa.array([], pa.int64())})
+    is_root, is_leaf = nodes.parent < 0, nodes.unit >= 0
+    offsets = pa.array(nodes.term_offsets, pa.int32())
+    values = {name: pa.array(getattr(nodes, name), pa.int64()) for name in _LISTS}
+    lists = {
+        name: pa.ListArray.from_arrays(offsets, own, mask=pa.array(~nodes.by_text)) for name, own in values.items()
+    }
+    return pa.table(
+        {
+            "node": pa.array(np.arange(nodes.count), pa.int64()),
+            "parent": pa.array(nodes.parent.astype(np.int64), mask=is_root),
+            **{name: pa.array(nodes.rectangle[:, side], pa.int64()) for side, name in enumerate(_SIDES)},
+            "by_text": pa.array(nodes.by_text),
+            "unit": pa.array(nodes.unit.astype(np.int64), mask=~is_leaf),
+            "objects": pa.array(nodes.objects, pa.int64()),
+            **lists,
+            "queries": pa.array([nodes.queries.tolist(), *[None] * (nodes.count - 1)], pa.list_(pa.int64())),
+        }
+    )
+
+
+def nodes_from_rows(rows: pa.Table) -> PlanNodes | None:
+    """Make the tree of rows of `plan_nodes`, in any order; None if there are none."""
+    if not rows.num_rows:
+        return None
+    rows = rows.sort_by("node").combine_chunks()
+    if rows.column("node").to_pylist() != list(range(rows.num_rows)):
+        raise ValueError("nodes are not numbered from 0")
+    lengths = rows.column("terms").combine_chunks().value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    terms, asked, holders = (_values(rows, name) for name in _LISTS)
+    return PlanNodes(
+        parent=_numbers(rows, "parent"),
+        rectangle=np.column_stack([_numbers(rows, name) for name in _SIDES]),
+        by_text=rows.column("by_text").to_numpy().astype(bool),
+        unit=_numbers(rows, "unit"),
+        objects=rows.column("objects").to_numpy().astype(np.int64),
+        term_offsets=np.append(0, np.cumsum(lengths)).astype(np.int64),
+        terms=terms,
+        asked=asked,
+        holders=holders.astype(np.uint8),
+        queries=_values(rows, "queries"),
+    )
+
+
+def _numbers(rows: pa.Table, name: str) -> np.ndarray:
+    """Return a column, -1 for null: int32[n]."""
+    return np.asarray(rows.column(name).fill_null(-1).to_numpy()).astype(np.int32)
+
+
+def _values(rows: pa.Table, name: str) -> np.ndarray:
+    """Return the values of all lists of a column, one list after another: int64[m]."""
+    column = rows.column(name)
+    lists = one_array(column)
+    return np.array(lists.flatten().to_numpy(zero_copy_only=False), np.int64)
+
+
+# Convert a plan of `topk` subscriptions to columns of the table `topk_plans` and back, and validate its arrays.
+
+_SCALARS, _ARRAYS = ("planner", "way", "first", "second", "is_prefix"), ("space_cuts", "words", "word_cuts")
+
+COLUMNS = (*_SCALARS, *_ARRAYS)
+"""The columns of `topk_plans` that make a plan."""
+
+
+def topk_plan_row(plan: TopkPlan) -> dict[str, Any]:
+    """Return the columns of `topk_plans` that make the plan; raises ValueError if it is not valid."""
+    validate_topk(plan)
+    arrays = {name: getattr(plan, name).ravel().tolist() for name in _ARRAYS}
+    return {name: getattr(plan, name) for name in _SCALARS} | arrays
+
+
+def topk_plan_from_row(row: Mapping[str, Any]) -> TopkPlan:
+    """Make the plan of a row of `topk_plans`; raises ValueError if it does not make a valid plan."""
+    trees, tables = (1, row["first"]) if row["way"] == SPACE_FIRST else (row["first"], 1)
+    plan = TopkPlan(
+        **{name: row[name] for name in _SCALARS},
+        space_cuts=np.array(row["space_cuts"], np.float64).reshape(trees, -1),
+        words=np.array(row["words"], np.int64),
+        word_cuts=np.array(row["word_cuts"], np.int64).reshape(tables, -1),
+    )
+    validate_topk(plan)
+    return plan
+
+
+def validate_topk(plan: TopkPlan) -> None:
+    """Raise ValueError with the broken rule unless each pair of a place and a word has exactly one unit.
+
+    A kd-tree divides the whole space, whatever its cuts are; they are longitudes and latitudes all the same.
+    """
+    _require_topk(plan.way in (SPACE_FIRST, WORDS_FIRST), f"the first level is {SPACE_FIRST} or {WORDS_FIRST}")
+    _require_topk(plan.first >= 1 and plan.second >= 1, "each level has at least one part")
+    first, second = plan.first, plan.second
+    trees, leaves, tables, runs = (1, first, first, second) if plan.way == SPACE_FIRST else (first, second, 1, first)
+    _require_topk(plan.space_cuts.shape == (trees, leaves - 1), "each tree has a cut between two leaves")
+    _require_topk(plan.word_cuts.shape == (tables, runs - 1), "each table has a cut between two runs")
+    _require_topk(bool((np.abs(plan.space_cuts) <= 180).all()), "cuts of the space are degrees")
+    _require_topk(len(distinct_values(plan.words)) == len(plan.words), "each word has one place")
+    within = np.pad(plan.word_cuts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, len(plan.words))))
+    _require_topk(bool((np.diff(within, axis=1) >= 0).all()), "cuts of the words ascend within the words")
+
+
+def _require_topk(holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(f"not a plan of topk: {rule}")
+
+
+# Describe which planner `auto` chose, and why; plans keep the choice in their options.
+
+
+def planner_of(planner: str, options: Mapping[str, Any]) -> str:
+    """Return the planner that made a plan of `planner` with these options: of `auto` the one that it chose."""
+    return str(options["choice"]["planner"]) if "choice" in options else planner
+
+
+def describe_choice(choice: dict[str, Any]) -> str:
+    """Say in a line which planner was chosen, and the load of the slowest worker under each, the least first.
+
+    choice  {"planner": name, "greatest_loads": {planner: predicted seconds of its most loaded worker}}
+    """
+    loads = choice["greatest_loads"].items()
+    ranked = sorted(loads, key=lambda item: (item[1], item[0] != choice["planner"]))
+    listed = ", ".join(f"{name} {seconds:.3g}" for name, seconds in ranked)
+    return f"auto chose {choice['planner']}: the least seconds of the slowest worker on unseen objects, of {listed}"

@@ -16,8 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pststream.base.integer_hash import hash_integers
-from pststream.base.sorted_keys import distinct_values, find_among
+from pststream.base.arrays import distinct_values, find_among, hash_integers
 
 HASH, SPACE_FIRST, WORDS_FIRST = "hash", "space_first", "words_first"
 

@@ -10,10 +10,17 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.sorted_keys import distinct_values
-from pststream.kernels.questions.count_terms import count_objects, count_terms
-from pststream.kernels.questions.listed_counts import count_unlisted
-from pststream.kernels.questions.merge_counts import are_greatest, find_ids, may_be_answers, merge_counts, word_heads
+from pststream.base.arrays import distinct_values
+from pststream.kernels.questions.count_terms import (
+    are_greatest,
+    count_objects,
+    count_terms,
+    count_unlisted,
+    find_ids,
+    may_be_answers,
+    merge_counts,
+    word_heads,
+)
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.search.answer_rows import AnswerRows, ranks
 from pststream.search.object_segments import ObjectSegment

@@ -8,7 +8,7 @@ from pststream.search.open_snapshot import greatest_key
 from pststream.search.question_batch import TimedQuestion
 from pststream.search.read_questions import Question, ReadQuestions, reject_question
 from pststream.state.home import Home
-from pststream.tables.withdrawals import WithdrawnObjects, withdrawn_objects
+from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
 
 
 class AskedQuestion(NamedTuple):

@@ -5,7 +5,8 @@ rows like any other. Arrays of a segment (n objects in Morton order, T terms):
 
     codes, places, times, keys, offsets, row_terms, posting_offsets, postings, cell_rows: see
         kernels/questions/question_arrays.py
-    terms int64[T]: term ids (queries/text/tokenizer.py), the terms of more objects first, in tiers; ascending within a tier
+    terms int64[T]: term ids (queries/text/tokenizer.py), the terms of more objects first, in tiers; ascending within
+        a tier
     tiers int64[]: tier i has the terms from place tiers[i] up to tiers[i + 1]
     word_offsets int32[T+1], words uint8[]: the word of each term, UTF-8
     id_offsets int32[n+1], ids uint8[]: the object_id of each object, UTF-8
@@ -20,9 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrow_columns import TIME, one_array
-from pststream.base.buffers import utf8_of
-from pststream.kernels.parsing.tokens import FOLDED
+from pststream.base.arrow_columns import TIME, one_array, utf8_of
+from pststream.kernels.parsing.texts import FOLDED
 from pststream.kernels.questions.build_segment import (
     find_terms,
     find_words,
@@ -30,11 +30,9 @@ from pststream.kernels.questions.build_segment import (
     list_rows,
     number_terms,
 )
-from pststream.kernels.questions.frequent_terms import FrequentTerms, list_frequent_terms
-from pststream.kernels.questions.packed_numbers import pack_numbers
-from pststream.kernels.questions.place_codes import LEVELS, place_codes
+from pststream.kernels.questions.codes import LEVELS, pack_numbers, place_codes
+from pststream.kernels.questions.frequent_terms import LEAST_OBJECTS, FrequentTerms, list_frequent_terms
 from pststream.kernels.questions.question_arrays import ObjectArrays
-from pststream.kernels.questions.term_tiers import LEAST_OBJECTS
 from pststream.queries.text.tokenizer import normalized_texts
 
 LAYOUT = "objects-5"

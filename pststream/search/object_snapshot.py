@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.sorted_keys import distinct_values
-from pststream.kernels.questions.gather_texts import copy_texts, measure_texts
-from pststream.kernels.questions.text_weights import TextArrays
-from pststream.kernels.questions.windows import count_by_time, greatest_time, keys_at
+from pststream.base.arrays import distinct_values
+from pststream.kernels.questions.build_segment import copy_texts, count_by_time, greatest_time, keys_at, measure_texts
+from pststream.kernels.questions.scores import TextArrays
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.term_weights import EQUAL_WEIGHTS, TermWeights
 from pststream.storage.array_cache import Paths

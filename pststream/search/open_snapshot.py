@@ -12,7 +12,7 @@ from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.storage.array_cache import Paths
-from pststream.tables.term_statistics import statistics_in_force
+from pststream.tables.log_events import statistics_in_force
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from pststream.base import names
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
-from pststream.kernels.questions.text_weights import sum_squares
-from pststream.queries.kinds.question_contract import ParsedQuestion
-from pststream.queries.shapes.region import Region
+from pststream.kernels.questions.scores import sum_squares
+from pststream.queries.kinds.contract import ParsedQuestion
+from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import SHAPES, SIDES, cut_regions, request_schema, to_columns
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot

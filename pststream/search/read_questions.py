@@ -9,15 +9,10 @@ import numpy as np
 from pststream.input.input_files import find_files
 from pststream.input.parse_requests import parse_identifier_field, parse_time_field, raw_text
 from pststream.input.readers import read_requests
-from pststream.input.reject_reasons import Reject, rejects_table
-from pststream.queries.kinds.contract import FieldError, RequestLimits
-from pststream.queries.kinds.question_contract import ParsedQuestion, QuestionKind, QuestionLimits
-from pststream.queries.kinds.question_registry import (
-    DEFAULT_QUESTION_KIND,
-    QUESTION_KINDS,
-    question_fields_of_other_kinds,
-)
-from pststream.queries.shapes.region import RegionLimits
+from pststream.input.row_chunks import Reject, rejects_table
+from pststream.queries.kinds.contract import FieldError, ParsedQuestion, QuestionKind, QuestionLimits, RequestLimits
+from pststream.queries.kinds.registry import DEFAULT_QUESTION_KIND, QUESTION_KINDS, question_fields_of_other_kinds
+from pststream.queries.shapes.contract import RegionLimits
 from pststream.settings import Settings
 
 LAST_VERSION = 2**53

@@ -14,15 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream.base.errors import RetryableError
-from pststream.kernels.matching.term_table import find_values, make_term_table
-from pststream.kernels.questions.packed_numbers import pack_numbers, unpack_numbers
-from pststream.kernels.questions.text_weights import (
-    FREQUENT,
-    TextArrays,
-    list_short_texts,
-    make_looks,
-    sum_squares,
-)
+from pststream.kernels.matching.postings import find_values, make_term_table
+from pststream.kernels.questions.codes import pack_numbers, unpack_numbers
+from pststream.kernels.questions.scores import FREQUENT, TextArrays, list_short_texts, make_looks, sum_squares
 from pststream.search import object_segments
 from pststream.search.object_segments import ObjectSegment
 from pststream.storage.array_cache import ArrayCache, Paths
@@ -38,7 +32,7 @@ LAYOUT = f"weights-3-of-{object_segments.LAYOUT}"
 class TermWeights:
     """The weights of words by one version of the term statistics; travels pickled.
 
-    version, objects, terms   see tables/term_statistics.py
+    version, objects, terms   see tables/log_events.py
     files                     data files of the table `term_statistics` that have the version
     cache_dir, cache_bytes    of the node's cache
     """
@@ -60,7 +54,7 @@ class TermWeights:
         return np.where(places >= 0, known["weights"][places], self._weights(np.zeros(1)))
 
     def of_segment(self, paths: Paths, segment: ObjectSegment) -> TextArrays:
-        """Return the arrays that score the texts of a segment of these data files (kernels/questions/text_weights.py);
+        """Return the arrays that score the texts of a segment of these data files (kernels/questions/scores.py);
         without files they are not kept in the cache.
         """
         if not paths:
@@ -98,7 +92,7 @@ class TermWeights:
 
 
 class _KnownWeights(NamedTuple):
-    """The place of each term of a version (kernels/matching/term_table.py), and the weight of each: float32[n]."""
+    """The place of each term of a version (kernels/matching/postings.py), and the weight of each: float32[n]."""
 
     table: np.ndarray
     weights: np.ndarray

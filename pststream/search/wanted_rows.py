@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
-from pststream.kernels.questions.packed_numbers import unpack_numbers
+from pststream.kernels.questions.codes import unpack_numbers
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.kernels.questions.rows_in_regions import mark_rows
 from pststream.queries.shapes.registry import SIDES

@@ -24,10 +24,8 @@ from pststream.base.errors import RetryableError, UsageError
 from pststream.base.utc_times import from_micros, iso, to_micros, utc_now
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
-from pststream.state.table_types import has_bounds
-from pststream.state.tables import TABLES
-from pststream.storage.parquet_encodings import encoding_options
-from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names
+from pststream.state.tables import TABLES, has_bounds
+from pststream.storage.parquet_files import delete_files, encoding_options, file_sizes, flush_content, flush_names
 from pststream.storage.registry import storage_of
 from pststream.tables.open_tables import latest_table, open_table, table_and_values
 

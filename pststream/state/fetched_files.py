@@ -16,7 +16,7 @@ from typing import Any
 from pststream.base.atomic_files import write_atomically
 from pststream.state.home import Home
 from pststream.storage.registry import storage_of
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 
 FOLDER = "spool"
 _HASH_CACHE = "learnt.json"

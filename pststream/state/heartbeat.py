@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from pststream.base.errors import PstError
-from pststream.base.mask_urls import mask_urls
 from pststream.base.names import HEARTBEAT
+from pststream.base.texts import mask_urls
 from pststream.base.utc_times import iso, utc_now
 from pststream.state.home import Home
 

@@ -8,8 +8,7 @@ from deltalake import DeltaTable, Transaction
 
 from pststream.base.errors import HomeError, RetryableError
 from pststream.base.utc_times import to_micros, utc_now
-from pststream.state.checkpoints import write_checkpoint
-from pststream.state.first_entries import ENGINE
+from pststream.state.delta_log import ENGINE, write_checkpoint
 from pststream.state.home import Home
 
 CHECKPOINT_INTERVAL = "delta.checkpointInterval"

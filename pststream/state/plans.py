@@ -12,14 +12,20 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream.base import names
+from pststream.base.arrays import look_up
 from pststream.base.errors import HomeError
-from pststream.base.sorted_keys import look_up
 from pststream.base.utc_times import utc_now
-from pststream.plans.node_rows import node_rows, nodes_from_rows
 from pststream.plans.plan import PartitionPlan
-from pststream.plans.plan_rows import plan_from_rows, plan_row, unit_rows
+from pststream.plans.plan_rows import (
+    node_rows,
+    nodes_from_rows,
+    plan_from_rows,
+    plan_row,
+    topk_plan_from_row,
+    topk_plan_row,
+    unit_rows,
+)
 from pststream.plans.topk_plan import TopkPlan
-from pststream.plans.topk_plan_rows import topk_plan_from_row, topk_plan_row
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.tables.delta_tables import greatest_value, open_dataset, read_table

@@ -20,7 +20,7 @@ from pststream.state.crash_points import crash_point
 from pststream.state.fetched_files import readable_path
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
-from pststream.tables.log_end import Ledger, known_hashes
+from pststream.tables.ledgers import Ledger, known_hashes
 
 FOLDER = "quarantine"
 QUARANTINED, RELEASED, DISCARDED = "held", "released", "discarded"

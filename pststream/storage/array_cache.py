@@ -1,26 +1,84 @@
 """Keep arrays that are built from immutable data files in a folder of the node, bounded, for all its processes.
 
 A file of a Delta table never changes, so the paths of the files that an entry is built from are its cache key. An
-entry is written whole or not at all (storage/mapped_arrays.py); a truncated entry is built again. The least
+entry is written whole or not at all (storage/array_cache.py); a truncated entry is built again. The least
 recently used entries are deleted when the folders of all caches together exceed the bound, which is safe at any time: a
 mapped file exists until its last reader closes it.
 """
 
 import errno
 import hashlib
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from pststream.base.atomic_files import TEMPORARY_PREFIX
+from pststream.base.atomic_files import TEMPORARY_PREFIX, replacing
 from pststream.base.errors import RetryableError
 from pststream.kernels.compile import cache_folder, node_folder
-from pststream.storage.mapped_arrays import TornFileError, map_arrays, write_arrays
+
+# Write named NumPy arrays to one file atomically, and memory-map such a file in many processes.
+#
+# Layout: 16 bytes (length of the header, length of the file; little-endian int64), a JSON header {name: [dtype, shape,
+# offset]}, then the arrays, each at a multiple of 64 bytes. The file is written under another name and renamed, so that
+# a reader sees a whole file or none. It is not flushed to disk, because it can be built again: the recorded length
+# reveals a file that a power cut has truncated.
+
+ALIGNMENT = 64
+
+
+class TornFileError(Exception):
+    """The file is incomplete: the caller removes it and builds it again."""
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write `arrays` to `path`, all or nothing."""
+    entries: dict[str, list[object]] = {}
+    offset = 0
+    for name, array in arrays.items():
+        entries[name] = [array.dtype.str, list(array.shape), offset]
+        offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+    header = json.dumps(entries).encode()
+    header += b" " * (-(16 + len(header)) % ALIGNMENT)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, several_writers=True, durable=False) as temporary, open(temporary, "wb") as file:
+        file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
+        file.write(header)
+        for array in arrays.values():
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+            file.write(b"\0" * (-array.nbytes % ALIGNMENT))
+
+
+def map_arrays(path: Path, *, writable: bool = False) -> dict[str, np.ndarray]:
+    """Return the arrays of `path`, mapped; raises FileNotFoundError or TornFileError.
+
+    writable  writes to the arrays change the file; else they are refused
+    """
+    with open(path, "r+b" if writable else "rb") as file:
+        lengths = file.read(16)
+        if len(lengths) < 16:
+            raise TornFileError(str(path))
+        header_bytes, file_bytes = np.frombuffer(lengths, dtype="<i8")
+        if os.fstat(file.fileno()).st_size != file_bytes or not 0 < header_bytes < file_bytes + 1:
+            raise TornFileError(str(path))
+        try:
+            entries = json.loads(file.read(int(header_bytes)))
+        except ValueError:
+            raise TornFileError(str(path)) from None
+        whole = np.memmap(file, dtype=np.uint8, mode="r+" if writable else "r") if file_bytes else np.empty(0, np.uint8)
+    start = 16 + int(header_bytes)
+    arrays = {}
+    for name, (dtype, shape, offset) in entries.items():
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        arrays[name] = np.asarray(whole[start + offset : start + offset + size]).view(dtype).reshape(shape)
+    return arrays
+
 
 CHECK_SHARE = 0.01
 """A process checks the size of the folders whenever it has written this share of the bound."""
@@ -152,3 +210,37 @@ class ArrayCache:
             if path != str(keep):
                 Path(path).unlink(missing_ok=True)
                 total -= size
+
+
+# Keep files mapped from one batch to the next: the first write to each page of a new mapping takes about 2 us.
+
+Mapped = TypeVar("Mapped")
+
+MOST = 512
+"""Files that a process keeps mapped for one use."""
+
+
+class KeptMappings(Generic[Mapped]):
+    """The file that was last mapped at each path; several threads may use it.
+
+    A mapped file keeps its inode, which no other file can have meanwhile. So a file that was replaced, or that has
+    another size now, is mapped again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Path, tuple[tuple[int, int, int], Mapped]] = {}
+
+    def get(self, path: Path, status: os.stat_result, map_file: Callable[[], Mapped]) -> Mapped:
+        """Return the mapping of the file with this status, which is at the path or is to be there."""
+        identity = status.st_dev, status.st_ino, status.st_size
+        known = self._kept.get(path)
+        if known is not None and known[0] == identity:
+            return known[1]
+        for other in list(self._kept):
+            if not os.path.exists(other):
+                self._kept.pop(other, None)  # the disk gets its room back
+        if len(self._kept) >= MOST:
+            self._kept.clear()
+        mapped = map_file()
+        self._kept[path] = identity, mapped
+        return mapped

@@ -25,7 +25,7 @@ from botocore.exceptions import (
 )
 
 from pststream.base.errors import PstError, RetryableError, UsageError
-from pststream.base.mask_urls import mask_url
+from pststream.base.texts import mask_url
 from pststream.storage.contract import ObjectChanged
 
 CONNECT_SECONDS = 10

@@ -23,7 +23,7 @@ from pyarrow.fs import FileSystem, SubTreeFileSystem
 
 from pststream.base import names
 from pststream.base.errors import PstError
-from pststream.base.mask_urls import mask_urls
+from pststream.base.texts import mask_urls
 from pststream.storage.registry import local_path, storage_of
 from pststream.tables import open_tables
 from pststream.tables.open_tables import keep_rows, kept_rows, latest_table, open_table, table_and_values

@@ -21,8 +21,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from pststream.base.errors import PstError, RetryableError
-from pststream.base.mask_urls import mask_urls
 from pststream.base.names import DELTA_LOG
+from pststream.base.texts import mask_urls
 from pststream.storage.contract import DeltaLocation
 from pststream.storage.registry import local_path, storage_of
 

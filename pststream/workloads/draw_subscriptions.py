@@ -8,13 +8,153 @@ Q3  Q1 or Q2, by region
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from pststream.base.errors import UsageError
-from pststream.workloads.keywords import draw_keywords
-from pststream.workloads.kind_by_region import draws_q2, region_of
-from pststream.workloads.square_boxes import square_boxes
+from pststream.workloads.places import KM_PER_DEGREE, wrap
+
+# Draw the keywords of random subscriptions, as frequent as terms are in objects, or at least one rare (Q2).
+
+_TRIES = 4
+
+
+def draw_keywords(
+    rng: np.random.Generator,
+    wanted: np.ndarray,
+    occurrences: np.ndarray,
+    vocabulary: int,
+    rare_from: np.ndarray,
+    frequent_share: float = 1.0,
+) -> np.ndarray:
+    """Draw distinct keywords of each subscription: int32[n, max(wanted)], ascending in a row, absent ones (-1) first.
+
+    wanted          int[n]     keywords to draw; a repeat is drawn again a few times, then dropped
+    occurrences     int32[m]   the terms of the objects, an entry for each occurrence; 0 is the most frequent
+    vocabulary      int        number of terms
+    rare_from       int[n]     where above 0: at least one keyword is this term or a rarer one (PS2Stream, Q2)
+    frequent_share  float      share of keywords drawn from `occurrences`; the others evenly from all terms
+    """
+    # Draw all keywords, and draw repeats again a few times.
+    columns = np.arange(int(wanted.max(initial=1)))
+    keywords = np.full((len(wanted), len(columns)), -1, dtype=np.int32)
+    missing = columns < wanted[:, None]
+    for _ in range(_TRIES):
+        keywords[missing] = _draw(rng, int(missing.sum()), occurrences, vocabulary, frequent_share)
+        keywords.sort(axis=1)
+        missing = np.zeros_like(missing)
+        missing[:, 1:] = (keywords[:, 1:] == keywords[:, :-1]) & (keywords[:, 1:] >= 0)
+        if not missing.any():
+            break
+    keywords[missing] = -1
+    # Replace one keyword of the subscriptions that need a rare one.
+    short = np.flatnonzero((rare_from > 0) & (keywords.max(axis=1, initial=-1) < rare_from))
+    if len(short):
+        keywords[short, -1] = _draw_rare(rng, rare_from[short], occurrences, vocabulary)
+    keywords.sort(axis=1)
+    return keywords
+
+
+def _draw(
+    rng: np.random.Generator, count: int, occurrences: np.ndarray, vocabulary: int, frequent_share: float
+) -> np.ndarray:
+    """Draw terms from the occurrences, and a share of them evenly from the vocabulary."""
+    terms = occurrences[rng.integers(0, len(occurrences), count)]
+    if frequent_share < 1.0:
+        rare = rng.random(count) >= frequent_share
+        terms[rare] = rng.integers(0, vocabulary, int(rare.sum()))
+    return terms
+
+
+def _draw_rare(rng: np.random.Generator, rare_from: np.ndarray, occurrences: np.ndarray, vocabulary: int) -> np.ndarray:
+    """Draw one term of each rank bound or rarer: from the occurrences, or evenly if a few draws find none."""
+    terms = rng.integers(rare_from, np.maximum(vocabulary, rare_from + 1)).astype(np.int32)
+    undone = np.ones(len(terms), dtype=bool)
+    for _ in range(4 * _TRIES):
+        rows = np.flatnonzero(undone)
+        if not len(rows):
+            break
+        drawn = occurrences[rng.integers(0, len(occurrences), len(rows))]
+        good = drawn >= rare_from[rows]
+        terms[rows[good]] = drawn[good]
+        undone[rows[good]] = False
+    return terms
+
+
+# Compute the boxes, in degrees, of squares around points with sides given in kilometres.
+
+
+def square_boxes(lon: np.ndarray, lat: np.ndarray, side_km: np.ndarray) -> np.ndarray:
+    """Return west, south, east, north of the square around each point: float64[n, 4], degrees.
+
+    A box with west > east crosses the antimeridian. A square over a pole is cut there and spans all longitudes.
+    """
+    half = np.asarray(side_km, dtype=np.float64) / 2 / KM_PER_DEGREE
+    boxes = np.empty((len(half), 4))
+    boxes[:, 1] = np.maximum(lat - half, -90.0)
+    boxes[:, 3] = np.minimum(lat + half, 90.0)
+    wide = half / np.maximum(np.cos(np.radians(lat)), 1e-9)
+    boxes[:, 0] = wrap(lon - wide)
+    boxes[:, 2] = wrap(lon + wide)
+    whole = (wide >= 180.0) | (lat + half > 90.0) | (lat - half < -90.0)
+    boxes[whole, 0], boxes[whole, 2] = -180.0, 180.0
+    return boxes
+
+
+# Choose for each of 100 regions whether workload Q3 draws its subscriptions as Q1 or as Q2, and let regions switch.
+#
+# Source: PS2Stream section VI-C (Q3) and VI-D: "every interval ..., the types of queries in 10% of the regions switch".
+
+SIDE = 10
+REGIONS = SIDE * SIDE
+SWITCHED = REGIONS // 10
+
+
+def region_of(lon: np.ndarray, lat: np.ndarray, bounds: tuple[float, float, float, float]) -> np.ndarray:
+    """Return the region of each point; regions divide `bounds` (west, south, east, north) equally in degrees: int64."""
+    west, south, east, north = bounds
+    column = np.floor((lon - west) * (SIDE / max(east - west, 1e-9)))
+    row = np.floor((lat - south) * (SIDE / max(north - south, 1e-9)))
+    return (np.clip(row, 0, SIDE - 1) * SIDE + np.clip(column, 0, SIDE - 1)).astype(np.int64)
+
+
+def draws_q2(seed: int, interval: int = 0) -> np.ndarray:
+    """Mark the regions that draw Q2 (large squares, rarer keywords): bool[REGIONS].
+
+    They are random in interval 0; with each further interval a tenth of the regions switches.
+    """
+    return _drift(seed).after(interval)
+
+
+class _Drift:
+    """The regions of a seed at the last interval returned; a later one costs a switch for each interval between."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._begin()
+
+    def _begin(self) -> None:
+        """Draw interval 0."""
+        self._rng = np.random.default_rng([self._seed, 3])
+        self._interval, self._wide = 0, self._rng.random(REGIONS) < 0.5
+
+    def after(self, interval: int) -> np.ndarray:
+        """Return the regions after a number of intervals."""
+        if interval < self._interval:
+            self._begin()
+        while self._interval < interval:
+            switched = self._rng.choice(REGIONS, SWITCHED, replace=False)
+            self._wide[switched] = ~self._wide[switched]
+            self._interval += 1
+        return self._wide.copy()
+
+
+@lru_cache(maxsize=4)
+def _drift(seed: int) -> _Drift:
+    """Return the drift of a seed, which remembers its last interval."""
+    return _Drift(seed)
+
 
 KINDS = ("q1", "q2", "q3")
 SIDE_KM = (1.0, 50.0)

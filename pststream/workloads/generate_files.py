@@ -12,17 +12,16 @@ import numpy as np
 
 from pststream.base.errors import UsageError
 from pststream.tables.table_files import input_file
-from pststream.workloads.answer_requests import SCHEMAS, STYLES, as_kind
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.generated_objects import CHUNK as OBJECT_CHUNK
 from pststream.workloads.generated_objects import SCHEMA as OBJECT_SCHEMA
 from pststream.workloads.generated_objects import object_chunks
 from pststream.workloads.generated_requests import CHUNK as REQUEST_CHUNK
 from pststream.workloads.generated_requests import SCHEMA as REQUEST_SCHEMA
-from pststream.workloads.generated_requests import request_chunks
-from pststream.workloads.made_up_words import make_vocabulary
+from pststream.workloads.generated_requests import SCHEMAS, STYLES, as_kind, request_chunks
 from pststream.workloads.object_sample import LOCAL_SHARE, TERMS_PER_TEXT, ObjectSample, generate_sample
 from pststream.workloads.places import Places, city_places
+from pststream.workloads.random_texts import make_vocabulary
 
 START = "2026-01-01T00:00:00Z"
 SECONDS_PER_OBJECT = 0.1

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.workloads.local_topics import area_of, draw_terms
-from pststream.workloads.made_up_words import Vocabulary
 from pststream.workloads.places import Places, scatter
+from pststream.workloads.random_texts import Vocabulary, area_of, draw_terms
 
 CHUNK = 50_000
 """Rows that are generated at a time."""

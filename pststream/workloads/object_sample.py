@@ -12,9 +12,8 @@ import pyarrow.dataset as ds
 from pststream.base.errors import InputFileError
 from pststream.queries.text.words import tokenize
 from pststream.workloads.draw_subscriptions import SubscriptionSource, rank_terms
-from pststream.workloads.local_topics import area_of, draw_terms
-from pststream.workloads.made_up_words import Vocabulary, make_vocabulary
 from pststream.workloads.places import Places, city_places, scatter
+from pststream.workloads.random_texts import Vocabulary, area_of, draw_terms, make_vocabulary
 
 SAMPLE = 200_000
 """Default number of objects of a sample."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pststream.base.integer_hash import hash_integers
+from pststream.base.arrays import hash_integers
 from pststream.workloads.draw_subscriptions import (
     DrawnSubscriptions,
     SubscriptionSource,
@@ -15,9 +15,8 @@ from pststream.workloads.draw_subscriptions import (
     draw_subscriptions,
     rank_terms,
 )
-from pststream.workloads.local_topics import area_of, draw_terms
 from pststream.workloads.places import USA_BOUNDS, Places, city_places, scatter
-from pststream.workloads.power_law import PowerLaw
+from pststream.workloads.random_texts import PowerLaw, area_of, draw_terms
 
 DEFAULT_VOCABULARY = PowerLaw(200_000, exponent=1.0, shift=20.0)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.queries.shapes import box
-from pststream.queries.shapes.contract import Pieces, ShapeColumn
-from pststream.queries.shapes.region import Region, RegionError, RegionLimits, read_number
+from pststream.queries.shapes.contract import Pieces, Region, RegionError, RegionLimits, ShapeColumn, read_number
 
 NAME = "band"
 FIELD = "band"

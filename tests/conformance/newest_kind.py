@@ -10,23 +10,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.packed_numbers import unpack_numbers
-from pststream.queries.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
+from pststream.kernels.questions.codes import unpack_numbers
 from pststream.queries.kinds.answer_query import CONDITIONS, AnswerQuery, make_no_pieces, window_field
 from pststream.queries.kinds.contract import (
+    LAT,
+    LON,
+    WINDOW_OBJECTS,
+    WINDOW_US,
+    Description,
     FailedCondition,
     FieldError,
+    K,
     MessagePart,
+    ObjectRows,
     QueryKind,
+    RankedAnswers,
     RequestColumn,
     RequestLimits,
     StoredObject,
     Validity,
+    WordWeights,
 )
+from pststream.queries.kinds.fields import EVERYTHING, parse_k_field, parse_point_field, parse_window_field
 from pststream.queries.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field, satisfy_keywords, words_of_keywords
-from pststream.queries.kinds.question_fields import EVERYTHING, parse_k_field, parse_point_field, parse_window_field
-from pststream.queries.kinds.stored_columns import LAT, LON, WINDOW_OBJECTS, WINDOW_US, K
-from pststream.queries.shapes.region import Region
+from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import request_schema
 
 WIDTH = RequestColumn("square_width", pa.float64(), "insert: width of a square, degrees")
@@ -122,7 +129,7 @@ NEWEST = QueryKind(
 
 def make_newest_in_pipeline() -> Any:
     """The kind in the pipeline; imported only where batches run."""
-    from pststream.pipeline.answers.ranked_kind import IndexedReach, RankedKind
+    from pststream.pipeline.answers.ranked_kinds import IndexedReach, RankedKind
 
     return RankedKind(find_newest, IndexedReach(squares, no_values))
 

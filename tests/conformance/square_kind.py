@@ -29,7 +29,7 @@ from pststream.queries.kinds.keywords import (
     words_by_term,
     words_of_keywords,
 )
-from pststream.queries.shapes.region import Region
+from pststream.queries.shapes.contract import Region
 
 WIDEST = 10.0
 SIDES = ("west", "south", "east", "north")

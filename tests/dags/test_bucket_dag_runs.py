@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pststream.base import names
-from pststream.pipeline.upkeep.job_outcomes import delete_old_outcomes
+from pststream.pipeline.upkeep.maintain import delete_old_outcomes
 from pststream.reports.pages import airflow_views
 from pststream.state.home import Home
 from pststream.storage.registry import files_at

@@ -165,7 +165,7 @@ def test_an_idle_worker_is_out_of_balance() -> None:
 
 def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:
     from pststream.airflow.tasks.health_checks import WatcherDown, check_watcher
-    from pststream.reports.reading.watcher_status import read_watcher
+    from pststream.reports.reading.home_figures import read_watcher
 
     with Heartbeat(home):
         pass

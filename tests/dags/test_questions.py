@@ -8,7 +8,7 @@ import pytest
 
 from jobs import answer_questions
 from pststream.base import names
-from pststream.queries.kinds.question_registry import QUESTION_KINDS
+from pststream.queries.kinds.registry import QUESTION_KINDS
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
 from tests.dags.dag_runs import FinishedRun

@@ -8,7 +8,7 @@ from pststream.base import names
 from pststream.pipeline.replan import decide_adjustment
 from pststream.pipeline.replan.measured_loads import MeasuredLoads
 from pststream.state.home import Home as State
-from pststream.tables.log_end import read_files
+from pststream.tables.ledgers import read_files
 from tests.commands import new_home
 from tests.damage import allow_changes
 from tests.kill_and_rerun import assert_as_the_twin, written

@@ -18,7 +18,7 @@ from pststream.base.utc_times import utc_now
 from pststream.cli import doctor
 from pststream.input import manifests
 from pststream.pipeline.ingest import fetch_objects
-from pststream.storage import aws, s3_bucket
+from pststream.storage import aws, s3
 from pststream.storage.contract import StoredObject
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
@@ -186,7 +186,7 @@ def test_faults_are_outlasted(
     monkeypatch.setattr(aws, "READ_SECONDS", 2)
     monkeypatch.setattr(store, "seconds", 3.0)
     monkeypatch.setattr(fetch_objects, "GROUP_BYTES", sum(path.stat().st_size for path in world.objects) // 2)
-    monkeypatch.setattr(s3_bucket, "BODY_TRIES", 1)
+    monkeypatch.setattr(s3, "BODY_TRIES", 1)
     store.page = 1000
     faults, codes = Counter[int | str | None](), Counter[int]()
 

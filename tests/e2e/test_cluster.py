@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pststream.state.home import Home as State
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import Home

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from pststream.queries.kinds.contract import StoredSubscription
 from pststream.queries.kinds.registry import KINDS
-from pststream.queries.shapes.great_circle import haversine_m
+from pststream.queries.shapes.contract import haversine_m
 from pststream.queries.shapes.registry import read_region, to_columns
 from pststream.reports.commands.lookups import SubscriptionLookup
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow

@@ -13,7 +13,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.pipeline.main_job.graceful_shutdown import STOP_SECONDS
+from pststream.pipeline.main_job.watch import STOP_SECONDS
 from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
 from tests.kill_and_rerun import assert_as_the_twin, home_for, written

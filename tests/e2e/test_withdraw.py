@@ -14,7 +14,7 @@ import pytest
 
 import pststream
 from pststream.state.home import Home as State
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 from tests import worlds
 from tests.commands import KILLED, Home, new_home, run_here
 from tests.fuzz.cases import FIRST, TIMES

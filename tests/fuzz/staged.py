@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.input.parse_times import EARLIEST_US, LATEST_US
-from pststream.input.reject_reasons import REASONS
+from pststream.input.row_chunks import REASONS
 from pststream.pipeline.ingest.stage_file import SCHEMAS, UNFORESEEN, StagedFile, stage_file
 from pststream.pipeline.ingest.staged_rows import read_staged
 from tests.file_options import WITHOUT_BOUNDS

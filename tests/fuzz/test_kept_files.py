@@ -14,10 +14,10 @@ from pststream.planning.balancing.local_adjustment import Adjustment
 from pststream.planning.load_model import WorkerLoads
 from pststream.plans.plan import DispatchGrid, space_plan
 from pststream.plans.plan_moves import Move
-from pststream.reports.reading.watcher_status import read_watcher, render_watcher
+from pststream.reports.reading.home_figures import read_watcher, render_watcher
 from pststream.state import fetched_files
 from pststream.state.home import Home
-from pststream.storage.mapped_arrays import TornFileError, map_arrays, write_arrays
+from pststream.storage.array_cache import TornFileError, map_arrays, write_arrays
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated
 from tests.fuzz.values import any_value

@@ -15,11 +15,9 @@ import pytest
 
 from pststream.base.errors import InputFileError
 from pststream.input import json_reader, parquet_reader
-from pststream.input.parse_request_columns import parse_request_chunk, request_fields
-from pststream.input.parse_requests import REQUESTS, parse_requests
+from pststream.input.parse_requests import REQUESTS, parse_request_chunk, parse_requests, request_fields
 from pststream.input.readers import read_requests
-from pststream.input.reject_reasons import REJECTED
-from pststream.input.row_chunks import RecordChunk, RequestChunk
+from pststream.input.row_chunks import REJECTED, RecordChunk, RequestChunk
 from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.kinds.registry import KINDS
 from tests import worlds

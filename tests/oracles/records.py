@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pststream.input.parse_request_columns import request_fields
+from pststream.input.parse_requests import request_fields
 from pststream.input.readers import RequestChunk, read_requests
 from pststream.input.row_chunks import RecordChunk
 

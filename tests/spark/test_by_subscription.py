@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.index.placement_state import THRESHOLDS, read_state
+from pststream.pipeline.index.place_pieces import THRESHOLDS, read_state
 from pststream.plans.owners import recorded_units
 from pststream.plans.plan import SubscriptionPlan
 from pststream.state.home import Home as State

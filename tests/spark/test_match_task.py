@@ -63,7 +63,7 @@ def test_portions_change_no_match_and_no_count(home: Home, monkeypatch: pytest.M
         return matcher.match_objects(batch, *rest)
 
     task_context.chunk_size.cache_clear()
-    monkeypatch.setattr("pststream.pipeline.batch.worker_search.match_objects", counted)
+    monkeypatch.setattr("pststream.pipeline.batch.match_task.match_objects", counted)
     monkeypatch.setattr(matcher, "MAX_PAIRS", 10)
     assert [counts_of(report) for report in match_all_objects(home)] == at_once
     assert min(searches) < max(searches) // 4

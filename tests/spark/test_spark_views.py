@@ -15,7 +15,7 @@ import pststream
 from pststream.base import names
 from pststream.engine.spark_session import get_session
 from pststream.engine.spark_views import create_temporary_views
-from pststream.reports.definitions import view_statements
+from pststream.reports.views import view_statements
 from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.state.plans import read_plan_row

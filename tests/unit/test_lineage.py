@@ -12,7 +12,7 @@ from openlineage.client.naming.dataset import S3, LocalFileSystem
 from pststream.base import lineage, lineage_events, names
 from pststream.base.lineage import LineageDataset
 from pststream.state.home import Home
-from pststream.state.lineage_tables import lineage_table
+from pststream.state.ledger_tables import lineage_table
 from pststream.state.tables import TABLES
 from tests.openlineage_schema import check_event
 

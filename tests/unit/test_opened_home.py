@@ -16,7 +16,7 @@ from pststream.base.errors import HomeError, PstError
 from pststream.reports.commands.export import export_matches
 from pststream.state.home import FORMAT, TOO_OLD, Home
 from pststream.state.tables import TABLES
-from pststream.tables.ledger_rows import log_key
+from pststream.tables.ledgers import log_key
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.unit.reports.commands.homes import add_batch, add_file, at, match_row, thing
 

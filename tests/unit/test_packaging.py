@@ -85,7 +85,6 @@ def test_only_these_modules_need_an_extra() -> None:
         "pststream.engine.worker_daemon pyspark",
         "pststream.storage.aws boto3",
         "pststream.storage.s3 boto3",
-        "pststream.storage.s3_bucket boto3",
     }
 
 

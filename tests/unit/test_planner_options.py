@@ -3,7 +3,7 @@
 import pytest
 
 from pststream.base.errors import SettingError
-from pststream.planner_options import read_planner_options
+from pststream.settings import read_planner_options
 
 
 def test_values_have_the_types_that_planners_check() -> None:

@@ -50,7 +50,7 @@ def test_an_error_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_messages_of_sinks_have_the_step_deliver(hand_home: Home) -> None:
     from pststream.delivery.sinks.settings import SinkSettings
-    from pststream.pipeline.delivery.sink_threads import SinkThreads
+    from pststream.pipeline.delivery.deliver import SinkThreads
 
     messages: list[str] = []
     sink = SinkSettings(name="files", kind="file", target=f"{hand_home.path}/delivered")

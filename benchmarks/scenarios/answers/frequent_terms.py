@@ -21,20 +21,18 @@ from benchmarks.support.measured_worlds import MeasuredWorld, build_segments, fi
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.object_worlds import HOUR_US, ObjectWorld
 from benchmarks.support.targets import at_most
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.base.utc_times import to_micros
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.pipeline.answers.log_reports import log_reports
-from pststream.pipeline.calibrate.homes import START
+from pststream.pipeline.calibrate.measured_homes import START
 from pststream.search.answer_rows import AnswerRows
 from pststream.search.answer_terms import answer_regions
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import box_regions
-from pststream.search.region_groups import group_regions
-from pststream.search.shared_terms import answer_shared
+from pststream.search.region_terms import answer_shared, group_regions
 from pststream.settings import Settings
-from pststream.tables.ledger_rows import log_key
+from pststream.tables.ledgers import log_key
 
 HOURS = 72
 """Of the window; one more hour of objects comes after it."""

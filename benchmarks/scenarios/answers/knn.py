@@ -19,10 +19,16 @@ from benchmarks.support.answers.answer_batches import measure_bucket
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.targets import at_most
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
-from pststream.pipeline.calibrate.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
-from pststream.pipeline.calibrate.standing_worlds import STREAMS, QueryWords, draw_knn
+from pststream.base.progress import Progress, Steps
+from pststream.pipeline.calibrate.measured_homes import (
+    STREAMS,
+    MeasuredBatch,
+    QueryWords,
+    StandingHome,
+    draw_knn,
+    middle,
+    step_cpu,
+)
 from pststream.settings import Settings
 from pststream.workloads.synthetic_arrays import SyntheticObjects
 

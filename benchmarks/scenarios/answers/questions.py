@@ -30,10 +30,9 @@ from benchmarks.support.object_worlds import DAYS, ObjectWorld
 from benchmarks.support.question_peers import PEERS, compare_peers
 from benchmarks.support.question_sets import STYLES, draw_mixed, draw_questions, worst_cases
 from benchmarks.support.targets import at_most
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.pipeline.upkeep.compact_tables import compact_tables
-from pststream.queries.kinds.question_registry import QUESTION_KINDS
+from pststream.queries.kinds.registry import QUESTION_KINDS
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.settings import Settings
 

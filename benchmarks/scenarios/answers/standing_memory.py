@@ -15,10 +15,8 @@ import pyarrow as pa
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.targets import at_most
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
-from pststream.pipeline.calibrate.standing_homes import StandingHome
-from pststream.pipeline.calibrate.standing_worlds import STREAMS, QueryWords, draw_knn, draw_topk
+from pststream.base.progress import Progress, Steps
+from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords, StandingHome, draw_knn, draw_topk
 from pststream.pipeline.upkeep.term_statistics import make_term_statistics
 from pststream.settings import Settings
 from pststream.workloads.synthetic_arrays import SyntheticObjects

@@ -24,16 +24,21 @@ from benchmarks.support.file_systems import file_system
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.targets import at_least
-from pststream.answers.index_folder import LIST, IndexFolder
-from pststream.base.progress import Progress
-from pststream.base.read_only import read_only
-from pststream.base.steps import Steps
-from pststream.kernels.questions.text_weights import sum_squares
-from pststream.kernels.scored.find_candidates import find_candidates
+from pststream.answers.scored_index import LIST, IndexFolder
+from pststream.base.arrays import read_only
+from pststream.base.progress import Progress, Steps
+from pststream.kernels.questions.scores import sum_squares
+from pststream.kernels.scored.find_candidates import MessageArrays, find_candidates, list_probes
 from pststream.kernels.scored.index_arrays import IndexArrays
-from pststream.kernels.scored.message_words import MessageArrays, list_probes
-from pststream.pipeline.calibrate.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
-from pststream.pipeline.calibrate.standing_worlds import STREAMS, QueryWords, draw_topk
+from pststream.pipeline.calibrate.measured_homes import (
+    STREAMS,
+    MeasuredBatch,
+    QueryWords,
+    StandingHome,
+    draw_topk,
+    middle,
+    step_cpu,
+)
 from pststream.pipeline.upkeep.term_statistics import make_term_statistics
 from pststream.settings import Settings
 from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids

@@ -10,15 +10,14 @@ from typing import Any
 
 from benchmarks.support.answers.topk_worlds import TopkWorld, make_worlds
 from benchmarks.support.measured_worlds import figures_of
-from pststream.answers.measure_units import measure_plan
+from pststream.answers.topk_units import measure_plan
 from pststream.base import names
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
-from pststream.pipeline.calibrate.standing_worlds import STREAMS, QueryWords, Stream
-from pststream.planning.papers.topk_loads import count_loads
+from pststream.base.progress import Progress, Steps
+from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords, Stream
 from pststream.planning.papers.topk_planners import HYBRIDS, make_topk_plan
+from pststream.planning.papers.topk_sample import count_loads
 from pststream.settings import Settings
-from pststream.workloads.power_law import PowerLaw
+from pststream.workloads.random_texts import PowerLaw
 
 DATA = {
     "tweets": STREAMS["tweets"],

@@ -16,17 +16,14 @@ import pyarrow as pa
 from benchmarks.support.answers.nearest_circles import draw_pieces, store_objects
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.targets import at_most
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
-from pststream.matching.matcher import SegmentProbe, make_probe, match_objects
-from pststream.matching.object_batch import ObjectBatch
+from pststream.base.progress import Progress, Steps
+from pststream.matching.matcher import ObjectBatch, SegmentProbe, make_probe, match_objects
 from pststream.matching.segments import build_segment
-from pststream.pipeline.calibrate.arrays import object_batch
-from pststream.pipeline.calibrate.standing_worlds import STREAMS, QueryWords
+from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords
+from pststream.pipeline.calibrate.rows import object_batch
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan, place_sample
-from pststream.plans.planner_sample import WorkloadSample
-from pststream.plans.sample_counts import count_sample
+from pststream.plans.planner_sample import WorkloadSample, count_sample
 from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
 from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids

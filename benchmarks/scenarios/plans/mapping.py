@@ -8,10 +8,9 @@ import numpy as np
 
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload, draw_synthetic_sample
 from pststream.base import names
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.matching.segments import COLUMNS
-from pststream.pipeline.calibrate.arrays import clause_lists, frequencies, index_table
+from pststream.pipeline.calibrate.rows import clause_lists, frequencies, index_table
 from pststream.planning.balancing.worker_mapping import count_shared_pieces, map_workers
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan

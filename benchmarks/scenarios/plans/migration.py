@@ -9,17 +9,16 @@ import numpy as np
 
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from benchmarks.support.targets import at_most
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.homes import BenchHome
+from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
 from pststream.pipeline.replan.balance import balance
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, digest_of, write_proposal
 from pststream.planning.balancing.local_adjustment import Adjustment
 from pststream.planning.load_model import CostModel, compute_worker_loads
-from pststream.planning.raster_ranges import compute_cell_ranges
+from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.plan_moves import Move, apply_move
 from pststream.plans.planner_sample import WorkloadSample

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.support.paper_workloads import DEFINITION_1, draw_paper_sample
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.planning.load_model import compute_worker_loads
-from pststream.planning.planners.planner_contract import Options
+from pststream.planning.planners.contract import Options
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.planner_sample import WorkloadSample

@@ -4,8 +4,7 @@ from itertools import product
 from typing import Any
 
 from benchmarks.support.paper_workloads import DEFINITION_1, draw_synthetic_sample
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.planning.balancing.local_adjustment import PHASE_ONE, adjust_locally
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan

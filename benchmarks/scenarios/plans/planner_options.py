@@ -5,14 +5,13 @@ from typing import Any
 
 from benchmarks.scenarios.plans.paper_model import WORKERS, spread
 from benchmarks.support.paper_workloads import DEFINITION_1, draw_paper_sample
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
+from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import compute_worker_loads
-from pststream.planning.plan_raster import COLUMNS, ROWS, fit_raster
 from pststream.planning.planners.registry import make_plan
 from pststream.planning.planners.split_by_similarity import split_by_similarity
+from pststream.planning.raster import COLUMNS, ROWS, fit_raster
 from pststream.planning.region_counts import build_region_counts
-from pststream.planning.sorted_sample import sort_sample
 from pststream.plans.planner_sample import WorkloadSample
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle

@@ -14,8 +14,7 @@ from benchmarks.support.choice import DEFAULTS, Choice
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.sweeps import sstd, tornado
 from benchmarks.support.sweeps.workloads import Trial, Workload
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.pipeline.replan.compare_planners import compare
 from pststream.settings import Settings
 from pststream.state.home import Home

@@ -17,10 +17,9 @@ from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.paper_workloads import FIVE_A_REQUEST, OBJECTS_A_REQUEST, describe_workload
 from benchmarks.support.targets import at_least
 from pststream.base import names
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
-from pststream.pipeline.calibrate.homes import BenchHome
-from pststream.pipeline.calibrate.object_sources import ObjectSource
+from pststream.base.progress import Progress, Steps
+from pststream.pipeline.calibrate.measured_homes import BenchHome
+from pststream.pipeline.calibrate.rows import ObjectSource
 from pststream.pipeline.replan.compare_planners import compare
 from pststream.pipeline.replan.planner_trial import correlation
 from pststream.plans.imbalance import read_imbalance

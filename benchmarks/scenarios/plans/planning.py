@@ -11,9 +11,8 @@ import numpy as np
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload, draw_synthetic_sample
 from benchmarks.support.targets import at_most
 from pststream.base import names
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
-from pststream.kernels.planning.partition_counts import choose_partition_counts
+from pststream.base.progress import Progress, Steps
+from pststream.kernels.planning.assign_nodes import choose_partition_counts
 from pststream.planning.load_model import CostModel, LoadRates
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.registry import make_plan

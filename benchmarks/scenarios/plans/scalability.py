@@ -9,8 +9,7 @@ import numpy as np
 from benchmarks.scenarios.plans.planners import fill_home
 from benchmarks.support.choice import DEFAULTS, Choice
 from benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.pipeline.replan.compare_planners import compare
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle

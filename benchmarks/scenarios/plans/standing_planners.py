@@ -23,20 +23,25 @@ from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.targets import at_most
 from pststream.base import names
 from pststream.base.errors import PstError
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
-from pststream.pipeline.calibrate.arrays import clause_lists
-from pststream.pipeline.calibrate.homes import side_lists
-from pststream.pipeline.calibrate.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
-from pststream.pipeline.calibrate.standing_worlds import STREAMS, QueryWords, draw_knn
+from pststream.base.progress import Progress, Steps
+from pststream.pipeline.calibrate.measured_homes import (
+    STREAMS,
+    MeasuredBatch,
+    QueryWords,
+    StandingHome,
+    draw_knn,
+    middle,
+    side_lists,
+    step_cpu,
+)
+from pststream.pipeline.calibrate.rows import clause_lists
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.discarded_match import match_and_discard
-from pststream.pipeline.replan.planner_trial import correlation, share_rounds
-from pststream.queries.kinds.range_kind import RANGE
+from pststream.pipeline.replan.planner_trial import correlation, match_and_discard, share_rounds
+from pststream.queries.kinds.range import RANGE
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table, table_version
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.synthetic_arrays import SyntheticObjects, synthetic_subscriptions
 

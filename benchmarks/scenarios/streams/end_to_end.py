@@ -17,10 +17,9 @@ from benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from benchmarks.support.targets import at_least, at_most
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.homes import BenchHome
+from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version

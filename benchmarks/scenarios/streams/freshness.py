@@ -19,13 +19,12 @@ from benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, 
 from benchmarks.support.targets import at_most
 from benchmarks.support.watchers import running_watcher, wait_for_matches
 from pststream.base.errors import PstError
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.engine.running_engine import stop_engine
 from pststream.reports.pages import airflow_views
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.tables.log_end import Ledger, read_batches
+from pststream.tables.ledgers import Ledger, read_batches
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 
 SIZES = {"small": (20_000, 20), "full": (5_000_000, 240)}

@@ -7,8 +7,7 @@ import math
 from typing import Any
 
 from benchmarks.scenarios.streams.kernel import measure
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 

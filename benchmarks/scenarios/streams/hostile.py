@@ -22,15 +22,14 @@ from benchmarks.support.reader_deaths import READER_DEATHS, make_environment
 from benchmarks.support.targets import at_most
 from benchmarks.support.watchers import WatcherService, idle_watcher, matched, start_watcher
 from pststream.base.errors import PstError
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.base.utc_times import iso
 from pststream.engine.running_engine import stop_engine
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.tables.log_end import read_batches, read_files
+from pststream.tables.ledgers import read_batches, read_files
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.generate_files import write_objects, write_requests
 

@@ -17,8 +17,7 @@ from typing import Any
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.targets import at_least
 from benchmarks.support.watchers import COMMAND
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.pipeline.ingest.append_rows import TABLE_OF
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.settings import Settings

@@ -12,14 +12,13 @@ import numpy as np
 
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from benchmarks.support.targets import at_least
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.matching.matcher import make_probe, match_objects
 from pststream.matching.segments import Segment, build_segment
-from pststream.pipeline.calibrate.arrays import clause_lists, frequencies, index_table, object_batch
+from pststream.pipeline.calibrate.rows import clause_lists, frequencies, index_table, object_batch
 from pststream.plans.pieces import rarest_clause_first
 from pststream.settings import Settings
-from pststream.storage.mapped_arrays import map_arrays, write_arrays
+from pststream.storage.array_cache import map_arrays, write_arrays
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.synthetic_arrays import synthetic_objects, synthetic_subscriptions
 

@@ -21,13 +21,12 @@ import numpy as np
 from benchmarks.support.peer_files import write_peer_files
 from benchmarks.support.targets import at_least
 from pststream.base.errors import PstError
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.matching.matcher import make_probe, match_objects
 from pststream.matching.segments import build_segment
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.arrays import clause_lists, frequencies, index_table, object_batch
-from pststream.pipeline.calibrate.homes import BenchHome
+from pststream.pipeline.calibrate.measured_homes import BenchHome
+from pststream.pipeline.calibrate.rows import clause_lists, frequencies, index_table, object_batch
 from pststream.plans.pieces import rarest_clause_first
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle

@@ -9,8 +9,7 @@ from typing import Any
 from benchmarks.scenarios.streams.freshness import OBJECTS, measure_delays
 from benchmarks.support.landing import SECONDS, fill_home, write_parts
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.engine.running_engine import stop_engine
 from pststream.pipeline.planning.plan import plan
 from pststream.settings import Settings

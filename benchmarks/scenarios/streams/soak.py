@@ -16,13 +16,12 @@ import pyarrow as pa
 from benchmarks.support.memory import resident_mb
 from benchmarks.support.targets import at_most
 from pststream.base import names
-from pststream.base.progress import Progress
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.arrays import clause_lists
-from pststream.pipeline.calibrate.homes import BenchHome
+from pststream.pipeline.calibrate.measured_homes import BenchHome
+from pststream.pipeline.calibrate.rows import clause_lists
 from pststream.pipeline.upkeep.maintain import maintain
-from pststream.queries.kinds.topk_question import GREATEST_DISTANCE_M
+from pststream.queries.kinds.topk import GREATEST_DISTANCE_M
 from pststream.settings import Settings
 from pststream.state.data_files import list_data_files
 from pststream.state.home import LOG_RETENTION, Home
@@ -30,8 +29,8 @@ from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
 from pststream.state.tables import TABLES
 from pststream.tables.open_tables import open_table
-from pststream.workloads.answer_requests import MOST_K, STYLES, TOPK_K
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
+from pststream.workloads.generated_requests import MOST_K, STYLES, TOPK_K
 from pststream.workloads.synthetic_arrays import synthetic_subscriptions
 
 SIZES = {"small": (5_000, 20), "full": (200_000, 500)}

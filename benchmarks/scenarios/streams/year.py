@@ -16,18 +16,17 @@ import pyarrow as pa
 from benchmarks.support.targets import at_most
 from pststream.base import names
 from pststream.base.names import ROW_BITS
-from pststream.base.progress import Progress, StepCounter
-from pststream.base.steps import Steps
+from pststream.base.progress import Progress, StepCounter, Steps
 from pststream.base.utc_times import to_micros
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.homes import START, BenchHome
+from pststream.pipeline.calibrate.measured_homes import START, BenchHome
 from pststream.reports.commands.status import read_status
-from pststream.reports.pages.overview_data import read_overview
+from pststream.reports.pages.overview_page import read_overview
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.deliveries import read_progress
 from pststream.state.tables import TABLES
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 
 SIZES = {"small": (5_000, 1_000), "full": (200_000, 525_600)}

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, build_bucket, open_bucket, unite_objects
 from pststream.answers.contract import Asked, BatchEnd, Logged, Subscriptions, Thresholds, Values
-from pststream.answers.fold import fold, fold_answers
+from pststream.answers.fold import advance, fold, fold_answers
 from pststream.base.names import NEVER_US
 
 NO_DELETIONS = (np.empty(0, np.int64), np.empty(0, np.int64))

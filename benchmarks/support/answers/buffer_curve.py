@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.support.answers.buffer_policies import trim_evaluations
-from pststream.answers.advance import advance
 from pststream.answers.bucket_file import NO_SUBSCRIPTIONS, Objects, build_bucket
 from pststream.answers.contract import Asked, BatchEnd, Logged, Subscriptions, Values
-from pststream.answers.fold import Deletions, fold, fold_answers
+from pststream.answers.fold import Deletions, advance, fold, fold_answers
 from pststream.base import names
 from pststream.base.names import NEVER_US
 

@@ -11,12 +11,12 @@ from benchmarks.support.object_worlds import HOUR_US
 from benchmarks.support.question_sets import region_box
 from pststream.base import names
 from pststream.base.utc_times import to_micros
-from pststream.pipeline.calibrate.homes import START
-from pststream.queries.kinds.frequent_terms_kind import NAME
+from pststream.pipeline.calibrate.measured_homes import START
+from pststream.queries.kinds.frequent_terms import NAME
 from pststream.state.data_files import ROW_GROUP, DataFile, FileWriter, commit_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
-from pststream.tables.ledger_rows import log_key
+from pststream.tables.ledgers import log_key
 from pststream.workloads.places import city_places, scatter
 
 K = 10

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pststream.answers.measure_units import as_sample, take_messages
-from pststream.answers.scored_index import Messages, ScoredIndex
-from pststream.answers.scored_segment import ScoredSubscriptions, take_rows
-from pststream.pipeline.calibrate.standing_worlds import QueryWords, Stream, draw_topk
+from pststream.answers.scored_index import Messages, ScoredIndex, ScoredSubscriptions, take_rows
+from pststream.answers.topk_units import as_sample, take_messages
+from pststream.pipeline.calibrate.measured_homes import QueryWords, Stream, draw_topk
 from pststream.planning.papers.topk_sample import TopkSample
 from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids
 

@@ -5,8 +5,7 @@ from airflow.sdk import Param
 from pststream.airflow.dag_kind import DagKind, add_job
 from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
 from pststream.airflow.tasks import forms
-from pststream.airflow.tasks.answered_files import AnswerFilesJob, add_publish_answers
-from pststream.airflow.tasks.match_job import SINCE_FIRST_TRY
+from pststream.airflow.tasks.micro_batch_tasks import SINCE_FIRST_TRY, AnswerFilesJob, add_publish_answers
 from pststream.airflow.tasks.question_form import AskOperator, question_fields
 from pststream.base import names
 

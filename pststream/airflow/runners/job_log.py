@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pststream.base import names
-from pststream.base.escape_text import escape_controls
-from pststream.base.format_values import counted, duration
+from pststream.base.texts import counted, duration, escape_controls
 from pststream.plans.imbalance import imbalance_text
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
 
 from pststream.airflow.runners.engine_choice import home_of
 from pststream.base import names
-from pststream.base.mask_urls import mask_urls
+from pststream.base.texts import mask_urls
 
 log = logging.getLogger(__name__)
 

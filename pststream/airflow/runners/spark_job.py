@@ -32,7 +32,7 @@ from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_properties import properties_of
 from pststream.base import names
-from pststream.base.mask_urls import mask_urls
+from pststream.base.texts import mask_urls
 
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"

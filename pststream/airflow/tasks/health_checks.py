@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from pststream.base import names
-from pststream.base.format_values import duration
+from pststream.base.texts import duration
 from pststream.plans.imbalance import imbalance_text, read_imbalance
 
 

@@ -6,7 +6,7 @@ The load model counts a sample (`planning/load_model.py`).
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.matching.term_table import look_up
+from pststream.kernels.matching.postings import look_up
 from pststream.kernels.routing.dispatch import PlanArrays, leaf_owner
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 

@@ -19,7 +19,7 @@ from pststream.engine.task_context import cache_place
 from pststream.kernels.compile import node_folder
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
-from pststream.pipeline.index.superseded_pieces import has_standing_queries
+from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.plans.topk_plan import TopkPlan
 from pststream.search.object_cache import ObjectFile, group_files
 from pststream.search.object_snapshot import ObjectSnapshot
@@ -32,10 +32,8 @@ from pststream.state.plans import load_topk_plan, topk_version_of
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.tables.delta_tables import describe_snapshot
-from pststream.tables.ledger_rows import BatchRow
-from pststream.tables.log_end import read_batches
-from pststream.tables.term_statistics import statistics_in_force
-from pststream.tables.withdrawals import WithdrawnObjects, withdrawn_objects
+from pststream.tables.ledgers import BatchRow, read_batches
+from pststream.tables.log_events import WithdrawnObjects, statistics_in_force, withdrawn_objects
 
 UNITS = "units-"
 """How the names of the folders of units begin."""

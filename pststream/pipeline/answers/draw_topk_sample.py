@@ -5,28 +5,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.answers.measure_units import as_sample
-from pststream.answers.scored_index import Messages
-from pststream.answers.scored_segment import ScoredSubscriptions
+from pststream.answers.scored_index import Messages, ScoredSubscriptions
+from pststream.answers.topk_units import as_sample
 from pststream.base import names
+from pststream.base.arrays import hash_to_unit, is_among
 from pststream.base.arrow_columns import csr, one_array
 from pststream.base.errors import UsageError
-from pststream.base.format_values import counted
-from pststream.base.integer_hash import hash_to_unit
 from pststream.base.progress import Progress
-from pststream.base.sorted_keys import is_among
+from pststream.base.texts import counted
 from pststream.engine.running_engine import get_engine
 from pststream.pipeline.answers.answer_context import AnswerContext, context_after
-from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.pipeline.answers.scored_candidates import as_subscriptions
-from pststream.pipeline.answers.unit_changes import ended_since
-from pststream.pipeline.index.superseded_pieces import has_standing_queries
-from pststream.pipeline.planning.choose_rows import SEED
-from pststream.pipeline.planning.draw_sample import draw_objects
+from pststream.pipeline.answers.unit_changes import ended_since, read_thresholds
+from pststream.pipeline.index.stored_pieces import has_standing_queries
+from pststream.pipeline.planning.draw_sample import SEED, draw_objects
 from pststream.planning.papers.topk_sample import TopkSample
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 
 NO_ANSWER = (
     "no topk subscription has an answer yet",

@@ -13,21 +13,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.answers.buckets import bucket_of
+from pststream.answers.contract import bucket_of
 from pststream.base import names
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import cache_place
-from pststream.pipeline.answers.logged_reports import open_logged_reports
-from pststream.pipeline.answers.report_changes import ReportContext, report_changes
+from pststream.pipeline.answers.report_changes import ReportContext, open_logged_reports, report_changes
 from pststream.pipeline.answers.standing_regions import RegionLog, RegionShare, list_regions
-from pststream.queries.kinds.frequent_terms_kind import NAME
+from pststream.queries.kinds.frequent_terms import NAME
 from pststream.search.open_snapshot import list_segments
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, commit_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
-from pststream.tables.answer_counts import AnswerCounts
-from pststream.tables.withdrawals import withdrawn_objects
+from pststream.tables.ledgers import AnswerCounts
+from pststream.tables.log_events import withdrawn_objects
 
 SCHEMA = TABLES[names.ANSWER_LOG].schema
 TRANSACTIONS = "reports"

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from pststream.answers.contract import Folded, Logged, Thresholds, Values
 from pststream.base import names
+from pststream.base.arrays import distinct_values, look_up
 from pststream.base.arrow_columns import TIME
-from pststream.base.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, whole_file

@@ -8,30 +8,285 @@ batch is the one that was logged.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.answers.contract import as_numbers, remaining_rows
 from pststream.base import names
+from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import TIME
-from pststream.base.sorted_keys import is_among
-from pststream.pipeline.answers.logged_reports import REPORT_ROWS, LoggedReports
-from pststream.pipeline.answers.report_ticks import (
-    MOST_BUCKETS,
-    Intervals,
-    Pairs,
-    TickRanges,
-    occupied_intervals,
-    split_by_time,
-    split_pairs,
-    ticks_until,
-)
 from pststream.pipeline.answers.standing_regions import StandingRegions
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments
 from pststream.search.question_batch import take_regions
-from pststream.search.shared_terms import answer_shared
-from pststream.tables.withdrawals import WithdrawnObjects
+from pststream.search.region_terms import answer_shared
+from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.erasures import count_removals
+from pststream.state.home import Home
+from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
+from pststream.state.tables import TABLES
+from pststream.tables.log_events import WithdrawnObjects
+
+# Compute which ticks of subscriptions have a report before and after a micro-batch.
+#
+# Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
+# with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
+# microseconds.
+
+MOST_BUCKETS = 1 << 16
+"""Parts of time, each of which has objects or not."""
+
+PAIRS = 20_000
+"""Pairs of a subscription and a tick that are asked about at a time."""
+
+ROWS = 1_000_000
+"""Rows that the reports of these pairs have at most; a single report may have more."""
+
+
+class TickRanges(NamedTuple):
+    """For each subscription the ticks from `first` to `last`, int64[n] each; none if `last` is less."""
+
+    first: np.ndarray
+    last: np.ndarray
+
+
+class Intervals(NamedTuple):
+    """Ascending disjoint intervals from `low` to `high`, int64[n] each, both ends included."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Pairs(NamedTuple):
+    """Pairs of a subscription (place) and a tick: int64[n] each."""
+
+    owner: np.ndarray
+    tick: np.ndarray
+
+
+def ticks_until(created_at: np.ndarray, end_at: np.ndarray, step: np.ndarray, stream_time: int) -> TickRanges:
+    """Return the ticks at which subscriptions live and that stream time has reached."""
+    first = -(-created_at // step)
+    last = np.minimum(stream_time // step, -(-end_at // step) - 1)
+    return TickRanges(first, np.maximum(last, first - 1))
+
+
+def occupied_intervals(counts: np.ndarray, low: int, width: int) -> Intervals:
+    """Return the times that may have objects, of counts (int64[n]) of objects by (ts - low) // width."""
+    places = np.flatnonzero(counts)
+    begins = np.flatnonzero(np.append(True, np.diff(places) > 1)[: len(places)])
+    ends = np.append(begins[1:], len(places))[: len(begins)] - 1
+    return Intervals(low + places[begins] * width, low + (places[ends] + 1) * width - 1)
+
+
+def ticks_of_intervals(times: Intervals, step: int, window: int) -> Intervals:
+    """Return the ticks whose window, (tick - window, tick], meets one of the intervals of times."""
+    low, high = -(-times.low // step), -(-(times.high + window) // step) - 1
+    if not len(low):
+        return Intervals(low, high)
+    high = np.maximum.accumulate(high)
+    begins = np.flatnonzero(np.append(True, low[1:] > high[:-1] + 1))
+    return Intervals(low[begins], high[np.append(begins[1:], len(low)) - 1])
+
+
+def split_by_time(
+    ranges: TickRanges, step: np.ndarray, window: np.ndarray, rows: np.ndarray, times: Intervals
+) -> Iterator[TickRanges]:
+    """Yield the ticks of ranges whose windows may have objects, and others, in spans of time, the earliest first.
+
+    A span has at most PAIRS ticks and their reports at most ROWS rows, unless it is a single moment. The other
+    arguments: see `split_pairs`.
+    """
+    if not len(step):
+        return
+    # The windows of other moments have no object, whatever the subscription.
+    moments = ticks_of_intervals(times, 1, int(window.max()))
+    for low, high in zip(*(edges.tolist() for edges in moments)):
+        left = TickRanges(np.maximum(ranges.first, -(-low // step)), np.minimum(ranges.last, high // step))
+        while (left.last >= left.first).any():
+            up_to = _end_of_span(left, step, rows)
+            yield TickRanges(left.first, np.minimum(left.last, up_to // step))
+            left = left._replace(first=np.maximum(left.first, up_to // step + 1))
+
+
+def _end_of_span(left: TickRanges, step: np.ndarray, rows: np.ndarray) -> int:
+    """Return the last moment of the next span of the ticks that are left, of which there is one."""
+    some = np.flatnonzero(left.last >= left.first)
+    first, last, step, rows = left.first[some], left.last[some], step[some], rows[some]
+    least, greatest = int((first * step).min()), int((last * step).max())
+    while least < greatest:
+        middle = (least + greatest + 1) // 2
+        ticks = np.maximum(np.minimum(last, middle // step) - first + 1, 0)
+        if ticks.sum() <= PAIRS and (ticks * rows).sum() <= ROWS:
+            least = middle
+        else:
+            greatest = middle - 1
+    return least
+
+
+def split_pairs(
+    ranges: TickRanges, step: np.ndarray, window: np.ndarray, rows: np.ndarray, times: Intervals
+) -> Iterator[Pairs]:
+    """Yield the ticks of ranges whose windows may have objects, some at a time: see PAIRS and ROWS.
+
+    step, window, rows   int64[n] of each subscription; `rows`: the most that a report has
+    """
+    waiting, waiting_pairs, waiting_rows = list[Pairs](), 0, 0
+    for pairs in _split_by_step(ranges, step, window, rows, times):
+        most = int(rows[pairs.owner].sum())
+        if waiting and (waiting_pairs + len(pairs.owner) > PAIRS or waiting_rows + most > ROWS):
+            yield _join(waiting)
+            waiting, waiting_pairs, waiting_rows = [], 0, 0
+        waiting.append(pairs)
+        waiting_pairs, waiting_rows = waiting_pairs + len(pairs.owner), waiting_rows + most
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(parts: list[Pairs]) -> Pairs:
+    return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _split_by_step(
+    ranges: TickRanges, step: np.ndarray, window: np.ndarray, rows: np.ndarray, times: Intervals
+) -> Iterator[Pairs]:
+    """Yield what `split_pairs` does, the subscriptions of each step and window apart."""
+    for step_, window_ in np.unique(np.column_stack([step, window]), axis=0).tolist():
+        owners = np.flatnonzero((step == step_) & (window == window_) & (ranges.last >= ranges.first))
+        ticks = ticks_of_intervals(times, step_, window_)
+        if not len(owners) or not len(ticks.low):
+            continue
+        # Number the ticks of the intervals one after the other: a range of ticks is a range of these numbers.
+        lengths = ticks.high - ticks.low + 1
+        starts = np.append(0, np.cumsum(lengths))
+        begin, stop = (_place(ticks, starts, edge) for edge in (ranges.first[owners], ranges.last[owners] + 1))
+        totals = np.append(0, np.cumsum(stop - begin))
+        edge = 0
+        while edge < totals[-1]:
+            after = _end_of_part(edge, totals, rows[owners])
+            pair = np.arange(edge, after)
+            owner = np.searchsorted(totals, pair, "right") - 1
+            number = begin[owner] + pair - totals[owner]
+            place = np.searchsorted(starts, number, "right") - 1
+            yield Pairs(owners[owner], ticks.low[place] + number - starts[place])
+            edge = after
+
+
+def _end_of_part(edge: int, totals: np.ndarray, rows: np.ndarray) -> int:
+    """Return the pair after a part that begins with pair `edge`.
+
+    totals   int64[n+1]  pairs before each subscription, and all of them
+    rows     int64[n]    the most that a report of each has
+    """
+    before = np.append(0, np.cumsum(np.diff(totals) * rows))
+    owner = int(np.searchsorted(totals, edge, "right")) - 1
+    most = before[owner] + (edge - totals[owner]) * rows[owner] + ROWS
+    last = int(np.searchsorted(before, most, "right")) - 1
+    end = totals[-1] if last == len(rows) else totals[last] + (most - before[last]) // rows[last]
+    return max(edge + 1, min(edge + PAIRS, int(end)))
+
+
+def _place(ticks: Intervals, starts: np.ndarray, tick: np.ndarray) -> np.ndarray:
+    """Return how many ticks of the intervals come before each tick: int64[n]."""
+    place = np.searchsorted(ticks.low, tick, "right") - 1
+    inside = np.minimum(tick - ticks.low[place], ticks.high[place] - ticks.low[place] + 1)
+    return np.where(place < 0, 0, starts[place] + inside)
+
+
+# Read the reports that the batches before have logged.
+#
+# Once rows of `objects` were removed, a question about the stored objects may return another report than the one that
+# was logged. Then the changes add up to the answers only if they begin with what the log has.
+#
+# Row groups are passed over by the ticks that they have. So a batch reads what was logged of the ticks that it may
+# change, however long the log is.
+
+_NAMES = ["batch_id", "event", "subscription_key", "object_key", "ts", "term", "count"]
+_SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in _NAMES])
+_TICK_NAMES = ["batch_id", "subscription_key", "object_key", "ts"]
+
+REPORT_ROWS = pa.schema([("pair", pa.int64()), ("rank", pa.int64()), ("term", pa.string()), ("count", pa.int64())])
+"""Columns of the rows of reports; `pair`: place of the pair of a subscription and a tick."""
+
+
+@dataclass(frozen=True)
+class LoggedReports:
+    """The changes of reports before a batch; small, since it travels with every task.
+
+    files     data files of `answer_log` that may have rows of reports
+    up_to     the last batch before
+    """
+
+    files: tuple[tuple[DataFile, Slice], ...]
+    up_to: int
+
+    def ticks(self, keys: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Return the ticks from `first` to `last` at which some subscriptions (int64[n]) have rows: int64[m].
+
+        Ticks are microseconds, ascending.
+        """
+        parts = [np.empty(0, np.int64)]
+        for rows in self._read(_TICK_NAMES, distinct_values(keys), first, last):
+            parts.append(distinct_values(as_numbers(rows.column("ts"))))
+        return distinct_values(np.concatenate(parts))
+
+    def reports(self, keys: np.ndarray, ticks: np.ndarray) -> pa.RecordBatch:
+        """Return the report of each pair of a subscription and a tick (int64[n] each, microseconds): REPORT_ROWS."""
+        known, moments = distinct_values(keys), distinct_values(ticks)
+        codes = np.searchsorted(known, keys) * len(moments) + np.searchsorted(moments, ticks)
+        order = np.argsort(codes)
+        parts, pairs = list[pa.Table](), [np.empty(0, np.int64)]
+        for rows in self._read(_NAMES, known, int(moments[0]), int(moments[-1])):
+            ts = as_numbers(rows.column("ts"))
+            place = np.minimum(np.searchsorted(moments, ts), len(moments) - 1)
+            code = np.searchsorted(known, as_numbers(rows.column("subscription_key"))) * len(moments) + place
+            pair = np.minimum(np.searchsorted(codes, code, sorter=order), len(codes) - 1)
+            is_asked = (moments[place] == ts) & (codes[order[pair]] == code)
+            parts.append(rows.filter(pa.array(is_asked)))
+            pairs.append(order[pair[is_asked]])
+        logged = pa.concat_tables([_SCHEMA.empty_table(), *parts])
+        places = remaining_rows(logged, names.NO_TIME)
+        return _rank(np.concatenate(pairs)[places], logged.take(pa.array(places)))
+
+    def _read(self, columns: list[str], keys: np.ndarray, first: int, last: int) -> Iterator[pa.Table]:
+        """Yield columns of the rows of reports of some subscriptions (ascending) at ticks from `first` to `last`."""
+        slices = [
+            one
+            for file, one in self.files
+            if file.may_contain("ts", first, last) and file.may_contain("subscription_key", int(keys[0]), int(keys[-1]))
+        ]
+        schema = pa.schema([_SCHEMA.field(name) for name in columns])
+        for batch in read_slices(slices, columns, KeyRange("ts", first - 1, last)):
+            rows = pa.table(batch).cast(schema)
+            key, batch_id = as_numbers(rows.column("subscription_key")), as_numbers(rows.column("batch_id"))
+            is_report = as_numbers(rows.column("object_key")) < 0
+            yield rows.filter(pa.array(is_report & np.isin(key, keys) & (batch_id <= self.up_to)))
+
+
+def open_logged_reports(home: Home, batch_id: int) -> LoggedReports | None:
+    """Return the reports that the batches before a batch have logged; None if questions return the same: no row of
+    the logs was ever removed.
+    """
+    if not count_removals(home):
+        return None
+    files = KeyRange("batch_id", -1, batch_id - 1).files(list_data_files(home, names.ANSWER_LOG))
+    # Only rows of reports have a count, and a file without a value has no bounds of the column.
+    files = [file for file in files if "count" in file.low]
+    slices = (whole_file(path, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, files))
+    return LoggedReports(tuple(zip(files, slices, strict=True)), batch_id - 1)
+
+
+def _rank(pair: np.ndarray, rows: pa.Table) -> pa.RecordBatch:
+    """Return the rows of reports by pair (int64[n]) and rank: the greatest count, then the first word."""
+    order = np.lexsort((as_numbers(rows.column("term")), -rows.column("count").to_numpy(), pair))
+    pair, rows = pair[order], rows.take(pa.array(order))
+    first = np.searchsorted(pair, pair)
+    columns = [pa.array(pair), pa.array(np.arange(len(pair)) - first + 1)]
+    columns += [pa.concat_arrays(rows.column(name).chunks) for name in ("term", "count")]
+    return pa.RecordBatch.from_arrays(columns, schema=REPORT_ROWS)
+
 
 ENTERED, LEFT = "entered", "left"
 CHANGES = pa.schema(

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.kernels.questions.place_codes import place_codes
+from pststream.kernels.questions.codes import place_codes
 from pststream.kernels.questions.question_arrays import RegionArrays
-from pststream.queries.kinds.frequent_terms_kind import NAME
+from pststream.queries.kinds.frequent_terms import NAME
 from pststream.queries.shapes.registry import request_schema
 from pststream.search.object_cache import ObjectFile, group_files
 from pststream.search.question_batch import concatenate_ranges, concatenate_regions, cut_region_arrays, take_regions

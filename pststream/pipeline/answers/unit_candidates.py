@@ -24,9 +24,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.answers.contract import Values
-from pststream.answers.index_folder import IndexFolder
-from pststream.answers.scored_index import Messages, ScoredIndex
-from pststream.answers.unit_share import UnitShare
+from pststream.answers.scored_index import IndexFolder, Messages, ScoredIndex
+from pststream.answers.topk_units import UnitShare
 from pststream.base.arrow_columns import csr
 from pststream.engine.contract import ReceivedRows, SentRows
 from pststream.engine.warm_up import load_kernels

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from pststream.base import lineage, names
-from pststream.base.format_values import counted, counted_matches, duration
 from pststream.base.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
+from pststream.base.texts import counted, counted_matches, duration
 from pststream.base.utc_times import from_micros, utc_now
 from pststream.engine.contract import Stage
 from pststream.engine.running_engine import get_engine
@@ -30,16 +30,13 @@ from pststream.pipeline.answers.answer_context import (
 from pststream.pipeline.answers.fold_bucket import BucketReport
 from pststream.pipeline.answers.index_thresholds import index_thresholds
 from pststream.pipeline.answers.log_reports import log_reports
-from pststream.pipeline.batch.expected_candidates import limit_objects
-from pststream.pipeline.batch.match_and_fold import match_and_fold
+from pststream.pipeline.batch.match_and_fold import limit_objects, match_and_fold, save_unit_loads
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.retract import Retractions, write_retractions
-from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
-from pststream.pipeline.batch.stored_scans import stored_scans
-from pststream.pipeline.batch.unit_loads import save_unit_loads
+from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects, stored_scans
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
-from pststream.pipeline.index.superseded_pieces import has_standing_queries
+from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.planning.plan import first_plan
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -48,14 +45,12 @@ from pststream.state.data_files import addresses_and_rows, commit_files, list_da
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.lineage_tables import lineage_table
+from pststream.state.ledger_tables import lineage_table
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, split_into_tasks
-from pststream.tables.answer_counts import AnswerCounts, ledger_columns
 from pststream.tables.delta_tables import table_version
-from pststream.tables.ledger_rows import step_seconds
-from pststream.tables.log_end import Ledger
-from pststream.tables.withdrawals import withdrawn_objects
+from pststream.tables.ledgers import AnswerCounts, Ledger, ledger_columns, step_seconds
+from pststream.tables.log_events import withdrawn_objects
 
 COMPILING = "compiling the kernels for this machine: about a minute, once"
 COMPACT_EVERY = 8

@@ -14,20 +14,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
+from pststream.base.arrays import look_up
 from pststream.base.progress import Counted, Progress, TaskCounter
-from pststream.base.sorted_keys import look_up
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, deletions_of, dispatch_index, term_frequencies
-from pststream.matching.deletions import Deletions
+from pststream.matching.segments import Deletions
 from pststream.pipeline.index.place_pieces import (
+    INDEX_BUILT,
+    REBUILD,
+    REQUESTS,
     PlacingPlan,
+    commit_placed,
     placing_plan,
     placing_stages,
     send_on,
     send_to_place,
+    write_placed,
 )
-from pststream.pipeline.index.placement_state import INDEX_BUILT, REBUILD, REQUESTS, commit_placed, write_placed
 from pststream.planning.dispatch import DispatchIndex, make_dispatch
 from pststream.plans.pieces import rarest_clause_first
 from pststream.plans.plan import PartitionPlan

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.sorted_keys import distinct_values, is_among
+from pststream.base.arrays import distinct_values, is_among
 from pststream.engine.contract import SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, dispatch_index, make_task_context, term_frequencies
-from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
+from pststream.matching.segments import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.index.build_index import (
     REQUEST_COLUMNS,
     apply_deletions,
@@ -33,7 +33,7 @@ from pststream.pipeline.index.build_index import (
     split_by_bytes,
     workers_by_row,
 )
-from pststream.pipeline.index.missing_pieces import write_missing
+from pststream.pipeline.index.stored_pieces import write_missing
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
@@ -41,7 +41,7 @@ from pststream.state.index_files import index_files
 from pststream.state.plans import Retiring, current_version, read_plan_row, retiring_plan
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.tables.delta_tables import last_transaction
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 
 APPLICATION = "restore"
 """Application of the transaction ids of these commits."""

@@ -8,15 +8,15 @@ files after all.
 
 import json
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pststream.base.errors import PassingError, RetryableError
-from pststream.base.escape_text import escape_controls
-from pststream.base.format_values import counted
 from pststream.base.progress import Progress, no_progress
+from pststream.base.texts import counted, escape_controls
 from pststream.input.confined_files import find_folders
 from pststream.input.readers import find_files
 from pststream.input.suite_files import Suite
@@ -34,7 +34,8 @@ from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTI
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
-from pststream.tables.log_end import Ledger, known_hashes
+from pststream.state.quarantine import discard
+from pststream.tables.ledgers import Ledger, known_hashes
 
 MAX_LISTED_PENDING = 100
 """Pending files that are listed one by one."""
@@ -299,3 +300,22 @@ def summary_of(
         "passed_over": list(passed_over),
         "data_docs": list(data_docs),
     }
+
+
+# Decide on quarantined files: ingest them after all, or discard them.
+
+ACTIONS = ("release", "discard")
+
+
+def decide_quarantined(
+    home: Home, settings: Settings, *, action: str, holds: Sequence[int], progress: Progress
+) -> dict[str, Any]:
+    """Return what `ingest` returns, or {"discarded": [{"hold_id", "path"}]}; holds: numbers of the files."""
+    if action == "release":
+        return release(home, settings, holds, progress)
+    return {"discarded": [{name: row[name] for name in ("hold_id", "path")} for row in discard(home, holds)]}
+
+
+def read_numbers(text: str) -> list[int]:
+    """Return the numbers in a text such as `3, 5`."""
+    return [int(word) for word in re.split(r"[\s,]+", text) if word]

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.input.judge_frames import judge_frames
 from pststream.input.judged_rows import LANDED, SUBJECTS, draw_places, make_frame
-from pststream.input.run_suites import SuiteResult, load_suites
+from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
 from pststream.input.suite_files import Suite
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.staged_rows import read_staged

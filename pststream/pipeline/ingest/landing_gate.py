@@ -28,7 +28,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.tables.log_end import recent_row_counts
+from pststream.tables.ledgers import recent_row_counts
 
 File = dict[str, Any]
 """A row of the ledger of files."""

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pststream.base.errors import InputFileError, PassingError
-from pststream.base.escape_text import escape_controls
 from pststream.base.progress import Progress
+from pststream.base.texts import escape_controls
 from pststream.input.confined_files import OUTSIDE, content_below, leads_outside
 from pststream.input.input_files import is_utf8_name, sha256_of
 from pststream.pipeline.ingest.fetch_objects import OfferedFile, is_fetched

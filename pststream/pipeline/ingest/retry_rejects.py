@@ -19,7 +19,7 @@ from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.input.readers import sha256_of
-from pststream.input.reject_reasons import RETRIABLE
+from pststream.input.row_chunks import RETRIABLE
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.ingest import ReaderOptions, summary_of
 from pststream.pipeline.ingest.ingest_transaction import (
@@ -35,10 +35,10 @@ from pststream.state.crash_points import crash_point
 from pststream.state.data_files import FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.state.table_types import RECORD
+from pststream.state.tables import RECORD
 from pststream.tables.delta_tables import read_table
-from pststream.tables.log_end import Ledger
-from pststream.tables.retries import COLUMNS, OPTION, is_retry, retries_among
+from pststream.tables.ledgers import Ledger
+from pststream.tables.log_events import COLUMNS, OPTION, is_retry, retries_among
 
 FOLDER = "retries"
 """Folder of a home with the file of a retry, until its ingest is done."""

@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from pststream.base.errors import PstError, UsageError, shorten_error
-from pststream.base.mask_urls import mask_urls
 from pststream.base.progress import CountMessage
 from pststream.base.stderr_log import StderrLog
+from pststream.base.texts import mask_urls
 from pststream.pipeline.jobs.submitter_watch import end_with_submitter
 from pststream.settings import load_settings
 from pststream.state.home import Home

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pststream.base.errors import InputFileError, PassingError
-from pststream.base.escape_text import escape_controls
 from pststream.base.progress import Progress, no_progress
+from pststream.base.texts import escape_controls
 from pststream.input.confined_files import content_below
 from pststream.input.input_files import files_below, sha256_of
 from pststream.pipeline.ingest.fetch_objects import OfferedFile

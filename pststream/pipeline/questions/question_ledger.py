@@ -15,8 +15,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.tables.delta_tables import greatest_value
-from pststream.tables.ledger_rows import MAX_ROW, log_key
-from pststream.tables.log_end import Ledger, read_latest
+from pststream.tables.ledgers import MAX_ROW, Ledger, log_key, read_latest
 
 STORED_SETTINGS = (
     *("timezone", "max_id_bytes", "max_payload_bytes", "max_expression_words", "max_polygon_vertices", "max_k"),

@@ -16,9 +16,10 @@ from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.utc_times import utc_now
 from pststream.engine.task_context import make_task_context
-from pststream.pipeline.replan.active_plans import plan_after_undo, retiring_after
 from pststream.pipeline.replan.decide_adjustment import DECIDERS
+from pststream.pipeline.replan.measured_loads import plan_after_undo, retiring_after
 from pststream.pipeline.replan.migrate import migrate
+from pststream.pipeline.replan.plan_topk import is_change_of_topk, undo_topk
 from pststream.pipeline.replan.proposal_file import (
     Decision,
     Proposal,
@@ -27,7 +28,6 @@ from pststream.pipeline.replan.proposal_file import (
     same_plan,
     write_proposal,
 )
-from pststream.pipeline.replan.undo_topk import is_change_of_topk, undo_topk
 from pststream.planning.balancing.local_adjustment import Adjustment
 from pststream.plans.imbalance import finite_imbalance
 from pststream.reports.pages.adjustment_page import write_adjustment
@@ -48,7 +48,7 @@ from pststream.state.plans import (
     topk_version_of,
 )
 from pststream.tables.delta_tables import read_table
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 
 
 def balance(

@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from pststream.answers.measure_units import measure_plan
+from pststream.answers.topk_units import measure_plan
 from pststream.base import names
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, no_progress
 from pststream.pipeline.answers.draw_topk_sample import DrawnTopk, draw_topk_sample
 from pststream.pipeline.replan.planner_trial import correlation
-from pststream.planner_options import read_planner_options
-from pststream.planning.papers.topk_loads import count_loads
 from pststream.planning.papers.topk_planners import make_topk_plan
-from pststream.planning.papers.topk_sample import TopkSample
+from pststream.planning.papers.topk_sample import TopkSample, count_loads
 from pststream.plans.imbalance import finite_imbalance
-from pststream.settings import Settings
+from pststream.settings import Settings, read_planner_options
 from pststream.state.home import Home
 from pststream.state.plans import current_version, topk_planner_of
 

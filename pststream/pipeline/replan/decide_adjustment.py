@@ -12,19 +12,24 @@ from functools import partial
 import numpy as np
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values
 from pststream.base.errors import UsageError
-from pststream.base.format_values import counted
 from pststream.base.progress import Progress
-from pststream.base.sorted_keys import distinct_values
+from pststream.base.texts import counted
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import stored_options
-from pststream.pipeline.replan.active_plans import combined_loads, plan_after_undo, split_sample
-from pststream.pipeline.replan.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads, needed_batches
+from pststream.pipeline.replan.measured_loads import (
+    MeasuredLoads,
+    combined_loads,
+    is_out_of_balance,
+    measure_loads,
+    needed_batches,
+    plan_after_undo,
+    split_sample,
+)
 from pststream.pipeline.replan.proposal_file import Decision
-from pststream.planner_options import read_planner_options
-from pststream.planning.balancing.balancing_task import BalancingTask
+from pststream.planning.balancing.contract import BalancingTask, adjust
 from pststream.planning.balancing.local_adjustment import Adjustment
-from pststream.planning.balancing.registry import adjust
 from pststream.planning.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
 from pststream.planning.live_terms import drop_terms_without_postings
 from pststream.planning.load_model import CostModel, compute_worker_loads
@@ -33,9 +38,9 @@ from pststream.planning.planners.registry import check_planner, make_plan
 from pststream.plans.imbalance import imbalance_text
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
 from pststream.plans.plan_moves import Move, changed_cells
-from pststream.plans.planner_choice import planner_of
+from pststream.plans.plan_rows import planner_of
 from pststream.plans.planner_sample import WorkloadSample
-from pststream.settings import Settings
+from pststream.settings import Settings, read_planner_options
 from pststream.state.home import Home
 from pststream.state.plans import load_plan, load_term_frequencies, read_plan_row, retiring_plan
 

@@ -9,10 +9,9 @@ from pststream.base.progress import Progress, no_progress
 from pststream.pipeline.planning.plan import plan
 from pststream.pipeline.replan.balance import balance
 from pststream.pipeline.replan.plan_topk import plan_topk
-from pststream.planner_options import check_planners
 from pststream.reports.commands.plans import show_plan
 from pststream.reports.commands.topk_plan import show_topk_plan
-from pststream.settings import Settings, load_settings
+from pststream.settings import Settings, check_planners, load_settings
 from pststream.state.home import Home
 
 

@@ -1,17 +1,23 @@
 """Read the CPU seconds of each worker in the last batches from the ledgers, and test them for imbalance."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.plans.imbalance import imbalance_of
+from pststream.base.errors import UsageError
+from pststream.planning.live_terms import keep_pieces
+from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.plans.imbalance import finite_imbalance, imbalance_of
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.planner_sample import WorkloadSample
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.state.plans import load_plan
+from pststream.state.plans import Retiring, current_version, load_plan, read_plan_row, retiring_plan
 from pststream.tables.delta_tables import greatest_value, read_table
-from pststream.tables.log_end import read_batches
+from pststream.tables.ledgers import Ledger, read_batches
 
 
 @dataclass(frozen=True)
@@ -85,3 +91,92 @@ def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
     tuples = np.array([b["objects"] + b["requests"] for b in of_plan], np.int64)
     first_key = recent[0]["objects_after"] if recent else -1
     return MeasuredLoads(cpu_seconds, tuples, first_key)
+
+
+# Return the measured imbalance of the workers, and whether it violates `sigma`, for `pststream balance check`.
+#
+# Reads the ledgers of the last batches and changes nothing.
+
+
+def check_balance(home: Home, settings: Settings) -> dict[str, Any]:
+    """Return the measured imbalance of the plan in force, and whether it violates `sigma` as for `balance local`.
+
+    The imbalance is None while a worker is idle. Without a plan, plan_version is 0 and nothing is measured.
+    """
+    home.check()
+    version = current_version(home)
+    if version == 0:
+        return {"plan_version": 0, "batches": 0, "measured_imbalance": 1.0, "sigma": settings.sigma, "violated": False}
+    measured = measure_loads(home, version, settings.balance_batches)
+    return {
+        "plan_version": version,
+        "batches": measured.batches,
+        "measured_imbalance": finite_imbalance(measured.imbalance),
+        "sigma": settings.sigma,
+        "violated": is_out_of_balance(measured, settings),
+    }
+
+
+# Add up worker loads under two active plans, the plan in force and an older one that it retires.
+#
+# Each plan serves its own subscriptions, separated by their keys, and objects go to the workers of both plans
+# (PS2Stream section V-B). The module also returns which plan is retiring after an adjustment or an undo, for balance.py
+# and decide_adjustment.py.
+
+
+def split_sample(sample: WorkloadSample, retiring: Retiring) -> tuple[WorkloadSample, WorkloadSample]:
+    """Return the sample twice: with the subscriptions of the retiring plan, and with those of the newer plan."""
+    older = sample.piece_key <= retiring.to
+    return keep_pieces(sample, older), keep_pieces(sample, ~older)
+
+
+def combined_loads(
+    home: Home, sample: WorkloadSample, cost: CostModel, plan: PartitionPlan, retiring: Retiring | None
+) -> WorkerLoads:
+    """Return the loads of the workers under `plan` and the plan that it retires; loads by unit are of `plan` only.
+
+    An object that both plans send to a worker counts twice there: it is matched twice, with the subscriptions of each.
+    """
+    if retiring is None:
+        return compute_worker_loads(sample, plan, cost)
+    older, newer = split_sample(sample, retiring)
+    old = compute_worker_loads(older, load_plan(home, retiring.plan_version), cost)
+    new = compute_worker_loads(newer, plan, cost)
+    return replace(
+        new,
+        objects=old.objects + new.objects,
+        subscriptions=old.subscriptions + new.subscriptions,
+        reads=old.reads + new.reads,
+        load=old.load + new.load,
+    )
+
+
+def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring | None]:
+    """Return the kind to log in `migrations` for an adjustment, and the plan that is retiring after it.
+
+    Kind `global` is logged as `retire` if two plans are active already, since it then retires the older one.
+    """
+    if kind == "undo":
+        return kind, plan_after_undo(home, version)[1]
+    retiring = retiring_plan(read_plan_row(home, version))
+    if kind == "local":
+        return kind, retiring
+    if kind == "global" and retiring is None:
+        return kind, Retiring(version, Ledger(home).requests_applied)
+    return "retire", None
+
+
+def plan_after_undo(home: Home, version: int) -> tuple[int, Retiring | None]:
+    """Return the plan to put in force to undo the migration that made `version`, and the plan that is then retiring.
+
+    The undo of a retirement assigns all subscriptions to the retired plan, and no plan is retiring: newer and older
+    subscriptions may be in one file since the retirement, so the two plans cannot be separated again.
+    """
+    rows = read_table(home.table(names.MIGRATIONS), filter=pds.field("plan_version") == version).to_pylist()
+    if not rows:
+        raise UsageError(f"plan {version} was not made by a migration", "pststream plans list names those that were")
+    if rows[0]["kind"] == "undo":
+        raise UsageError(f"plan {version} already undoes a migration", "run: pststream balance local")
+    before = rows[0]["plan_version_before"]
+    retiring = retiring_plan(read_plan_row(home, before))
+    return (retiring.plan_version, None) if retiring and rows[0]["kind"] == "retire" else (before, retiring)

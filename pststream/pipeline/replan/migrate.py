@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values
 from pststream.base.progress import Counted, Progress, TaskCounter
-from pststream.base.sorted_keys import distinct_values
 from pststream.engine.contract import SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, dispatch_index, segment_cache
 from pststream.pipeline.index.build_index import PIECES
-from pststream.pipeline.index.missing_pieces import WrittenPieces, write_missing
+from pststream.pipeline.index.stored_pieces import WrittenPieces, write_missing
 from pststream.planning.dispatch import make_dispatch
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_moves import changed_cells

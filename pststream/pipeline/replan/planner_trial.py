@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,73 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrow_columns import sum_column
-from pststream.pipeline.batch.micro_batch import match
+from pststream.engine.task_context import make_task_context, segment_cache
+from pststream.matching.live_term_filter import LiveTermFilter
+from pststream.pipeline.batch.match_task import WorkerReport
+from pststream.pipeline.batch.micro_batch import match, route_and_match
+from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan
 from pststream.pipeline.planning.plan import new_plan
-from pststream.pipeline.replan.discarded_match import match_and_discard
-from pststream.pipeline.replan.index_memory import measure_index_memory
 from pststream.pipeline.replan.scratch_logs import BEFORE_ALL, add_rows
+from pststream.planning.dispatch import make_dispatch
 from pststream.plans.imbalance import finite_imbalance, imbalance_of
-from pststream.plans.planner_choice import planner_of
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.plan_rows import planner_of
 from pststream.settings import Settings
 from pststream.state import ledger_tables
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import index_files
+from pststream.state.index_files import index_files, segment_files
 from pststream.state.plans import load_plan, read_plan_rows
-from pststream.state.slices import KeyRange
+from pststream.state.slices import KeyRange, split_into_tasks
+from pststream.storage.parquet_files import delete_files
 from pststream.tables.delta_tables import read_table
-from pststream.tables.ledger_rows import log_key
-from pststream.tables.log_end import read_batches, read_files
+from pststream.tables.ledgers import log_key, read_batches, read_files
+
+# Measure the bytes of the arrays that dispatchers and workers hold for an index (PS2Stream, figures 9 and 10).
+
+
+@dataclass(frozen=True)
+class IndexMemory:
+    """Bytes of the index under a plan.
+
+    dispatcher  the arrays of the plan, and the Bloom filter of live terms (the map H2 of the paper)
+    workers     float64[workers]: the segments of each worker
+    """
+
+    dispatcher: int
+    workers: np.ndarray
+
+
+def measure_index_memory(home: Home, settings: Settings, plan: PartitionPlan, version: int) -> IndexMemory:
+    """Return the bytes of the index of a plan version; the segments are mapped, and built where they are not yet."""
+    segments = segment_files(file for file in index_files(home, version) if file.worker != names.EVERY_WORKER)
+    cache = segment_cache(settings.cache_dir, settings.cache_bytes)
+    workers = np.zeros(plan.workers)
+    for segment in segments:
+        workers[segment.worker] += cache.segment(segment.paths).nbytes
+    live_terms = LiveTermFilter()
+    live_terms.update(frozenset(segment.paths for segment in segments), cache)
+    return IndexMemory(make_dispatch(plan).nbytes + live_terms.arrays().words.nbytes, workers)
+
+
+# Match stored objects against the present index of a home, and delete the matches: to measure, or to fill caches.
+
+
+def match_and_discard(
+    home: Home, settings: Settings, plan_version: int, part: slice, after_key: int = -1
+) -> list[WorkerReport]:
+    """Match the objects of some tasks (`part` of all) under a plan; delete the matches, return the reports.
+
+    after_key: only objects with a greater key. Nothing is folded: candidates of subscriptions with memory are dropped.
+    """
+    context = replace(make_task_context(home, settings, plan_version), files=tuple(index_files(home, plan_version)))
+    keys = KeyRange("object_key", after_key, names.MAX_INT64)
+    files = keys.files(list_data_files(home, names.OBJECTS))
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))[part]
+    reports = route_and_match(settings, context, [ObjectScan(slices, keys, NEW_OBJECTS) for slices in tasks], -1)
+    root = home.table(names.MATCHES)
+    delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
+    return reports
 
 
 class Trial:

@@ -5,28 +5,88 @@ of the home as they were (scratch_home.py). Their matches must be those that wer
 depend on the plan; their loads are reported next to the recorded ones. The home is only read, and not locked.
 """
 
+import json
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.dataset as pds
+import pyarrow.parquet as pq
+
 from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.base.atomic_files import write_atomically
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import Progress, no_progress
-from pststream.pipeline.replan.chosen_batches import ChosenBatches, refuse_removed_matches
-from pststream.pipeline.replan.compare_answers import compare_answers
-from pststream.pipeline.replan.compare_matches import describe_differences, find_differences
-from pststream.pipeline.replan.load_figures import BatchLoads, add_up, read_loads
+from pststream.pipeline.replan.compare_replayed import compare_answers, describe_differences, find_differences
+from pststream.pipeline.replan.recorded_batches import (
+    BatchLoads,
+    ChosenBatches,
+    add_up,
+    last_batches,
+    read_loads,
+    refuse_removed_matches,
+)
 from pststream.pipeline.replan.scratch_home import TopkPlanner, make_scratch_home, run_batches
-from pststream.pipeline.replan.tried_plan import TriedPlan
-from pststream.pipeline.replan.write_results import write_results
+from pststream.pipeline.replan.tried_plan import TriedPlan, proposed_plan
 from pststream.reports.commands.topk_plan import read_topk_plan
+from pststream.reports.pages.comparison_page import write_replay
+from pststream.reports.reading.pairs import flatten_lists, read_inserted_subscriptions
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import current_version, load_plan, read_plan_row
 from pststream.storage.registry import local_path
 from pststream.tables.delta_tables import TableReader
+
+# Write the results of a replay into a folder: matches.parquet, loads.csv and replay.json (`replay --out`).
+
+MATCHES = pa.schema(
+    {
+        "object_id": pa.string(),
+        "subscription_id": pa.string(),
+        "ts": TIME,
+        "batch_id": pa.int64(),
+        "worker": pa.int64(),
+        "retracted": pa.bool_(),
+    }
+)
+"""Columns of matches.parquet: a row for each pair that a batch found or retracted, and the worker that found it."""
+
+ROWS = 8_192
+
+
+def write_results(
+    out: Path, home: Home, scratch: Home, first: int, was: BatchLoads, would_be: BatchLoads, document: dict[str, Any]
+) -> None:
+    """Write the files; the matches of the batches from number `first` on in the scratch home."""
+    out.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(out / "matches.parquet", MATCHES, compression="zstd") as writer:
+        for pairs in _read_pairs(home, scratch, first):
+            writer.write_batch(pairs)
+    sides = (("was", was.workers), ("would_be", would_be.workers))
+    rows = [part.add_column(0, "side", pa.array([side] * part.num_rows, pa.string())) for side, part in sides]
+    pa_csv.write_csv(pa.concat_tables(rows), out / "loads.csv", pa_csv.WriteOptions(quoting_style="needed"))
+    write_atomically(out / "replay.json", (json.dumps(document, indent=1) + "\n").encode())
+
+
+def _read_pairs(home: Home, scratch: Home, first: int) -> Iterator[pa.RecordBatch]:
+    inserted = read_inserted_subscriptions(TableReader(home))
+    columns = ("object_id", "ts", "subscription_keys", "retracted", "worker", "batch_id")
+    replayed = TableReader(scratch)
+    wanted = pds.field("batch_id") >= first
+    for _, file in replayed.files(names.MATCHES, "batch_id", wanted):
+        for rows in replayed.batches_of(names.MATCHES, file, columns, wanted, ROWS):
+            row, keys = flatten_lists(rows.column("subscription_keys"))
+            taken = {name: rows.column(name).take(pa.array(row)) for name in rows.schema.names}
+            taken["subscription_id"] = inserted.ids.take(pa.array(inserted.places(keys)))
+            yield pa.RecordBatch.from_arrays([pc.cast(taken[f.name], f.type) for f in MATCHES], schema=MATCHES)
+
 
 SHOWN_DIFFERENCES = 10
 
@@ -150,3 +210,16 @@ def _figures(
     if plan is None or not plan.stored:
         replayed["plan_versions"] = []
     return {"was": recorded, "would_be": replayed}
+
+
+# Replay the last batches under the plan that a proposal of `balance` makes, and write a page with the loads.
+
+
+def replay_proposal(
+    home: Home, settings: Settings, *, last: int, proposal: Path, page: Path, progress: Progress
+) -> dict[str, Any]:
+    """Return the document of `replay`; last: the number of batches."""
+    chosen = last_batches(home.check(), last)
+    document = replay(home, settings, chosen, proposed_plan(home, proposal), progress=progress)
+    write_replay(page, home.path, document)
+    return document

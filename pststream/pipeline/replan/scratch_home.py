@@ -14,9 +14,9 @@ from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.planning.plan import new_plan
-from pststream.pipeline.replan.chosen_batches import ChosenBatches
-from pststream.pipeline.replan.discarded_match import match_and_discard
 from pststream.pipeline.replan.plan_topk import plan_topk
+from pststream.pipeline.replan.planner_trial import match_and_discard
+from pststream.pipeline.replan.recorded_batches import ChosenBatches
 from pststream.pipeline.replan.scratch_logs import BEFORE_ALL, add_rows
 from pststream.pipeline.replan.tried_plan import TriedPlan, save_tried_plan, stored_plan
 from pststream.settings import Settings
@@ -26,7 +26,7 @@ from pststream.state.home import Home
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange
 from pststream.tables.delta_tables import read_table
-from pststream.tables.log_end import Ledger, read_latest
+from pststream.tables.ledgers import Ledger, read_latest
 
 
 class TopkPlanner(NamedTuple):

@@ -8,17 +8,10 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.errors import UsageError
-from pststream.pipeline.index.placement_state import (
-    INDEX_BUILT,
-    REBUILD,
-    read_counts,
-    read_state,
-    save_counts,
-    save_start,
-)
-from pststream.pipeline.replan.active_plans import plan_after_undo
-from pststream.pipeline.replan.chosen_batches import ChosenBatches
+from pststream.pipeline.index.place_pieces import INDEX_BUILT, REBUILD, read_counts, read_state, save_counts, save_start
+from pststream.pipeline.replan.measured_loads import plan_after_undo
 from pststream.pipeline.replan.proposal_file import digest_of, read_proposal
+from pststream.pipeline.replan.recorded_batches import ChosenBatches
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
 from pststream.state.home import Home
 from pststream.state.plans import (

@@ -29,7 +29,7 @@ from pststream.state.crash_points import crash_point
 from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.state.tables import TABLES
 from pststream.storage.registry import local_path, normalize
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 from pststream.tables.open_tables import open_table
 
 MAX_READINGS = 100

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values, is_among, look_up
 from pststream.base.progress import Counted, Progress, TaskCounter
-from pststream.base.sorted_keys import distinct_values, is_among, look_up
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import dispatch_index
-from pststream.input.table_expectations import FIGURES
-from pststream.matching.deletions import merge_deletions
+from pststream.input.expectations import FIGURES
+from pststream.matching.segments import merge_deletions
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces
 from pststream.plans.pieces import IDENTITY
 from pststream.queries.shapes.registry import SIDES
@@ -106,7 +106,7 @@ class KeyRound:
 def count_placement_faults(
     home: Home, settings: Settings, requests_to: int, batch_id: int, bound: int, progress: Progress
 ) -> tuple[dict[str, int | None], dict[str, list[int]]]:
-    """Return the figures of the check `placement` (input/table_expectations.py), and some subscription keys for each
+    """Return the figures of the check `placement` (input/expectations.py), and some subscription keys for each
     that is not zero.
 
     The index is compared with the requests up to the key `requests_to`, as of the batch `batch_id`.

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import csr, micros
 from pststream.base.errors import UsageError
-from pststream.base.sorted_keys import distinct_values, is_among
 from pststream.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.row_changes import any_between, may_have_reports
 from pststream.queries.text.tokenizer import term_id

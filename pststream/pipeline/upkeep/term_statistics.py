@@ -36,10 +36,8 @@ from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import greatest_value, last_transaction, read_table
-from pststream.tables.ledger_rows import log_key
-from pststream.tables.log_end import Ledger
-from pststream.tables.term_statistics import statistics_in_force
-from pststream.tables.withdrawals import WithdrawnObjects, withdrawn_objects
+from pststream.tables.ledgers import Ledger, log_key
+from pststream.tables.log_events import WithdrawnObjects, statistics_in_force, withdrawn_objects
 
 PATH = "term-statistics"
 """Path of a change of version in `files`."""

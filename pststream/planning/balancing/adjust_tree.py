@@ -8,13 +8,13 @@ import heapq
 import numpy as np
 
 from pststream.base.errors import UsageError
-from pststream.planning.balancing.balancing_task import BalancingTask
+from pststream.planning.balancing.contract import BalancingTask
 from pststream.planning.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
+from pststream.planning.dispatch import TreeWalk
 from pststream.planning.papers.karmarkar_karp import divide_evenly
 from pststream.planning.papers.qt_tree_growth import GrowingTree, restore_tree
 from pststream.planning.papers.quadtree import quarter
 from pststream.planning.papers.query_statistics import collect_query_statistics
-from pststream.planning.tree_walk import TreeWalk
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import PartitionPlan, tree_plan
 from pststream.plans.plan_nodes import PlanNodes

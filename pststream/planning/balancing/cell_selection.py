@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from pststream.base.errors import UsageError
-from pststream.base.format_values import byte_size
-from pststream.kernels.planning.select_cells import (
+from pststream.base.texts import byte_size
+from pststream.kernels.planning.cell_loads import (
     drop_redundant,
     find_cheapest_candidate,
     find_cheapest_subset,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pststream.base.sorted_keys import distinct_values
+from pststream.base.arrays import distinct_values
 from pststream.planning.balancing.cell_selection import select_cells
-from pststream.planning.block_loads import compute_block_loads
+from pststream.planning.cell_loads import compute_block_loads
+from pststream.planning.live_terms import SortedSample, sort_sample
 from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.text_split import RegionTerms
-from pststream.planning.sorted_sample import SortedSample, sort_sample
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_moves import Move, apply_move
 from pststream.plans.planner_sample import WorkloadSample
@@ -103,7 +103,7 @@ def adjust_locally(
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
     The paper does not say how much load to move; here it is half of the difference, which would make the two equal. The
     cost of a move is the number of its subscriptions, each a row of about the same size. Departures: both phases look
-    at blocks of cells, whose load is what the worker loses with them (`planning/block_loads.py`). A move of phase II that
+    at blocks of cells, whose load the worker loses with them (planning/cell_loads.py). A move of phase II that
     would not lower the greater load of the two is not made, and ends the adjustment. Rounds are repeated, up to twice
     the number of workers, as one pair seldom balances all.
     """

@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from pststream.base.sorted_keys import distinct_values
+from pststream.base.arrays import distinct_values
 from pststream.planning.balancing.adjust_tree import adjust_tree, require_tree
-from pststream.planning.balancing.balancing_task import BalancingTask
+from pststream.planning.balancing.contract import BalancingTask, loads_after, measured_loads, movable_load, share_out
 from pststream.planning.balancing.local_adjustment import LOWER, Adjustment
-from pststream.planning.balancing.movable_loads import loads_after, measured_loads, movable_load, share_out
 from pststream.planning.balancing.worker_mapping import map_workers
 from pststream.planning.papers.karmarkar_karp import divide_evenly
 from pststream.plans.imbalance import imbalance_of

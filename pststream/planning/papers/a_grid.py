@@ -7,12 +7,11 @@ import math
 
 import numpy as np
 
-from pststream.planning.area_sums import build_area_sums, sum_area
-from pststream.planning.cell_checks import count_cell_checks
+from pststream.planning.cell_loads import count_cell_checks
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import make_raster, number_cells
+from pststream.planning.planners.contract import Options, make_raster, number_cells, read_integer_options
 from pststream.planning.planners.rectangle_cuts import Rectangle
+from pststream.planning.region_counts import build_area_sums, sum_area
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
 

@@ -1,12 +1,12 @@
-"""Build an index over the areas of the parts of a plan (`kernels/planning/nearest_areas.py`), and ask several ones."""
+"""Build an index over the areas of the parts of a plan, and ask several indexes."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from pststream.base import names
-from pststream.kernels.planning.nearest_areas import AreaIndex, find_nearest_areas
-from pststream.planning.hilbert import hilbert_rank
+from pststream.kernels.planning.split_subscriptions import AreaIndex, find_nearest_areas
+from pststream.planning.raster import hilbert_rank
 
 CHILDREN = 16
 """Children of an entry of the tree."""

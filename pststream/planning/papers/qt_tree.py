@@ -6,8 +6,7 @@ from pststream.planning.load_model import CostModel
 from pststream.planning.papers.karmarkar_karp import divide_leaves
 from pststream.planning.papers.qt_tree_growth import GrowingTree
 from pststream.planning.papers.query_statistics import collect_query_statistics
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
 from pststream.plans.plan import PartitionPlan, tree_plan
 from pststream.plans.planner_sample import WorkloadSample
 

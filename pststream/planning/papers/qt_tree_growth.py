@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.base.integer_hash import hash_integers
-from pststream.kernels.planning.divide_by_text import divide_by_text
+from pststream.base.arrays import hash_integers
+from pststream.kernels.planning.term_runs import divide_by_text
 from pststream.planning.papers.quadtree import quarter
 from pststream.planning.papers.query_statistics import NodeRows, QueryStatistics
 from pststream.planning.planners.rectangle_cuts import SAME, Rectangle

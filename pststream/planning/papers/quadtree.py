@@ -7,8 +7,13 @@ import heapq
 from pststream.planning.load_model import CostModel
 from pststream.planning.papers.karmarkar_karp import divide_leaves
 from pststream.planning.papers.query_statistics import QueryStatistics, collect_query_statistics
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster, number_cells
+from pststream.planning.planners.contract import (
+    RASTER_OPTIONS,
+    Options,
+    make_raster,
+    number_cells,
+    read_integer_options,
+)
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values
 from pststream.base.arrow_columns import Csr
-from pststream.base.sorted_keys import distinct_values
-from pststream.kernels.matching.term_table import make_term_table
+from pststream.kernels.matching.postings import make_term_table
 from pststream.kernels.planning.count_loads import find_live_terms
-from pststream.planning.raster_ranges import compute_cell_ranges
-from pststream.planning.sorted_sample import SortedSample, sort_sample
+from pststream.planning.live_terms import SortedSample, sort_sample
+from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
 

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pststream.kernels.planning.nearest_areas import AreaIndex
+from pststream.kernels.planning.split_subscriptions import AreaIndex
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
 from pststream.plans.plan import PartitionPlan
-from pststream.plans.planner_sample import WorkloadSample
-from pststream.plans.sample_counts import SampleCounts
+from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:

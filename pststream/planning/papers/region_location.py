@@ -3,9 +3,8 @@
 import numpy as np
 
 from pststream.planning.load_model import CostModel
-from pststream.planning.papers.space_cuts import cut_space
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster
+from pststream.planning.papers.topk_cuts import cut_space
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
 from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
 from pststream.plans.topk_plan import find_leaves

@@ -2,7 +2,7 @@
 
 from pststream.planning.load_model import CostModel
 from pststream.planning.papers.qt_tree import make_tree_plan
-from pststream.planning.planners.planner_contract import Options
+from pststream.planning.planners.contract import Options
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import WorkloadSample
 

@@ -15,14 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values
 from pststream.base.errors import UsageError
-from pststream.base.sorted_keys import distinct_values
-from pststream.planning.papers.product_cuts import Words, cut_words_by_product
-from pststream.planning.papers.search_costs import sum_costs
-from pststream.planning.papers.space_cuts import cut_space
-from pststream.planning.papers.topk_sample import TopkSample
-from pststream.planning.papers.word_cuts import cut_words
-from pststream.planning.planners.planner_contract import read_choice, read_integer_options
+from pststream.planning.papers.topk_cuts import Words, cut_space, cut_words, cut_words_by_product
+from pststream.planning.papers.topk_sample import TopkSample, sum_costs
+from pststream.planning.planners.contract import read_choice, read_integer_options
 from pststream.plans.topk_plan import HASH, SPACE_FIRST, WORDS_FIRST, TopkPlan, find_leaves
 
 HYBRIDS = ("spatial_first", "keyword_first")

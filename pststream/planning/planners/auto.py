@@ -2,17 +2,126 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from pststream.base import names
+from pststream.base.arrays import hash_integers
+from pststream.planning.dispatch import make_dispatch
+from pststream.planning.live_terms import expect_unsampled_reads, keep_pieces, keep_terms
 from pststream.planning.load_model import CostModel, compute_worker_loads
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
 from pststream.planning.planners.registry import installed_planners, make_plan, place_sample, shares_by_subscription
-from pststream.planning.planners.sample_halves import split_sample
-from pststream.planning.planners.sample_run import run_sample
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
-from pststream.plans.planner_sample import WorkloadSample
-from pststream.plans.sample_counts import count_sample
+from pststream.plans.planner_sample import WorkloadSample, count_sample
+
+# Divide a sample into two halves, so that a plan made from one is judged on the other.
+
+MOST_UNSAMPLED = 2.0
+"""Subscriptions for each sampled one, from which on most of them are not in the sample."""
+
+SALT = 31
+
+
+def split_sample(sample: WorkloadSample) -> tuple[WorkloadSample, WorkloadSample]:
+    """Return the sample twice, each time with about half of its objects.
+
+    If most subscriptions are not in the sample, each half also has about half of the subscriptions; else both have all,
+    as the next objects meet the same ones. The half of an object depends on its point alone, and that of a subscription
+    on its key, not on the order of the rows. Each object or subscription stands for as many more as were left out.
+    """
+    point = hash_integers(np.ascontiguousarray(sample.lon).view(np.int64), 1)
+    point ^= hash_integers(np.ascontiguousarray(sample.lat).view(np.int64), 2)
+    first = _first_half(point.view(np.int64))
+    halves = keep_objects(sample, first), keep_objects(sample, ~first)
+    if sample.subscription_scale < MOST_UNSAMPLED:
+        return halves
+    mine = _first_half(sample.piece_key, SALT)
+    return keep_subscriptions(halves[0], mine), keep_subscriptions(halves[1], ~mine)
+
+
+def _first_half(values: np.ndarray, salt: int = 0) -> np.ndarray:
+    """Return whether each value (int64[n]) belongs to the first half: bool[n]."""
+    return (hash_integers(values, salt) >> np.uint64(63)).astype(bool)
+
+
+def keep_objects(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
+    """Return a sample with the same subscriptions and only the objects that `kept` (bool[objects]) marks."""
+    lengths = np.diff(sample.term_offsets)
+    terms = np.repeat(kept, lengths)
+    return replace(
+        sample,
+        lon=sample.lon[kept],
+        lat=sample.lat[kept],
+        term_offsets=np.append(0, np.cumsum(lengths[kept])),
+        terms=sample.terms[terms],
+        postings=sample.postings[terms],
+        reads=sample.reads[terms],
+        object_scale=sample.object_scale * len(kept) / max(int(kept.sum()), 1),
+    )
+
+
+def keep_subscriptions(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
+    """Return a sample with the same objects and only the pieces that `kept` (bool[pieces]) marks, all or none of a
+    subscription; each stands for more subscriptions.
+    """
+    part = keep_pieces(sample, kept)
+    left_out = sample.subscriptions / max(part.subscriptions, 1)
+    return replace(part, subscription_scale=sample.subscription_scale * left_out)
+
+
+# Count what each worker would do for the objects of a sample, in an index of the pieces that it stores.
+
+
+class RunCounts(NamedTuple):
+    """Work of each worker, not scaled: float64[workers] each.
+
+    objects        objects that are sent to it
+    subscriptions  subscriptions that it stores
+    reads          `reads` of the sample for the pieces that it stores
+    """
+
+    objects: np.ndarray
+    subscriptions: np.ndarray
+    reads: np.ndarray
+
+    def loads(self, sample: WorkloadSample, cost: CostModel) -> np.ndarray:
+        """Return the seconds of each worker for the period of the sample: float64[workers]."""
+        return cost.rates(sample).load(*self)
+
+
+def run_sample(sample: WorkloadSample, plan: PartitionPlan) -> RunCounts:
+    """Send the pieces and objects of a sample to the workers as a batch does, and count the work of each worker.
+
+    A worker stores the pieces that touch its part of the space and of the terms, and its objects read the postings of
+    these alone. The load model counts the postings of all workers in the index cells of an object instead, though the
+    more compact the regions are, the fewer of these a worker stores. An object is sent to a worker where it reads a
+    posting; the postings that the sample lacks send it there with a probability (Poisson).
+
+    Not for plans that share by subscription: there the load model counts the postings of each worker.
+    """
+    dispatch = make_dispatch(plan)
+    offsets, stored_at = dispatch.workers_of_sample(sample)
+    piece = np.repeat(np.arange(sample.pieces), np.diff(offsets))
+    unit, _ = dispatch.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
+    served_by, unsampled = plan.unit_worker[unit], expect_unsampled_reads(sample)
+    counts = np.zeros((len(RunCounts._fields), plan.workers))
+    for worker in range(plan.workers):
+        mine = served_by == worker
+        stored = np.zeros(sample.pieces, bool)
+        stored[piece[stored_at == worker]] = True
+        part = keep_pieces(keep_terms(sample, mine), stored)
+        read = _sum_by_object(part.postings, part.term_offsets)
+        shares = np.where(read > 0, 1.0, -np.expm1(-_sum_by_object(unsampled[mine], part.term_offsets)))
+        counts[:, worker] = np.sort(shares).sum(), part.subscriptions, part.reads.sum()
+    return RunCounts(*counts)
+
+
+def _sum_by_object(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the sum of the values of each object's terms: float64[objects]."""
+    objects = len(offsets) - 1
+    return np.bincount(np.repeat(np.arange(objects), np.diff(offsets)), values, objects)
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:

@@ -1,6 +1,6 @@
 """Place subscriptions one by one, each at the unit with the least load: the frame of the planners of DkM-SKS.
 
-A plan that shares by subscription is made of the frozen counts of its sample (`plans/sample_counts.py`), and its
+A plan that shares by subscription is made of the frozen counts of its sample (`plans/planner_sample.py`), and its
 planner says in which parts the subscriptions that are present are assigned, and what a new subscription costs. Here
 both are assigned greedily (Algorithms 1 and 3 of DkM-SKS), which is the same for all such planners.
 
@@ -16,16 +16,13 @@ from typing import Protocol
 
 import numpy as np
 
-from pststream.kernels.planning.assign_to_least import assign_to_least
-from pststream.kernels.planning.nearest_areas import AreaIndex
-from pststream.kernels.planning.ranges_of_nearest import find_ranges_of_nearest
-from pststream.kernels.planning.term_counts import TermCounts
+from pststream.kernels.planning.assign_nodes import assign_to_least
+from pststream.kernels.planning.split_subscriptions import AreaIndex, TermCounts, find_ranges_of_nearest
 from pststream.planning.papers.area_index import build_area_index
-from pststream.planning.planners.planning_raster import make_raster
-from pststream.planning.raster_ranges import compute_cell_ranges
+from pststream.planning.planners.contract import make_raster
+from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.plan import DispatchGrid, PartitionPlan, subscription_plan
-from pststream.plans.planner_sample import WorkloadSample
-from pststream.plans.sample_counts import SampleCounts
+from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
 NO_AREAS = np.empty((0, 4), np.int32)
 

@@ -3,10 +3,9 @@
 import numpy as np
 
 from pststream.kernels.planning.assign_terms import assign_by_frequency
+from pststream.planning.live_terms import collect_term_use
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster
-from pststream.planning.sample_terms import collect_term_use
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
 from pststream.plans.plan import PartitionPlan, text_plan
 from pststream.plans.planner_sample import WorkloadSample
 

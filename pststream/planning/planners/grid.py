@@ -3,12 +3,10 @@
 import numpy as np
 
 from pststream.kernels.planning.cut_curve import find_block_entries
-from pststream.planning.hilbert import hilbert_walk
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.assign_runs import assign_runs
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster
-from pststream.planning.raster_ranges import compute_cell_ranges
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
+from pststream.planning.planners.rectangle_cuts import assign_runs
+from pststream.planning.raster import compute_cell_ranges, hilbert_walk
 from pststream.planning.region_counts import build_region_counts
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample

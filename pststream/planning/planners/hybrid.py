@@ -5,9 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.planner_contract import Options, read_choice, read_integer_options, read_real_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster
+from pststream.planning.planners.contract import (
+    RASTER_OPTIONS,
+    Options,
+    make_raster,
+    read_choice,
+    read_integer_options,
+    read_real_options,
+)
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.split_by_similarity import split_by_similarity
 from pststream.planning.planners.tree_nodes import (
@@ -20,7 +27,6 @@ from pststream.planning.planners.tree_nodes import (
     partition_node,
 )
 from pststream.planning.region_counts import build_region_counts
-from pststream.planning.sorted_sample import sort_sample
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import WorkloadSample

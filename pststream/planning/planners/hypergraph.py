@@ -6,13 +6,11 @@ from functools import lru_cache
 import mtkahypar
 import numpy as np
 
-from pststream.base.integer_hash import hash_integers
-from pststream.base.sorted_keys import distinct_values
+from pststream.base.arrays import distinct_values, hash_integers
+from pststream.planning.live_terms import TermUse, collect_term_use
 from pststream.planning.load_model import CostModel, LoadRates
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
 from pststream.planning.planners.metric import assign_terms
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster
-from pststream.planning.sample_terms import TermUse, collect_term_use
 from pststream.plans.plan import PartitionPlan, text_plan
 from pststream.plans.planner_sample import WorkloadSample
 

@@ -3,9 +3,14 @@
 import numpy as np
 
 from pststream.planning.load_model import CostModel
+from pststream.planning.planners.contract import (
+    RASTER_OPTIONS,
+    Options,
+    make_raster,
+    number_cells,
+    read_integer_options,
+)
 from pststream.planning.planners.grow_tree import grow_best_tree
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster, number_cells
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.region_counts import build_region_counts
 from pststream.plans.plan import PartitionPlan, space_plan

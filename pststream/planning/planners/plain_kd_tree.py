@@ -5,8 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster, number_cells
+from pststream.planning.planners.contract import (
+    RASTER_OPTIONS,
+    Options,
+    make_raster,
+    number_cells,
+    read_integer_options,
+)
 from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle, can_cut
 from pststream.planning.region_counts import RegionCounts, build_region_counts
 from pststream.plans.plan import PartitionPlan, space_plan

@@ -2,15 +2,19 @@
 
 import numpy as np
 
-from pststream.base.sorted_keys import distinct_values
+from pststream.base.arrays import distinct_values
 from pststream.kernels.planning.cut_curve import find_leaf_entries
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.planning.hilbert import hilbert_rank
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.assign_runs import assign_runs
-from pststream.planning.planners.planner_contract import Options, read_integer_options
-from pststream.planning.planners.planning_raster import RASTER_OPTIONS, make_raster, number_cells
-from pststream.planning.raster_ranges import compute_cell_ranges
+from pststream.planning.planners.contract import (
+    RASTER_OPTIONS,
+    Options,
+    make_raster,
+    number_cells,
+    read_integer_options,
+)
+from pststream.planning.planners.rectangle_cuts import assign_runs
+from pststream.planning.raster import compute_cell_ranges, hilbert_rank
 from pststream.planning.region_counts import RegionCounts, build_region_counts
 from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample

@@ -11,12 +11,10 @@ from pststream.base.optional_packages import MissingExtra, needs_extra
 from pststream.base.progress import Progress, no_progress
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.by_subscription import Placement, describe_sample, place
-from pststream.planning.planners.planner_contract import Options, Planner
+from pststream.planning.planners.contract import Options, Planner
 from pststream.plans.plan import PartitionPlan
-from pststream.plans.plan_rows import validate
-from pststream.plans.planner_choice import planner_of
-from pststream.plans.planner_sample import WorkloadSample
-from pststream.plans.sample_counts import SampleCounts
+from pststream.plans.plan_rows import planner_of, validate
+from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
 
 def load_planner(name: str) -> Planner:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.kernels.planning.similarity import SIDES, compute_side_similarities, find_nodes_of_pieces
+from pststream.kernels.planning.term_runs import SIDES, compute_side_similarities, find_nodes_of_pieces
 from pststream.kernels.routing.pyramid import build_pyramid
+from pststream.planning.live_terms import SortedSample
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.region_counts import RegionCounts
-from pststream.planning.sorted_sample import SortedSample
 
 CONSISTENT = 0.02
 """Difference below which two similarities are taken as equal (the paper's `is about 0`)."""

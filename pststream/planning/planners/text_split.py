@@ -12,9 +12,9 @@ from pststream.kernels.planning.term_runs import (
     group_rows_by_rank,
     sum_by_term,
 )
+from pststream.planning.live_terms import SortedSample
 from pststream.planning.load_model import LoadRates
 from pststream.planning.planners.rectangle_cuts import Rectangle
-from pststream.planning.sorted_sample import SortedSample
 
 MIN_ROWS = 500
 """Minimum number of objects and of boxes to try text on a node of N_s: fewer do not show which terms occur together."""

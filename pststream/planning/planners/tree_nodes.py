@@ -4,14 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.kernels.planning.assign_nodes import assign_nodes, level_workers
-from pststream.kernels.planning.partition_counts import choose_partition_counts
+from pststream.kernels.planning.assign_nodes import assign_nodes, choose_partition_counts, level_workers
+from pststream.planning.live_terms import SortedSample
 from pststream.planning.load_model import LoadRates
 from pststream.planning.planners.grow_tree import grow_best_tree
 from pststream.planning.planners.rectangle_cuts import SAME, Rectangle, estimate_load
 from pststream.planning.planners.text_split import RegionTerms, TermGroup
 from pststream.planning.region_counts import RegionCounts
-from pststream.planning.sorted_sample import SortedSample
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 
 LEVEL_STEPS = 20_000

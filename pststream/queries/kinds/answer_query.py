@@ -16,7 +16,7 @@ from pststream.queries.kinds.keywords import (
     is_expression,
     words_of_keywords,
 )
-from pststream.queries.shapes.region import Region
+from pststream.queries.shapes.contract import Region
 
 KEYWORDS, CREATED_AT, END, WINDOW, RANK = "keywords", "created_at", "end", "window", "rank"
 CONDITIONS = (KEYWORDS, CREATED_AT, END, WINDOW, RANK)

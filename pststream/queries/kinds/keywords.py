@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.queries.kinds.answer_contract import ObjectRows
-from pststream.queries.kinds.contract import FieldError, RequestColumn, RequestLimits
+from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestColumn, RequestLimits
 from pststream.queries.raw_fields import ParsedColumns, RawField
 from pststream.queries.text.expression import ExpressionError, parse_keywords
 from pststream.queries.text.words import tokenize
@@ -58,7 +57,7 @@ def parse_optional_keywords(record: Mapping[str, Any], limits: RequestLimits) ->
 def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumns:
     """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_optional_keywords` does each."""
     # Imported on first use, as in `term_of`.
-    from pststream.queries.text.expression_columns import parse_expressions
+    from pststream.queries.text.expression import parse_expressions
 
     keywords = field.texts()
     clauses, parsed = parse_expressions(keywords, limits.max_expression_words, MAX_PAIRS)

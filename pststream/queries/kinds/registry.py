@@ -6,12 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base.errors import PstError
-from pststream.queries.kinds.answer_contract import RankedAnswers
-from pststream.queries.kinds.contract import QueryKind, RequestColumn
-from pststream.queries.kinds.frequent_terms_kind import FREQUENT_TERMS
-from pststream.queries.kinds.knn_kind import KNN
-from pststream.queries.kinds.range_kind import RANGE
-from pststream.queries.kinds.topk_kind import TOPK
+from pststream.queries.kinds.contract import QueryKind, QuestionKind, RankedAnswers, RequestColumn
+from pststream.queries.kinds.frequent_terms import FREQUENT_TERMS, FREQUENT_TERMS_QUESTION
+from pststream.queries.kinds.knn import KNN, KNN_QUESTION
+from pststream.queries.kinds.range import RANGE, RANGE_QUESTION
+from pststream.queries.kinds.topk import TOPK, TOPK_QUESTION
 
 KINDS: dict[str, QueryKind] = {kind.name: kind for kind in (RANGE, KNN, TOPK, FREQUENT_TERMS)}
 """Kinds of accepted requests. A new kind is one more name in this tuple."""
@@ -71,3 +70,23 @@ def split_by_kind(rows: pa.RecordBatch) -> Iterator[tuple[QueryKind, pa.RecordBa
     present = pc.unique(names).to_pylist() or [DEFAULT_KIND]
     for name in present:
         yield stored_kind(name), rows if len(present) == 1 else rows.filter(pc.equal(names, name))
+
+
+# List the kinds of question by name, and the fields that other kinds define.
+
+QUESTION_KINDS: dict[str, QuestionKind] = {
+    kind.name: kind for kind in (RANGE_QUESTION, KNN_QUESTION, TOPK_QUESTION, FREQUENT_TERMS_QUESTION)
+}
+"""A new kind is one more name in this tuple."""
+
+DEFAULT_QUESTION_KIND = RANGE_QUESTION.name
+"""The kind of questions without the field `kind`, as of requests."""
+
+
+def question_fields_of_other_kinds(kind: QuestionKind) -> dict[str, list[str]]:
+    """Return the fields that `kind` does not read, each with the kinds that do."""
+    kinds_by_field: dict[str, list[str]] = {}
+    for other in QUESTION_KINDS.values():
+        for name in sorted(other.fields - kind.fields):
+            kinds_by_field.setdefault(name, []).append(other.name)
+    return kinds_by_field

@@ -7,9 +7,18 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.queries.raw_fields import RawField
-from pststream.queries.shapes.contract import Pieces, Regions, ShapeColumn
-from pststream.queries.shapes.great_circle import haversine_m, metres
-from pststream.queries.shapes.region import Box, Region, RegionError, RegionLimits, read_number
+from pststream.queries.shapes.contract import (
+    Box,
+    Pieces,
+    Region,
+    RegionError,
+    RegionLimits,
+    Regions,
+    ShapeColumn,
+    haversine_m,
+    metres,
+    read_number,
+)
 
 NAME = "box"
 FIELD = "bbox"

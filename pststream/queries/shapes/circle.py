@@ -7,12 +7,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.matching import codes
+from pststream.kernels.matching import contains_point
 from pststream.queries.raw_fields import RawField
 from pststream.queries.shapes import box
-from pststream.queries.shapes.contract import Pieces, Regions, ShapeColumn
-from pststream.queries.shapes.great_circle import EARTH_RADIUS_M, haversine_m, metres
-from pststream.queries.shapes.region import Box, Region, RegionError, RegionLimits, read_number
+from pststream.queries.shapes.contract import (
+    EARTH_RADIUS_M,
+    Box,
+    Pieces,
+    Region,
+    RegionError,
+    RegionLimits,
+    Regions,
+    ShapeColumn,
+    haversine_m,
+    metres,
+    read_number,
+)
 
 NAME = "circle"
 FIELD = "circle"
@@ -22,7 +32,7 @@ REQUEST_COLUMN: ShapeColumn | None = ShapeColumn(
 PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
     "circle", pa.list_(pa.float64()), "lon, lat, radius in metres; null for other shapes"
 )
-CODE = codes.CIRCLE
+CODE = contains_point.CIRCLE
 
 # Degrees: far more than the rounding of the haversine formula (1e-8), and too little to add candidates.
 _PAD = 1e-6
@@ -49,7 +59,7 @@ def read(value: Any, limits: RegionLimits) -> Region:
 def read_column(field: RawField, limits: RegionLimits) -> Regions:
     """The regions of many objects with lon, lat and radius_m."""
     # Imported on first use: numba takes 0.2 s to import, and commands that only show a region need none of it.
-    from pststream.kernels.matching.circle import boxes_around
+    from pststream.kernels.matching.contains_point import boxes_around
 
     numbers, parsed = field.number_members(("lon", "lat", "radius_m"))
     lon, lat, radius_m = numbers.T

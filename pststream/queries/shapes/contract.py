@@ -1,12 +1,76 @@
 """Define the contract of a shape: what its module provides to requests, tables, the index, explanations and maps."""
 
+import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.errors import UsageError
 from pststream.queries.raw_fields import RawField
-from pststream.queries.shapes.region import Region, RegionLimits
+
+# Define the region of a subscription (boxes, shape, numbers), its limits, and the error for an invalid one.
+
+_MOST_TEXT_OF_VERTEX = 200
+
+Box = tuple[float, float, float, float]
+"""West, south, east, north; degrees."""
+
+
+class RegionError(UsageError):
+    """A region that cannot be read: `field` of the request, and `reason`, a sentence; `missing`: no field gives one."""
+
+    def __init__(self, field: str, reason: str, missing: bool = False) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+        self.missing = missing
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region over WGS84 longitudes and latitudes in degrees; its edges belong to it.
+
+    boxes    bounding boxes; together they contain the region
+    shape    name of the shape (queries/shapes/registry.py)
+    numbers  the numbers of the shape, as its module defines them; empty where the boxes are the region
+    """
+
+    boxes: tuple[Box, ...]
+    shape: str = "box"
+    numbers: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class RegionLimits:
+    """Bounds on the regions that are read; `max_polygon_vertices` counts the positions of all rings of a region."""
+
+    max_polygon_vertices: int = 1_000
+
+    @property
+    def longest_text(self) -> int:
+        """Number of characters of a region's JSON text, above which it is not parsed."""
+        return _MOST_TEXT_OF_VERTEX * (self.max_polygon_vertices + 10)
+
+
+DEFAULT_LIMITS = RegionLimits()
+
+
+def read_number(field: str, name: str, value: Any, limit: float, advice: str = "") -> float:
+    """A finite number between -limit and limit; raises RegionError."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RegionError(field, f"{name} is not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise RegionError(field, f"{name} is not a finite number")
+    if abs(number) > limit:
+        shown = f"{number:.15g}" if float(f"{number:.15g}") == number else repr(number)
+        raise RegionError(field, f"{name} {shown} is outside -{limit:g}..{limit:g}{advice}")
+    return number
 
 
 class ShapeColumn(NamedTuple):
@@ -102,3 +166,30 @@ class ColumnShape(Protocol):
     def read_column(self, field: RawField, limits: RegionLimits) -> Regions:
         """The regions that FIELD gives in many requests, as `read` reads each."""
         ...
+
+
+# Compute great-circle distances in metres by the haversine formula, and format distances for people.
+
+EARTH_RADIUS_M = 6_371_008.8
+"""Mean radius of the Earth (IUGG), metres."""
+
+
+def haversine_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
+    """Great-circle distance in metres; the kernels do the same operations in the same order."""
+    lon1, lat1, lon2, lat2 = math.radians(lon1), math.radians(lat1), math.radians(lon2), math.radians(lat2)
+    a = math.sin((lat2 - lat1) / 2.0) ** 2
+    a += math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2.0) ** 2
+    return 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(a)))
+
+
+def haversine_of_arrays(lon1: float, lat1: float, lon2: np.ndarray, lat2: np.ndarray) -> np.ndarray:
+    """Great-circle distances in metres from one point to many, of the shape of `lon2` and `lat2`."""
+    south, north = math.radians(lat1), np.radians(lat2)
+    a = np.sin((north - south) / 2.0) ** 2
+    a += math.cos(south) * np.cos(north) * np.sin(np.radians(lon2 - lon1) / 2.0) ** 2
+    return 2.0 * EARTH_RADIUS_M * np.arcsin(np.minimum(1.0, np.sqrt(a)))
+
+
+def metres(value: float) -> str:
+    """A distance for a person to read, in metres or kilometres."""
+    return f"{value / 1000:,.4g} km" if value >= 1000 else f"{value:.4g} m"

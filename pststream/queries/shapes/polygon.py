@@ -13,11 +13,105 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.matching import codes
-from pststream.queries.raw_fields import RawField
-from pststream.queries.shapes.contract import Pieces, Regions, ShapeColumn
-from pststream.queries.shapes.great_circle import EARTH_RADIUS_M, haversine_of_arrays, metres
-from pststream.queries.shapes.region import Box, Region, RegionError, RegionLimits, read_number
+from pststream.kernels.matching import contains_point
+from pststream.kernels.matching.cut_polygon import are_rings, bounding_boxes, signed_areas, turned_rings
+from pststream.queries.raw_fields import RawField, RawPolygons
+from pststream.queries.shapes.contract import (
+    EARTH_RADIUS_M,
+    Box,
+    Pieces,
+    Region,
+    RegionError,
+    RegionLimits,
+    Regions,
+    ShapeColumn,
+    haversine_of_arrays,
+    metres,
+    read_number,
+)
+
+# Check and turn the polygons of many requests at once, with kernels and Shapely's functions of arrays.
+#
+# Polygons that are not valid are left to the parser of single requests (`read` of queries/shapes/polygon.py), which
+# reports their fault.
+
+
+def check_polygons(raw: RawPolygons, most_vertices: int) -> Regions:
+    """Return the regions of the valid polygons, as queries/shapes/polygon.py defines them."""
+    sound = _select(raw, raw.read & _are_sound(raw, most_vertices))
+    valid = _select(sound, _are_valid(sound))
+    exteriors = valid.rings[:-1]
+    points = turned_rings(valid.positions, valid.points, _are_turned(valid))
+    return Regions(
+        valid.read,
+        np.repeat(np.arange(len(valid.read)), np.diff(valid.polygons)),
+        bounding_boxes(valid.positions, points, exteriors),
+        _as_column(valid, points),
+    )
+
+
+def _are_sound(raw: RawPolygons, most_vertices: int) -> np.ndarray:
+    """Return which rows have polygons, in each of them rings, and at most so many positions: bool[n]."""
+    counts, rings = np.diff(raw.polygons), np.diff(raw.rings)
+    vertices = np.diff(raw.positions[raw.rings[raw.polygons]])
+    row_of_polygon = np.repeat(np.arange(len(counts)), counts)
+    row_of_ring = np.repeat(row_of_polygon, rings)
+    sound = (counts > 0) & (vertices <= most_vertices)
+    sound[row_of_polygon[rings == 0]] = False
+    sound[row_of_ring[~are_rings(raw.positions, raw.points)]] = False
+    return sound
+
+
+def _select(raw: RawPolygons, rows: np.ndarray) -> RawPolygons:
+    """Return the polygons of some rows (bool[n]); the other rows have none and are not read."""
+    if rows.all():
+        return raw
+    polygons = np.repeat(rows, np.diff(raw.polygons))
+    rings = np.repeat(polygons, np.diff(raw.rings))
+    positions = np.repeat(rings, np.diff(raw.positions))
+    return RawPolygons(
+        raw.read & rows,
+        offsets_of(np.diff(raw.polygons) * rows),
+        offsets_of(np.diff(raw.rings)[polygons]),
+        offsets_of(np.diff(raw.positions)[rings]),
+        raw.points[positions],
+    )
+
+
+def _are_valid(raw: RawPolygons) -> np.ndarray:
+    """Return which rows are valid geometries: bool[n]; a row of one polygon is a Polygon."""
+    import shapely
+
+    counts, valid = np.diff(raw.polygons), raw.read.copy()
+    if not len(raw.points):
+        return valid
+    made = shapely.from_ragged_array(shapely.GeometryType.POLYGON, raw.points, (raw.positions, raw.rings))
+    valid[counts == 1] = shapely.is_valid(made[raw.polygons[:-1][counts == 1]])
+    several = counts > 1
+    if several.any():
+        number = np.cumsum(several) - 1
+        together = shapely.multipolygons(made[np.repeat(several, counts)], indices=np.repeat(number, counts * several))
+        valid[several] = shapely.is_valid(together)
+    return valid
+
+
+def _are_turned(raw: RawPolygons) -> np.ndarray:
+    """Return which rings are to be reversed, exteriors to counter-clockwise and holes to clockwise: bool[rings]."""
+    areas, errors = signed_areas(raw.positions, raw.points)
+    left = areas > 0
+    for ring in np.flatnonzero(np.abs(areas) <= errors).tolist():
+        left[ring] = turns_left(raw.points[raw.positions[ring] : raw.positions[ring + 1]].ravel().tolist())
+    is_exterior = np.zeros(len(areas), bool)
+    is_exterior[raw.rings[:-1]] = True
+    return left != is_exterior
+
+
+def _as_column(raw: RawPolygons, points: np.ndarray) -> pa.Array:
+    """The values of REQUEST_COLUMN: the rings of each row, null for a row that is not read."""
+    rings = pa.ListArray.from_arrays(pa.array((2 * raw.positions).astype(np.int32)), pa.array(points.ravel()))
+    offsets = pa.array(raw.rings[raw.polygons].astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, rings, mask=pa.array(~raw.read))
+
 
 NAME = "polygon"
 FIELD = "geometry"
@@ -31,7 +125,7 @@ PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
     pa.list_(pa.float64()),
     "x1, y1, x2, y2 of each edge that decides in the box; null for other shapes, and where the box decides",
 )
-CODE = codes.POLYGON
+CODE = contains_point.POLYGON
 
 Ring = list[tuple[float, float]]
 
@@ -62,7 +156,6 @@ def read(value: Any, limits: RegionLimits) -> Region:
 def read_column(field: RawField, limits: RegionLimits) -> Regions:
     """The regions of many Polygons and MultiPolygons that are valid."""
     # Imported on first use: numba takes 0.2 s to import, and commands that only show a region need none of it.
-    from pststream.queries.shapes.polygon_columns import check_polygons
 
     return check_polygons(field.polygons(limits.longest_text), limits.max_polygon_vertices)
 

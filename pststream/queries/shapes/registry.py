@@ -1,7 +1,7 @@
 """List the shapes, and parse, store, cut, test, describe or draw a region whatever its shape.
 
-To add a shape, add a module (queries/shapes/contract.py), its exact test in `kernels/matching/shapes` if boxes do not decide,
-and a line in SHAPES.
+To add a shape, add a module (queries/shapes/contract.py), its exact test in
+`kernels/matching/contains_point.py` if boxes do not decide, and a line in SHAPES.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,8 +13,15 @@ import pyarrow as pa
 from pststream.queries.decode_json import NestedTooDeeply, decode_json
 from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes import box, circle, polygon
-from pststream.queries.shapes.contract import ColumnShape, Shape, ShapeColumn
-from pststream.queries.shapes.region import DEFAULT_LIMITS, Region, RegionError, RegionLimits
+from pststream.queries.shapes.contract import (
+    DEFAULT_LIMITS,
+    ColumnShape,
+    Region,
+    RegionError,
+    RegionLimits,
+    Shape,
+    ShapeColumn,
+)
 
 SHAPES: tuple[Shape, ...] = (box, circle, polygon)
 """The first is the shape of regions that their boxes define completely."""

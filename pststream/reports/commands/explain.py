@@ -7,22 +7,133 @@ rows with these ids, without the kernels, and compares the result with the store
 from typing import Any, Protocol
 
 from pststream.base import names
+from pststream.base.texts import counted, escape_controls
 from pststream.base.utc_times import iso
-from pststream.queries.kinds.answer_contract import RankedAnswers, TermReports
-from pststream.queries.kinds.contract import QueryKind, StoredObject, StoredSubscription
-from pststream.reports.commands.explain_context import WITHDRAWN, ExplainContext, Pair
+from pststream.queries.kinds.contract import QueryKind, RankedAnswers, StoredObject, StoredSubscription, TermReports
+from pststream.queries.kinds.registry import stored_kind
+from pststream.reports.commands.explain_answers import (
+    COUNTED,
+    IN_ANSWER,
+    NOT_COUNTED,
+    NOT_IN_ANSWER,
+    RankedExplainer,
+    ReportExplainer,
+)
 from pststream.reports.commands.explain_matches import MATCHED, NOT_MATCHED, PENDING, MatchExplainer
-from pststream.reports.commands.explain_ranked import IN_ANSWER, NOT_IN_ANSWER, RankedExplainer
-from pststream.reports.commands.explain_reports import COUNTED, NOT_COUNTED, ReportExplainer
 from pststream.reports.commands.explain_rows import (
     MAX_PER_ID,
+    WITHDRAWN,
+    ExplainContext,
+    Pair,
     read_insertions,
     read_objects,
     read_rejects_of_id,
     read_written_pairs,
 )
-from pststream.reports.commands.explain_text import describe_reject
 from pststream.tables.delta_tables import AnyHome, TableReader
+
+# Show what an explanation has of an answer as texts by label, for a terminal or a page.
+
+Facts = list[tuple[str, str]]
+"""Labels and texts, in order."""
+
+_WORDS = 30
+
+
+def answer_facts(answer: dict[str, Any] | None) -> Facts:
+    """Return the facts of an explained pair with an answer; None: there is none."""
+    if not answer:
+        return []
+    return _report_facts(answer) if "ticks" in answer else _ranked_facts(answer)
+
+
+def _ranked_facts(answer: dict[str, Any]) -> Facts:
+    rows = f"{answer['rows']} of at most {counted(answer['k'], 'object')}"
+    facts = [("Answer", f"{rows}, after batch {answer['batch_id']}, as of stream time {answer['as_of']}")]
+    if answer["all_objects_compared"] is False:
+        facts.append(("Rank", "unknown: too many objects would have to be compared"))
+    if "score" in answer:
+        place = f"{answer['distance_part']:.6f} for the distance of {answer['distance_m']:,.1f} m"
+        text = f"{answer['text_part']:.6f} for the text"
+        facts.append(("Score", f"{answer['score']:.6f}: {place} (alpha {answer['alpha']:g}) and {text}"))
+        words = ", ".join(f"{word} {weight:.4g}" for word, weight in answer["words"].items())
+        facts.append(("Weights", f"{words}; by term statistics {answer['term_statistics_version']}"))
+    return facts
+
+
+def _report_facts(answer: dict[str, Any]) -> Facts:
+    later = f"; {answer['later_ticks']:,} more to come" if answer["later_ticks"] else ""
+    ticks = f"{answer['ticks']:,}, {answer['first_tick']} to {answer['last_tick']}"
+    facts = [("Ticks", f"{ticks}, as of stream time {answer['as_of']}{later}")]
+    words = answer.get("words", [])
+    if words:
+        more = f", and {len(words) - _WORDS} more" if len(words) > _WORDS else ""
+        facts.append(("Words", ", ".join(map(_describe_word, words[:_WORDS])) + more))
+    return facts
+
+
+def _describe_word(word: dict[str, Any]) -> str:
+    objects = counted(word["count"], "object")
+    if word["rank"] is not None:
+        return f"{word['word']} (rank {word['rank']}, {objects})"
+    if word["missed_by"] == 0:
+        return f"{word['word']} ({objects}, as the last word of the report, whose bytes come first)"
+    return f"{word['word']} ({objects}, {word['missed_by']} fewer than the last word of the report)"
+
+
+# Render explanations of pairs as text.
+
+_INTERNAL = "This is an internal error: keep the home as it is, and report it with this explanation."
+
+
+def render_explain(document: dict[str, Any]) -> str:
+    """Render an explanation as text."""
+    ids = f"object {document['object_id']!r} and subscription {document['subscription_id']!r}"
+    lines = [f"{document['state'].upper()}: {ids}"]
+    if not document["pairs"]:
+        lines.append(f"  {escape_controls(document['reason'])}")
+    for place, pair in enumerate(document["pairs"]):
+        if place == 1:
+            total = document["objects"] * document["subscriptions"]
+            lines.append(f"\n{total} pairs have these ids; the others:")
+        lines += _render_pair(pair, place > 0)
+    if MAX_PER_ID in (document["objects"], document["subscriptions"]):
+        lines.append(f"Only the latest {MAX_PER_ID} objects and insertions of an id are explained.")
+    rejects = [row for rows in document["rejects"].values() for row in rows]
+    if rejects and document["pairs"]:
+        lines += [
+            "\nrejected rows with one of the ids:",
+            *(f"  {escape_controls(describe_reject(row))}" for row in rejects),
+        ]
+    return "\n".join(lines)
+
+
+def _render_pair(pair: dict[str, Any], with_state: bool) -> list[str]:
+    stored, subscription, posting = pair["object"], pair["subscription"], pair["posting"]
+    lines = [f"  {pair['state'] + ': ' if with_state else ''}{pair['reason']}"]
+    if pair["problem"]:
+        lines.append(f"  THE TABLES DISAGREE: {pair['problem']}. {_INTERNAL}")
+    if posting:
+        lines.append(
+            f"  posting       word {posting['word']!r} of the clause [{' OR '.join(posting['clause'])}] in index cell"
+            f" {posting['cell']} (level {posting['level']}, column {posting['column']}, row {posting['row']})"
+        )
+        unit = f"unit {posting['unit']} of plan {posting['plan_version']}"
+        lines.append(f"  served by     worker {posting['worker']}, {unit}")
+    lines += [f"  {name.lower():<12}  {escape_controls(text)}" for name, text in answer_facts(pair["answer"])]
+    text = escape_controls(stored["text"])
+    lines.append(f"  object        {stored['ts']} at {stored['lon']:.9g}, {stored['lat']:.9g}: {text}")
+    end = subscription["end_at"]
+    until = f"until {end} ({subscription['ended_by']})" if end else "without end"
+    query = "; ".join(map(escape_controls, stored_kind(subscription["kind"]).facts(subscription).values()))
+    lines.append(f"  subscription  {query}; from {subscription['created_at']} {until}")
+    return lines
+
+
+def describe_reject(row: dict[str, Any]) -> str:
+    """Describe a rejected row in one line."""
+    return f"{row['file']}, row {row['row']}: {row['reason']}: {row['detail']}"
+
 
 OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"
 

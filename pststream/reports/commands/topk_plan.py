@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values
 from pststream.base.errors import UsageError
-from pststream.base.format_values import counted, duration, whole
-from pststream.base.sorted_keys import distinct_values
-from pststream.base.text_tables import table_lines
+from pststream.base.texts import counted, duration, table_lines, whole
 from pststream.base.utc_times import iso
 from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.tables.delta_tables import AnyHome, TableReader

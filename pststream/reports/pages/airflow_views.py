@@ -9,13 +9,12 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from pststream.base.errors import PstError
-from pststream.base.mask_urls import mask_urls
+from pststream.base.texts import mask_urls
 from pststream.queries.kinds.contract import StoredSubscription
 from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look_up_subscription
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message, render_object, render_subscription
-from pststream.reports.pages.overview_data import NoHome, open_home, read_overview
-from pststream.reports.pages.overview_page import render_overview
+from pststream.reports.pages.overview_page import NoHome, open_home, read_overview, render_overview
 from pststream.reports.pages.page import Page
 from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_question
 from pststream.reports.pages.standing_section import StandingSection, prepare_standing

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pststream.base.format_values import counted, moment, short, whole
-from pststream.queries.shapes.region import Region
+from pststream.base.texts import counted, moment, short, whole
+from pststream.queries.shapes.contract import Region
 from pststream.reports.pages.matches_section import mark_words
 from pststream.reports.plots.answer_map import AnswerMap, Place, draw_answer
 

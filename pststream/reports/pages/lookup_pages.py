@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from pststream.base.format_values import moment
+from pststream.base.texts import moment
 from pststream.queries.kinds.contract import QueryKind, StoredObject, StoredSubscription
 from pststream.queries.kinds.registry import stored_kind
-from pststream.queries.shapes.region import Region, RegionLimits
+from pststream.queries.shapes.contract import Region, RegionLimits
 from pststream.queries.shapes.registry import read_region
-from pststream.reports.commands.explain_answer_facts import answer_facts
+from pststream.reports.commands.explain import answer_facts
 from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLookup, SubscriptionLookup
-from pststream.reports.pages.map_section import CITIES, LegendItem
+from pststream.reports.pages.plan_sections import CITIES, LegendItem
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.standing_section import StandingSection
 from pststream.reports.plots.plan_map import draw_region

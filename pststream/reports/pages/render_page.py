@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pststream.base.format_values import (
+from pststream.base.texts import (
     byte_size,
     clock,
     counted,

@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pststream.base.format_values import counted, moment
-from pststream.queries.kinds.answer_contract import Answers, Description, RankedAnswers
-from pststream.queries.kinds.contract import StoredSubscription
-from pststream.queries.shapes.region import Region
+from pststream.base.texts import counted, moment
+from pststream.queries.kinds.contract import Answers, Description, RankedAnswers, StoredSubscription
+from pststream.queries.shapes.contract import Region
 from pststream.reports.pages.answer_section import (
     AnsweredQuestion,
     AnswerRow,

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.plans.node_rows import NODE_COLUMNS, nodes_from_rows
 from pststream.plans.plan import PartitionPlan
-from pststream.plans.plan_rows import GRID_COLUMNS, UNIT_COLUMNS, plan_from_rows
+from pststream.plans.plan_rows import GRID_COLUMNS, NODE_COLUMNS, UNIT_COLUMNS, nodes_from_rows, plan_from_rows
 from pststream.tables.delta_tables import TableReader
 
 _PLAN_COLUMNS = (

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.queries.shapes.region import Region
+from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import REQUEST_COLUMNS, from_columns
 from pststream.tables.delta_tables import TableReader
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream.answers.remaining_rows import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
+from pststream.answers.contract import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
 from pststream.base.utc_times import to_micros

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from pststream.answers.contract import Values
-from pststream.answers.scored_index import Messages, ScoredIndex
-from pststream.answers.scored_segment import ScoredSubscriptions
+from pststream.answers.scored_index import Messages, ScoredIndex, ScoredSubscriptions
 from tests.oracles.scored_subscriptions import GREATEST_DISTANCE_M, Message, Scored, values
 from tests.worlds import LATS, LONS
 

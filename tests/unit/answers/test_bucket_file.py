@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pststream.answers.advance import advance
-from pststream.answers.bucket_file import HEADER, open_bucket
+from pststream.answers.bucket_file import HEADER, open_bucket, read_buffers
 from pststream.answers.contract import BatchEnd, Logged, Subscriptions, Thresholds, Values
-from pststream.answers.fold import fold
-from pststream.answers.read_bucket import read_buffers
+from pststream.answers.fold import advance, fold
 from pststream.base import names
 from tests.unit.answers.worlds import NEVER, build, no_subscriptions, no_thresholds, no_values, to_values
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pststream.answers.index_folder import LIST, IndexFolder
-from pststream.answers.scored_index import ScoredIndex
+from pststream.answers.scored_index import LIST, IndexFolder, ScoredIndex
 from tests.unit.answers.scored_index_worlds import as_subscriptions, candidates, random_world
 
 

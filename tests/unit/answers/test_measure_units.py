@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pststream.answers.measure_units import SEARCHES, time_fastest
+from pststream.answers.topk_units import SEARCHES, time_fastest
 
 
 @pytest.mark.parametrize("seconds", itertools.permutations((0.5, 2.0, 3.0)))

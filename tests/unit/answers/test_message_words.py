@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pststream.base.read_only import read_only
-from pststream.kernels.matching.term_table import make_term_table
-from pststream.kernels.scored.message_words import MANY_WORDS, MessageArrays, find_words
+from pststream.base.arrays import read_only
+from pststream.kernels.matching.postings import make_term_table
+from pststream.kernels.scored.find_candidates import MANY_WORDS, MessageArrays, find_words
 
 # A sort in quadratic time would take ten seconds for the last of them.
 COUNTS = (0, 1, 2, MANY_WORDS, MANY_WORDS + 1, 3_000, 200_000)

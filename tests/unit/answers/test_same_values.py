@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from pststream.answers.contract import Values
-from pststream.answers.scored_index import Messages, ScoredIndex
-from pststream.answers.scored_segment import ScoredSubscriptions
+from pststream.answers.scored_index import Messages, ScoredIndex, ScoredSubscriptions
 from pststream.search.answerers import ANSWERERS
 from pststream.search.term_weights import EQUAL_WEIGHTS
 from tests.unit.answers.scored_index_worlds import by_pair

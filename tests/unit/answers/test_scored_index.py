@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.answers.scored_index import RATIO, ScoredIndex
-from pststream.answers.scored_segment import build_scored_segment, subscriptions_of
-from pststream.base.read_only import read_only
+from pststream.answers.scored_index import RATIO, ScoredIndex, build_scored_segment, subscriptions_of
+from pststream.base.arrays import read_only
 from pststream.kernels.scored import find_candidates
-from pststream.kernels.scored.message_words import MANY_WORDS
+from pststream.kernels.scored.find_candidates import MANY_WORDS
 from tests.oracles.scored_subscriptions import GREATEST_DISTANCE_M, Message, Scored, values
 from tests.unit.answers.scored_index_worlds import (
     Weights,

@@ -6,13 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pststream.answers.scored_index import Messages, ScoredIndex
-from pststream.answers.scored_segment import ScoredSubscriptions
-from pststream.answers.unit_share import UnitShare
+from pststream.answers.scored_index import Messages, ScoredIndex, ScoredSubscriptions
+from pststream.answers.topk_units import UnitShare
 from pststream.base import names
-from pststream.planning.papers.topk_loads import find_stored
 from pststream.planning.papers.topk_planners import make_topk_plan
-from pststream.planning.papers.topk_sample import TopkSample
+from pststream.planning.papers.topk_sample import TopkSample, find_stored
 from pststream.plans.topk_plan import TopkPlan
 from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions, by_pair, random_world, with_thresholds
 

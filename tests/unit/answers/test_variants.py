@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from benchmarks.support.answers.scored_variants import VARIANTS
-from pststream.answers.scored_segment import build_scored_segment
-from pststream.base.read_only import read_only
-from pststream.kernels.scored.find_candidates import find_candidates
+from pststream.answers.scored_index import build_scored_segment
+from pststream.base.arrays import read_only
+from pststream.kernels.scored.find_candidates import MessageArrays, find_candidates, list_probes
 from pststream.kernels.scored.index_arrays import IndexArrays
-from pststream.kernels.scored.message_words import MessageArrays, list_probes
 from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions, random_world, with_thresholds
 
 

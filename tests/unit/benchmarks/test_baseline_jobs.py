@@ -9,9 +9,9 @@ import pytest
 from benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs
 from pststream.base import names
 from pststream.base.progress import no_progress
-from pststream.pipeline.batch import worker_search
+from pststream.pipeline.batch import match_task
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.homes import BenchHome
+from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
 from pststream.tables.delta_tables import read_table
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
@@ -40,7 +40,7 @@ def test_a_replayed_batch_writes_equal_rows_and_does_not_match(tmp_path: Path, m
 
     bench.add_drawn_objects([drawn])
     with monkeypatch.context() as patch, replay_pairs(recorded):
-        patch.delattr(worker_search, "match_objects")
+        patch.delattr(match_task, "match_objects")
         match(bench.home, SETTINGS)
     assert matches_of_batch(bench, 2) == found
 

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.scenarios.plans import paper_model, phase_one, planner_options
 from benchmarks.support.paper_workloads import describe_workload
 from pststream.base.progress import no_progress
-from pststream.pipeline.calibrate.homes import BenchHome
+from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from tests.counted_benchmark import run_counted
 

@@ -10,8 +10,8 @@ from benchmarks.registry import BENCHMARKS, run_benchmark
 from benchmarks.scenarios.plans import planners, planners_large
 from pststream.base.errors import InputFileError, UsageError
 from pststream.base.progress import no_progress
-from pststream.pipeline.calibrate.homes import BenchHome
-from pststream.pipeline.calibrate.object_sources import CityObjects, FileObjects, read_objects
+from pststream.pipeline.calibrate.measured_homes import BenchHome
+from pststream.pipeline.calibrate.rows import CityObjects, FileObjects, read_objects
 from pststream.queries.text.words import tokenize
 from pststream.settings import Settings
 from pststream.workloads.places import BRITAIN_BOUNDS, city_places

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.scenarios.plans import standing_planners
 from benchmarks.scenarios.plans.standing_planners import draw_mixed
-from pststream.pipeline.calibrate.standing_worlds import STREAMS
+from pststream.pipeline.calibrate.measured_homes import STREAMS
 from tests.counted_benchmark import run_counted
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pststream.pipeline.calibrate.standing_worlds import STREAMS, QueryWords, draw_knn, draw_topk
+from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords, draw_knn, draw_topk
 from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids
 
 COUNT = 300

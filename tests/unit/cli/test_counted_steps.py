@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.base.steps import Steps
+from pststream.base.progress import Steps
 from tests.commands import Home, run_here
 from tests.unbalanced_homes import UnbalancedHome, home_for, written
 
@@ -71,7 +71,7 @@ def test_nothing_is_counted_under_quiet(home: Home, monkeypatch: pytest.MonkeyPa
 
 def test_steps_of_a_benchmark_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter((0.0, 2.0, 3.0, 10.0))
-    monkeypatch.setattr("pststream.base.steps.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("pststream.base.progress.time.monotonic", lambda: next(clock))
     lines: list[str] = []
     steps = Steps(lines.append, 3, alike=True)
     for text in ("a", "b", "c"):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.tables.ledger_rows import step_seconds
+from pststream.tables.ledgers import step_seconds
 from tests.commands import new_home, run_here
 
 

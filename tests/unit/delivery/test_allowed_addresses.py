@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pststream.delivery.sinks.allowed_addresses import is_allowed, parse_networks, resolve
 from pststream.delivery.sinks.contract import SinkDown
+from pststream.delivery.sinks.webhook import is_allowed, parse_networks, resolve
 
 REFUSED = """
 0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 127.255.255.254 169.254.169.254 172.16.0.1 172.31.255.255 192.0.0.1

@@ -8,11 +8,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from pststream.delivery.sinks.aws_requests import MAX_REQUEST_BYTES, split_requests
+from pststream.delivery.sinks.aws import MAX_REQUEST_BYTES, SnsSink, SqsSink, split_requests
 from pststream.delivery.sinks.contract import Message, MessageBatch, SinkDown
 from pststream.delivery.sinks.settings import SinkSettings
-from pststream.delivery.sinks.sns import SnsSink
-from pststream.delivery.sinks.sqs import SqsSink
 from tests.moto_process import CREDENTIALS, free_port, moto_server
 
 

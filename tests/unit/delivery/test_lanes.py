@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, SinkDown, lane_of
-from pststream.delivery.sinks.lanes import LaneSink
+from pststream.delivery.sinks.registry import LaneSink
 from pststream.pipeline.delivery.sink_sender import split_for_sink
 from tests.sinks import Memory
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pststream.base.errors import InputFileError
 from pststream.input import csv_reader
 from pststream.input.readers import read_chunks
-from pststream.input.reject_reasons import Reject
-from pststream.input.row_chunks import ColumnChunk
+from pststream.input.row_chunks import ColumnChunk, Reject
 from tests.oracles import rows as slow
 
 SOURCES = {"text": ["b"], "object_id": ["a"]}

@@ -2,9 +2,8 @@
 
 import random
 
-from pststream.input.expectations import Threshold, check_thresholds
+from pststream.input.expectations import FIGURES, Threshold, check_thresholds, table_thresholds
 from pststream.input.landing_expectations import landing_thresholds
-from pststream.input.table_expectations import FIGURES, table_thresholds
 from pststream.settings import Settings
 from tests.oracles.thresholds import unmet_figures
 

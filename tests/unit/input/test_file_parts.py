@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pststream.input import file_parts
 from pststream.input.file_parts import choose_part_bytes, count_range, cut_into_ranges, make_parts, split_row_groups
 from pststream.input.row_chunks import FilePart
-from pststream.kernels.parsing.count_records import RECORD, count_lines, count_records
-from pststream.kernels.parsing.csv_records import scan_records
+from pststream.kernels.parsing.records import RECORD, count_lines, count_records, scan_records
 
 
 @given(st.text(st.sampled_from('xé,"\n\r'), max_size=60), st.integers(0, 60))

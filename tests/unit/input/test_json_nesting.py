@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base.errors import InputFileError
-from pststream.input.json_fields import scan_json
 from pststream.input.manifests import parse_manifest
 from pststream.input.parse_objects import ObjectOptions, parse_objects
-from pststream.input.parse_request_columns import parse_request_chunk, request_fields
+from pststream.input.parse_requests import parse_request_chunk, request_fields
 from pststream.input.readers import read_chunks, read_requests
+from pststream.input.request_fields import scan_json
 from pststream.storage.contract import StoredObject
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pststream.base.errors import InputFileError
 from pststream.input import json_reader
-from pststream.input.json_fields import scan_json
 from pststream.input.json_reader import decode_lines
 from pststream.input.readers import read_chunks
+from pststream.input.request_fields import scan_json
 from pststream.input.row_chunks import ColumnChunk
 from tests.oracles import rows as slow
 from tests.oracles.records import read_records, to_records

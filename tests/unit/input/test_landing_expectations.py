@@ -14,7 +14,7 @@ from pststream.input.landing_expectations import (
     fields_of,
     landing_thresholds,
 )
-from pststream.input.reject_reasons import REASONS
+from pststream.input.row_chunks import REASONS
 from pststream.settings import Settings
 
 NOW = 1_800_000_000_000_000

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.input.parquet_pages import LongestText, TooManyBytes, UnreadableHeader, find_longest_text, read_pages
+from pststream.input.parquet_batches import LongestText, TooManyBytes, UnreadableHeader, find_longest_text, read_pages
 
 TEXTS = ["short", "a text of 19 bytes.", "x" * 5_000, "short"] * 50
 VERSIONS = ({}, {"data_page_version": "2.0"}, {"compression": "zstd", "data_page_size": 100, "write_batch_size": 10})

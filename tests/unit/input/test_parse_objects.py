@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from pststream.base.errors import InputFileError, SettingError, UsageError
 from pststream.input.parse_objects import OBJECTS, ObjectOptions, parse_objects
 from pststream.input.readers import read_chunks
-from pststream.input.reject_reasons import REASONS, REJECTED
-from pststream.input.row_chunks import ColumnChunk
+from pststream.input.row_chunks import REASONS, REJECTED, ColumnChunk
 from tests.oracles import rows as slow_rows
 from tests.oracles import text as slow
 
@@ -129,7 +128,7 @@ def test_rejects_of_the_reader_are_handed_on_in_order() -> None:
 
 
 def slow_reject(row: int) -> Any:
-    from pststream.input.reject_reasons import Reject
+    from pststream.input.row_chunks import Reject
 
     return Reject(row, "", "not_json", "{")
 

@@ -12,8 +12,7 @@ import pytest
 from pststream.base import names
 from pststream.input.parse_requests import REQUESTS, parse_requests
 from pststream.input.raw_values import NotFinite
-from pststream.input.reject_reasons import REASONS, REJECTED, Reject
-from pststream.input.row_chunks import RecordChunk
+from pststream.input.row_chunks import REASONS, REJECTED, RecordChunk, Reject
 from pststream.state.data_files import FileWriter, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES

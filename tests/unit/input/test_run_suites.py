@@ -12,9 +12,8 @@ import pytest
 from pststream.base.errors import SuiteError
 from pststream.base.optional_packages import MissingExtra
 from pststream.input.data_docs import FOLDER, POLICY, make_inert, read_page
-from pststream.input.judge_frames import judge_frames
 from pststream.input.judged_rows import SUBJECTS, make_example, make_frame
-from pststream.input.run_suites import SuiteResult, check_suite, judge_frame, load_suites
+from pststream.input.run_suites import SuiteResult, check_suite, judge_frame, judge_frames, load_suites
 from pststream.input.suite_files import EXPECTATIONS, Suite, parse_suite
 from pststream.storage.registry import files_at
 

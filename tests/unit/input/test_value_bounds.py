@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.input.parse_request_columns import parse_request_chunk, request_fields
-from pststream.input.parse_requests import parse_requests
+from pststream.input.parse_requests import parse_request_chunk, parse_requests, request_fields
 from pststream.input.readers import read_requests
 from pststream.pipeline.ingest.stage_file import SCHEMAS, stage_file
 from pststream.pipeline.ingest.staged_rows import read_staged

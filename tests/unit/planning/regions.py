@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.rectangle_cuts import Rectangle
-from pststream.planning.raster_ranges import compute_cell_ranges
+from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
 from tests.plans import unpack

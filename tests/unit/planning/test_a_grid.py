@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.planning.cell_checks import count_cell_checks
+from pststream.planning.cell_loads import count_cell_checks
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.papers import a_grid
 from pststream.planning.planners.registry import make_plan

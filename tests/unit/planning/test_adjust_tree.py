@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
 from pststream.planning.balancing.adjust_tree import level_leaves
-from pststream.planning.balancing.balancing_task import BalancingTask
-from pststream.planning.balancing.registry import adjust
+from pststream.planning.balancing.contract import BalancingTask, adjust
+from pststream.planning.dispatch import TreeWalk
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.papers.qt_tree_growth import restore_tree
 from pststream.planning.papers.query_statistics import collect_query_statistics
 from pststream.planning.planners.registry import make_plan
-from pststream.planning.tree_walk import TreeWalk
 from pststream.plans.plan_moves import changed_cells
 from pststream.plans.plan_nodes import PlanNodes
 from pststream.plans.plan_rows import validate

@@ -9,13 +9,11 @@ from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners import auto
+from pststream.planning.planners.auto import keep_objects, run_sample, split_sample
 from pststream.planning.planners.registry import make_plan, place_sample
-from pststream.planning.planners.sample_halves import keep_objects, split_sample
-from pststream.planning.planners.sample_run import run_sample
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
-from pststream.plans.planner_choice import describe_choice
-from pststream.plans.planner_sample import WorkloadSample
-from pststream.plans.sample_counts import count_sample
+from pststream.plans.plan_rows import describe_choice
+from pststream.plans.planner_sample import WorkloadSample, count_sample
 from tests.paper_samples import paper_sample
 from tests.plans import identical_plans, make_sample, unpack
 

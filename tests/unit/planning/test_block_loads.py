@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.planning.block_loads import BlockLoads, compute_block_loads
+from pststream.planning.cell_loads import BlockLoads, compute_block_loads
 from pststream.planning.load_model import CostModel, LoadRates, compute_worker_loads
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan

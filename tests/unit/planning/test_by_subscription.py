@@ -9,16 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.base import names
-from pststream.kernels.planning.assign_to_least import assign_to_least
+from pststream.kernels.planning.assign_nodes import assign_to_least
+from pststream.planning.live_terms import keep_pieces
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.papers.area_index import build_area_index
 from pststream.planning.planners.by_subscription import describe_sample, estimate_ranges, place
 from pststream.planning.planners.registry import load_placement, make_plan, place_sample
-from pststream.planning.posting_reads import keep_pieces
 from pststream.plans.owners import NO_UNIT
 from pststream.plans.plan import subscription_plan
-from pststream.plans.planner_sample import WorkloadSample
-from pststream.plans.sample_counts import count_sample
+from pststream.plans.planner_sample import WorkloadSample, count_sample
 from tests.oracles.placement import Greedy, SlowPlanner, Thing, Wish, objects_with
 from tests.oracles.posting_reads import holds_cell_of
 from tests.plans import make_sample, pack, samples, unpack

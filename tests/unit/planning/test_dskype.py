@@ -11,11 +11,16 @@ import pytest
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.planning.load_model import CostModel
-from pststream.planning.papers.search_costs import SearchCosts, estimate_shares, sum_costs
-from pststream.planning.papers.topk_loads import count_loads, find_stored
+from pststream.planning.papers.topk_cuts import cut_words
 from pststream.planning.papers.topk_planners import make_topk_plan
-from pststream.planning.papers.topk_sample import TopkSample
-from pststream.planning.papers.word_cuts import cut_words
+from pststream.planning.papers.topk_sample import (
+    SearchCosts,
+    TopkSample,
+    count_loads,
+    estimate_shares,
+    find_stored,
+    sum_costs,
+)
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.topk_plan import TopkPlan, find_leaves, leaf_boxes
 from tests.oracles import dskype as twins

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pststream.planning.hilbert import hilbert_walk
+from pststream.planning.raster import hilbert_walk
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(1, 1), (2, 2), (64, 64), (1, 5), (7, 3), (3, 33)])

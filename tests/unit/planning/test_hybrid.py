@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pststream.base.errors import UsageError
+from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
-from pststream.planning.plan_raster import fit_raster
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.registry import make_plan
 from pststream.planning.planners.tree_nodes import (
@@ -17,8 +17,8 @@ from pststream.planning.planners.tree_nodes import (
     make_whole_node,
     partition_node,
 )
+from pststream.planning.raster import fit_raster
 from pststream.planning.region_counts import build_region_counts
-from pststream.planning.sorted_sample import sort_sample
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
 from tests.paper_samples import paper_sample

@@ -5,11 +5,11 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from pststream.base.integer_hash import hash_integers
+from pststream.base.arrays import hash_integers
+from pststream.planning.live_terms import collect_term_use
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners import hypergraph, metric
 from pststream.planning.planners.registry import make_plan
-from pststream.planning.sample_terms import collect_term_use
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
 from tests.plans import TERMS, identical_plans, make_sample, unpack
 from tests.unit.kernels.test_assign_terms import AFFINITY, POSTING, RATES, assign_slowly

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pststream.planning.balancing.local_adjustment import adjust_locally
+from pststream.planning.live_terms import keep_pieces
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.registry import make_plan
-from pststream.planning.posting_reads import keep_pieces
 from pststream.plans.plan import DispatchGrid, space_plan
 from pststream.plans.plan_moves import Move, apply_move
 from tests.paper_samples import paper_sample

@@ -7,15 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import CostModel
-from pststream.planning.plan_raster import fit_raster
 from pststream.planning.planners import split_by_similarity, text_split
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.registry import make_plan
 from pststream.planning.planners.tree_nodes import Workload, choose_partitions_of_nodes, make_whole_node
-from pststream.planning.raster_ranges import compute_cell_ranges
+from pststream.planning.raster import compute_cell_ranges, fit_raster
 from pststream.planning.region_counts import build_region_counts
-from pststream.planning.sorted_sample import sort_sample
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
 from tests.oracles import ps2stream

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pststream.planning.plan_raster import MIN_WIDTH, fit_raster
+from pststream.planning.raster import MIN_WIDTH, fit_raster
 
 NONE = np.empty(0)
 NO_BOXES = np.empty((0, 4))

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.planning.planners.registry import make_plan
-from pststream.planning.posting_reads import make_sample_with_reads
 from pststream.plans.planner_sample import WorkloadSample
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.places import city_places
-from pststream.workloads.power_law import PowerLaw
+from pststream.workloads.random_texts import PowerLaw
 from pststream.workloads.synthetic_arrays import (
     SyntheticObjects,
     SyntheticSubscriptions,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.planning.posting_reads import keep_pieces
+from pststream.planning.live_terms import keep_pieces
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
 from tests.oracles.posting_reads import weight
 from tests.plans import make_sample, samples, unpack

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.base import names
-from pststream.matching.every_object import add_every_object
+from pststream.matching.matcher import add_every_object
 from pststream.planning.dispatch import make_dispatch
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.papers.qt_tree_growth import hash_contents

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from pststream.kernels.planning.cut_curve import find_block_entries, find_leaf_entries
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.planning.hilbert import hilbert_walk
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan
+from pststream.planning.raster import hilbert_walk
 from pststream.plans.planner_sample import WorkloadSample
 from tests.plans import make_sample, samples
 

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
-from pststream.planning.balancing.balancing_task import BalancingTask
+from pststream.planning.balancing.contract import BalancingTask, adjust
 from pststream.planning.balancing.local_adjustment import Adjustment
 from pststream.planning.balancing.reallocate import list_moves, reallocate_units
-from pststream.planning.balancing.registry import adjust
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import PartitionPlan

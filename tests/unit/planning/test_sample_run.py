@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.base import names
+from pststream.planning.live_terms import keep_pieces
 from pststream.planning.load_model import CostModel, compute_worker_loads
+from pststream.planning.planners.auto import run_sample
 from pststream.planning.planners.registry import make_plan
-from pststream.planning.planners.sample_run import run_sample
-from pststream.planning.posting_reads import keep_pieces
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
 from tests.oracles import dispatch as slow

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 
-from pststream.planning.sample_terms import collect_term_use
+from pststream.planning.live_terms import collect_term_use
 from pststream.plans.planner_sample import WorkloadSample
 from tests.plans import samples, unpack
 

@@ -6,15 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
-from pststream.planning.area_sums import build_area_sums
-from pststream.planning.balancing.balancing_task import BalancingTask
-from pststream.planning.balancing.rectangle_operations import PartitionCosts, Partitions, choose_operation, split_evenly
-from pststream.planning.balancing.registry import adjust
-from pststream.planning.balancing.shift import find_partitions
+from pststream.planning.balancing.contract import BalancingTask, adjust
+from pststream.planning.balancing.shift import (
+    PartitionCosts,
+    Partitions,
+    choose_operation,
+    find_partitions,
+    split_evenly,
+)
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.registry import make_plan
-from pststream.planning.region_counts import build_region_counts
+from pststream.planning.region_counts import build_area_sums, build_region_counts
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
 from tests.oracles import tornado

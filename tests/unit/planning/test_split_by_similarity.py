@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pststream.planning.live_terms import sort_sample
 from pststream.planning.planners import split_by_similarity
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.split_by_similarity import PlanningRegion
 from pststream.planning.region_counts import build_region_counts
-from pststream.planning.sorted_sample import sort_sample
 from pststream.plans.planner_sample import WorkloadSample
 from tests.plans import TERMS, make_sample, samples, unpack
 from tests.unit.planning.regions import GRID, inside, rectangles

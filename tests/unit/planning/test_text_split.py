@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import LoadRates
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.text_split import RegionTerms, TermGroup
-from pststream.planning.sorted_sample import sort_sample
 from pststream.plans.planner_sample import WorkloadSample
 from tests.plans import make_sample, samples
 from tests.unit.planning.regions import COST, GRID, inside, reads_inside, rectangles

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from pststream.base import names
-from pststream.plans.node_rows import NODE_COLUMNS, node_rows, nodes_from_rows
 from pststream.plans.plan import BY_OBJECT, DispatchGrid, PartitionPlan, tree_plan
 from pststream.plans.plan_moves import Move, apply_move, changed_cells
 from pststream.plans.plan_nodes import PlanNodes
-from pststream.plans.plan_rows import validate
+from pststream.plans.plan_rows import NODE_COLUMNS, node_rows, nodes_from_rows, validate
 from pststream.state.tables import TABLES
 from tests.plans import identical_plans, quarters, same_nodes
 

@@ -13,7 +13,7 @@ from pststream.input.parse_requests import parse_requests
 from pststream.input.row_chunks import RecordChunk
 from pststream.queries.kinds.contract import RequestLimits, StoredObject, Validity
 from pststream.queries.kinds.registry import KINDS
-from pststream.queries.kinds.topk_question import GREATEST_DISTANCE_M
+from pststream.queries.kinds.topk import GREATEST_DISTANCE_M
 from pststream.queries.shapes.registry import to_json
 from tests.oracles.text import term_id
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.queries.shapes.great_circle import haversine_m
+from pststream.queries.shapes.contract import DEFAULT_LIMITS, Region, RegionError, RegionLimits, haversine_m
 from pststream.queries.shapes.polygon import distance_to_edge
-from pststream.queries.shapes.region import DEFAULT_LIMITS, Region, RegionError, RegionLimits
 from pststream.queries.shapes.registry import (
     contains,
     describe,

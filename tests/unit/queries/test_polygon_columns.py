@@ -8,11 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream.input.json_fields import scan_json
-from pststream.input.parquet_fields import ParquetField
+from pststream.input.request_fields import ParquetField, scan_json
 from pststream.queries.shapes import polygon
-from pststream.queries.shapes.contract import Regions
-from pststream.queries.shapes.region import DEFAULT_LIMITS, RegionError, RegionLimits
+from pststream.queries.shapes.contract import DEFAULT_LIMITS, RegionError, RegionLimits, Regions
 from pststream.queries.shapes.registry import SIDES, read_region, to_columns
 from tests.unit.kernels.matching.test_polygon import CASES, geometry_of
 from tests.unit.queries.test_polygon import HOLE, ISLAND, ODD, SQUARE

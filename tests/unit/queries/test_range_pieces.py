@@ -3,9 +3,8 @@
 import pyarrow as pa
 
 from pststream.queries.kinds.contract import RequestLimits
-from pststream.queries.kinds.pieces import make_pieces
-from pststream.queries.kinds.range_request import COLUMNS as REQUEST_COLUMNS
-from pststream.queries.kinds.range_request import parse_request
+from pststream.queries.kinds.range import STORED_COLUMNS as REQUEST_COLUMNS
+from pststream.queries.kinds.range import make_pieces, parse_request
 from pststream.queries.kinds.registry import DEFAULT_KIND, split_by_kind
 from pststream.queries.shapes.registry import PIECE_COLUMNS
 

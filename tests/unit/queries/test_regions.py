@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pststream.queries.shapes.great_circle import EARTH_RADIUS_M, haversine_m
-from pststream.queries.shapes.region import Region, RegionError
+from pststream.queries.shapes.contract import EARTH_RADIUS_M, Region, RegionError, haversine_m
 from pststream.queries.shapes.registry import contains, read_region
 from tests.oracles import text as slow
 

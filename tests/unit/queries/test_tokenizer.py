@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.parsing.tokens import hash_word
-from pststream.queries.text.fold_characters import fold_characters
-from pststream.queries.text.tokenizer import term_id, terms_of, tokenize
+from pststream.kernels.parsing.texts import hash_word
+from pststream.queries.text.tokenizer import fold_characters, term_id, terms_of, tokenize
 from pststream.queries.text.words import TOKENIZER
 from tests.oracles import text as slow
 

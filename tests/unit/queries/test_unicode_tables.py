@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.queries.text.unicode_tables import UNICODE, hide_unassigned, is_assigned, is_in_words
-from pststream.queries.text.words import tokenize
+from pststream.queries.text.words import UNICODE, hide_unassigned, is_assigned, is_in_words, tokenize
 
 ROOT = Path(__file__).parents[3]
 CODES = sys.maxunicode + 1

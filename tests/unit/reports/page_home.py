@@ -16,8 +16,7 @@ from pststream.queries.text.expression import evaluate, parse_keywords
 from pststream.queries.text.tokenizer import term_id
 from pststream.queries.text.words import tokenize
 from pststream.state.tables import TABLES
-from pststream.workloads.demo_requests import first_requests
-from pststream.workloads.demo_texts import demo_objects
+from pststream.workloads.demo_files import demo_objects, first_requests
 
 HOSTILE = "<script>alert('text')</script><img src=x onerror=alert(1)> coffee"
 HOSTILE_TITLE = "</td><script>alert('title')</script>"

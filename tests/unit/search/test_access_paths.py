@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from pststream.kernels.questions.packed_numbers import number_at, pack_numbers, plain_number_at, unpack_numbers
+from pststream.kernels.questions.codes import number_at, pack_numbers, plain_number_at, unpack_numbers
 from pststream.kernels.questions.question_arrays import choose_clauses
 from pststream.kernels.questions.rows_in_regions import choose_paths
-from pststream.search import answer_range, best_objects
+from pststream.search import answerers, best_objects
 from pststream.search.question_batch import clauses_of, region_arrays
 from tests.unit.search.worlds import asked, check_answers, snapshot_of, some_objects, some_question
 
@@ -34,7 +34,7 @@ def all_rows(objects, clauses, questions) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["range", "knn"])
 def test_paths_give_the_same_answers(tmp_path, monkeypatch, kind, path) -> None:
     monkeypatch.setattr(best_objects, "choose_clauses", path)
-    monkeypatch.setattr(answer_range, "choose_paths", lambda objects, _, clauses, asked: path(objects, clauses, asked))
+    monkeypatch.setattr(answerers, "choose_paths", lambda objects, _, clauses, asked: path(objects, clauses, asked))
     rnd = random.Random(4)
     rows = some_objects(rnd, 900)
     snapshot = snapshot_of(tmp_path, rows, [600])

@@ -9,9 +9,8 @@ import pytest
 from jobs import ask as ask_job
 from pststream.api import OpenedHome
 from pststream.base.errors import UsageError
-from pststream.search import answered_question
-from pststream.search.answered_question import answer_for_page
-from pststream.search.typed_question import record_of_texts
+from pststream.search import ask
+from pststream.search.ask import answer_for_page, record_of_texts
 from pststream.settings import Settings
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_file, copy_of, thing
@@ -66,7 +65,7 @@ def test_the_rows_are_those_of_ask_with_places_and_texts(home: Home, texts: dict
 @pytest.mark.parametrize("texts", [QUESTIONS[0] | {"limit": "3"}, QUESTIONS[2], QUESTIONS[5], QUESTIONS[6]])
 def test_at_most_so_many_rows_are_read(home: Home, texts: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     whole = answer_for_page(home, Settings(), typed(texts))
-    monkeypatch.setattr(answered_question, "MAX_ROWS", 1)
+    monkeypatch.setattr(ask, "MAX_ROWS", 1)
     answered = answer_for_page(home, Settings(), typed(texts))
     assert answered.more and list(answered.rows) == list(whole.rows[:1])
     assert dict(answered.facts) == dict(whole.facts)

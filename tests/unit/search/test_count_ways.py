@@ -8,12 +8,12 @@ import pytest
 from benchmarks.scenarios.answers.frequent_terms import COUNT_WAYS
 from benchmarks.support.answers import table_terms
 from pststream.base.utc_times import from_micros, iso
-from pststream.kernels import edge_grid, group_tables
-from pststream.kernels.edge_grid import make_grid
-from pststream.search import answer_terms, shared_terms
+from pststream.kernels import region_counts
+from pststream.kernels.region_counts import make_grid
+from pststream.search import answer_terms, region_terms
 from pststream.search.object_snapshot import LAST_KEY
 from pststream.search.question_batch import region_arrays, take_regions
-from pststream.search.region_groups import group_regions
+from pststream.search.region_terms import group_regions
 from tests.unit.search.worlds import (
     Row,
     asked,
@@ -51,9 +51,9 @@ def neighbours(rnd: random.Random, rows: list[Row], count: int) -> list[dict]:
 def way(request, monkeypatch) -> str:
     """Answer questions by one of the ways, in small groups with few candidates."""
     monkeypatch.setattr(answer_terms, "answer_regions", COUNT_WAYS[request.param])
-    monkeypatch.setattr(shared_terms, "SIZES", (16, 4))
-    monkeypatch.setattr(shared_terms, "LEAST", 2)
-    monkeypatch.setattr(shared_terms, "CANDIDATES", (3, 1))
+    monkeypatch.setattr(region_terms, "SIZES", (16, 4))
+    monkeypatch.setattr(region_terms, "LEAST", 2)
+    monkeypatch.setattr(region_terms, "CANDIDATES", (3, 1))
     monkeypatch.setattr(table_terms, "GROUP", 3)
     monkeypatch.setattr(table_terms, "FIRST_SLOTS", 4)
     return request.param
@@ -101,8 +101,8 @@ def test_most_answers_of_neighbours_are_proven_together(tmp_path, monkeypatch) -
         box = {"bbox": [lon, lat, lon + 3, lat + 3]}
         records.append({"question_id": "q", "kind": "frequent_terms", "window": None, "k": 5, **box})
     alone = []
-    single = shared_terms.answer_regions
-    monkeypatch.setattr(shared_terms, "answer_regions", lambda *all: alone.append(len(all[-1])) or single(*all))
+    single = region_terms.answer_regions
+    monkeypatch.setattr(region_terms, "answer_regions", lambda *all: alone.append(len(all[-1])) or single(*all))
     monkeypatch.setattr(answer_terms, "answer_regions", COUNT_WAYS["shared"])
     check_answers(snapshot, rows, "frequent_terms", records)
     assert alone[0] < 10
@@ -113,7 +113,7 @@ def test_words_of_one_count_are_not_counted_over_a_grid(tmp_path, monkeypatch) -
     rnd = random.Random(8)
     rows = [(*row[:5], f"a{number} b{number} c{number}") for number, row in enumerate(some_objects(rnd, 300))]
     counted = []
-    monkeypatch.setattr(shared_terms, "count_rows", lambda *all: counted.append(all))
+    monkeypatch.setattr(region_terms, "count_rows", lambda *all: counted.append(all))
     monkeypatch.setattr(answer_terms, "answer_regions", COUNT_WAYS["shared"])
     records = [{"question_id": "q", "kind": "frequent_terms", "bbox": [-180, -90, 180, 90], "k": 5}] * 10
     check_answers(snapshot_of(tmp_path, rows), rows, "frequent_terms", records)
@@ -130,7 +130,9 @@ def test_edges_that_are_as_close_as_numbers_can_be() -> None:
         for edges, starts in ((grid.lon, grid.lon_starts), (grid.lat, grid.lat_starts)):
             places = np.unique([*edges[:-1], *np.nextafter(edges[1:], -np.inf), *np.linspace(edges[0], edges[-1])])
             places = places[places < edges[-1]]  # numbers so small are rounded to the last edge, which is in no strip
-            strips = [edge_grid._strip(edges, starts, edge_grid._scale(edges), place) for place in places.tolist()]
+            strips = [
+                region_counts._strip(edges, starts, region_counts._scale(edges), place) for place in places.tolist()
+            ]
             assert strips == np.searchsorted(edges, places, "right").tolist()
 
 
@@ -157,6 +159,6 @@ def test_some_regions_of_a_batch() -> None:
 def test_tables_grow() -> None:
     owners, ids, counts = np.full(4, -1, np.int32), np.zeros(4, np.int64), np.zeros(4, np.int32)
     owners[1], ids[1], counts[1] = 0, 5, 3
-    owners, ids, counts = group_tables._longer(owners, ids, counts)
+    owners, ids, counts = region_counts._longer(owners, ids, counts)
     (slot,) = np.flatnonzero(owners >= 0).tolist()
     assert len(owners) == 8 and (owners[slot], ids[slot], counts[slot]) == (0, 5, 3)

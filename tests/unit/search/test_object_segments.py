@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.kernels.questions.packed_numbers import unpack_numbers
-from pststream.kernels.questions.term_tiers import LEAST_OBJECTS
+from pststream.kernels.questions.codes import unpack_numbers
+from pststream.kernels.questions.frequent_terms import LEAST_OBJECTS
 from pststream.queries.text.words import tokenize
 from pststream.search import object_segments, term_weights
 from pststream.search.object_cache import LARGE_BYTES, LARGE_ROWS, ObjectCache, ObjectFile, group_files, settled_groups

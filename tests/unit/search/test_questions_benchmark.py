@@ -13,7 +13,7 @@ from benchmarks.support.object_worlds import DAY_US, DAYS, ObjectWorld, frequent
 from benchmarks.support.question_sets import STYLES, draw_mixed, draw_questions
 from pststream.base import names
 from pststream.base.errors import PstError
-from pststream.queries.kinds.question_registry import QUESTION_KINDS
+from pststream.queries.kinds.registry import QUESTION_KINDS
 from pststream.queries.text.tokenizer import terms_of
 from pststream.search.read_questions import read_question_records
 from pststream.settings import Settings

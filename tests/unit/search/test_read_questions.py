@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.queries.kinds.question_contract import Window
+from pststream.queries.kinds.contract import Window
 from pststream.search.read_questions import read_question_files, read_question_records
 from pststream.settings import Settings
 

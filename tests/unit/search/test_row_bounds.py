@@ -4,10 +4,9 @@ import random
 
 import pytest
 
+from pststream.search.answer_blocks import bound_rows, slice_window
 from pststream.search.answerers import ANSWERERS
 from pststream.search.object_snapshot import ObjectSnapshot
-from pststream.search.row_bounds import bound_rows
-from pststream.search.window_slices import slice_window
 from tests.unit.search.worlds import asked, snapshot_of, some_objects, some_question
 
 LAST = 2**63 - 2

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from pststream.search.row_order import order_rows
+from pststream.search.best_objects import order_rows
 
 VALUES = (0.0, -0.0, -0.5, -1.0, 1.0, 1e-45, 3e38, np.inf, 2.5)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pststream.base.utc_times import from_micros, iso
-from pststream.kernels.questions import frequent_terms, listed_counts
-from pststream.kernels.questions.packed_numbers import unpack_numbers
+from pststream.kernels.questions import count_terms, frequent_terms
+from pststream.kernels.questions.codes import unpack_numbers
 from pststream.search import answer_terms
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from tests.unit.search.worlds import Row, check_answers, snapshot_of, some_objects, some_question
@@ -66,7 +66,7 @@ def test_terms_that_some_lists_lack(tmp_path, monkeypatch) -> None:
     unlisted = []
 
     def count_unlisted(*arguments):
-        unlisted.append(listed_counts.count_unlisted(*arguments))
+        unlisted.append(count_terms.count_unlisted(*arguments))
         return unlisted[-1]
 
     monkeypatch.setattr(answer_terms, "count_unlisted", count_unlisted)

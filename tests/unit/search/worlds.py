@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base.utc_times import from_micros, iso, to_micros
-from pststream.queries.kinds.question_contract import QuestionLimits
+from pststream.queries.kinds.contract import QuestionLimits
 from pststream.queries.text.tokenizer import term_id, terms_of
 from pststream.search.answer_rows import AnswerRows
 from pststream.search.answerers import ANSWERERS

@@ -13,7 +13,7 @@ import pytest
 
 from pststream.base import names
 from pststream.base.errors import HomeBusy, RunnerBusy
-from pststream.reports.reading.watcher_status import GONE_SECONDS, read_watcher, render_watcher
+from pststream.reports.reading.home_figures import GONE_SECONDS, read_watcher, render_watcher
 from pststream.state import home
 from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import RUNNER, Home

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from pststream.base import names
-from pststream.pipeline.upkeep.job_outcomes import delete_old_outcomes
+from pststream.pipeline.upkeep.maintain import delete_old_outcomes
 from pststream.state.home import Home
 
 DAY = 86_400

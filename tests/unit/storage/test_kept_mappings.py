@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pststream.storage.kept_mappings import KeptMappings
+from pststream.storage.array_cache import KeptMappings
 
 
 def test_a_mapping_is_kept_while_the_file_is_the_same(tmp_path: Path) -> None:

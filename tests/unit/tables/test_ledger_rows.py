@@ -10,9 +10,8 @@ import pytest
 
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
-from pststream.state.table_types import COUNTS, SECONDS
-from pststream.state.tables import TABLES
-from pststream.tables.ledger_rows import BatchRow, FileRow, latest_rows, split_by_status
+from pststream.state.tables import COUNTS, SECONDS, TABLES
+from pststream.tables.ledgers import BatchRow, FileRow, latest_rows, split_by_status
 
 PYTHON_TYPES = {
     pa.int64(): int, pa.string(): str, TIME: dt.datetime,

@@ -11,8 +11,7 @@ from pststream.base.errors import HomeError, RetryableError
 from pststream.base.names import BATCHES, FILES
 from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, TOO_OLD, Home, digest_of_tables
-from pststream.tables.ledger_rows import log_key
-from pststream.tables.log_end import Ledger, known_hashes, recent_row_counts
+from pststream.tables.ledgers import Ledger, known_hashes, log_key, recent_row_counts
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)

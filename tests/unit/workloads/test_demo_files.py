@@ -9,20 +9,16 @@ import pyarrow.compute as pc
 import pytest
 
 from pststream.queries.kinds.contract import RequestLimits
-from pststream.queries.kinds.question_registry import QUESTION_KINDS
-from pststream.queries.kinds.registry import KINDS, kinds_with_answers
-from pststream.queries.shapes.region import RegionError
+from pststream.queries.kinds.registry import KINDS, QUESTION_KINDS, kinds_with_answers
+from pststream.queries.shapes.contract import RegionError
 from pststream.queries.shapes.registry import contains, read_region
 from pststream.queries.text.expression import ExpressionError, evaluate, parse_keywords
 from pststream.queries.text.words import tokenize
 from pststream.search.read_questions import read_question_records
 from pststream.settings import Settings
-from pststream.workloads.demo_files import DemoFiles, write_demo
-from pststream.workloads.demo_questions import demo_questions
+from pststream.workloads.demo_files import DemoFiles, demo_objects, write_demo
 from pststream.workloads.demo_sentences import THEMES, themed_places, write_sentence
-from pststream.workloads.demo_texts import demo_objects
-from pststream.workloads.named_subscriptions import named_subscriptions
-from pststream.workloads.standing_subscriptions import standing_subscriptions
+from pststream.workloads.demo_subscriptions import demo_questions, named_subscriptions, standing_subscriptions
 
 
 @pytest.fixture(scope="module")

@@ -21,12 +21,11 @@ from pststream.queries.shapes.registry import read_region
 from pststream.queries.text.expression import parse_keywords
 from pststream.queries.text.words import tokenize
 from pststream.workloads import generated_requests
-from pststream.workloads.draw_subscriptions import SubscriptionStyle, draw_subscriptions
+from pststream.workloads.draw_subscriptions import SubscriptionStyle, draw_subscriptions, draws_q2, region_of
 from pststream.workloads.generate_files import write_objects, write_requests
-from pststream.workloads.kind_by_region import draws_q2, region_of
-from pststream.workloads.made_up_words import MAX_WORDS, made_up_word, make_vocabulary
 from pststream.workloads.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
 from pststream.workloads.places import KM_PER_DEGREE, find_city, make_places, nearest_cities
+from pststream.workloads.random_texts import MAX_WORDS, made_up_word, make_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pststream.base.arrays import hash_integers, hash_to_unit
 from pststream.base.errors import UsageError
-from pststream.base.integer_hash import hash_integers, hash_to_unit
-from pststream.workloads.draw_subscriptions import SubscriptionStyle
-from pststream.workloads.keywords import draw_keywords
-from pststream.workloads.kind_by_region import REGIONS, draws_q2, region_of
-from pststream.workloads.local_topics import area_of, topic_terms
+from pststream.workloads.draw_subscriptions import (
+    REGIONS,
+    SubscriptionStyle,
+    draw_keywords,
+    draws_q2,
+    region_of,
+    square_boxes,
+)
 from pststream.workloads.places import KM_PER_DEGREE, USA_BOUNDS, wrap
-from pststream.workloads.power_law import PowerLaw
-from pststream.workloads.square_boxes import square_boxes
+from pststream.workloads.random_texts import PowerLaw, area_of, topic_terms
 from pststream.workloads.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
 
 

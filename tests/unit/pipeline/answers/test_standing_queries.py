@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.answers.buckets import bucket_of
+from pststream.answers.contract import bucket_of
 from pststream.base.names import NEVER_US
 from pststream.pipeline.answers.standing_queries import StandingQueries, entries_kept, layout
 from pststream.storage.array_cache import ArrayCache

@@ -5,8 +5,8 @@ import random
 import numpy as np
 
 from pststream.pipeline.answers.draw_topk_sample import DrawnTopk
-from pststream.planning.papers.topk_loads import count_loads
 from pststream.planning.papers.topk_planners import make_topk_plan
+from pststream.planning.papers.topk_sample import count_loads
 from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions, random_world
 
 

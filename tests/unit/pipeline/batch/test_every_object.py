@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pststream.base import names
-from pststream.matching.every_object import add_every_object
+from pststream.matching.matcher import add_every_object
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.oracles import twin

@@ -9,7 +9,8 @@ import pytest
 
 from pststream.base import names
 from pststream.base.errors import PstError
-from pststream.pipeline.delivery import message_rows, pair_messages
+from pststream.pipeline.delivery import message_rows
+from pststream.pipeline.delivery import outbox as pair_messages
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table

@@ -10,7 +10,7 @@ from pststream.pipeline.delivery.dead_letters import list_letters, replay_letter
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.tables.ledger_rows import log_key
+from pststream.tables.ledgers import log_key
 from tests.sinks import Memory
 from tests.unit.reports.commands.homes import add_batch, add_file, copy_of, insertion, match_row, thing
 

@@ -7,7 +7,7 @@ import pytest
 from pststream.base.progress import no_progress
 from pststream.engine import warm_up
 from pststream.pipeline.batch import micro_batch
-from pststream.pipeline.calibrate.homes import BenchHome
+from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 

@@ -21,7 +21,7 @@ from pststream.base.errors import InputFileError, PassingError
 from pststream.input.input_files import sha256_of
 from pststream.pipeline.ingest import ingest_transaction
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, release
-from pststream.pipeline.ingest.reading_note import DEAD_TRIES, NOTE
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, NOTE
 from pststream.settings import Settings
 from pststream.state import quarantine
 from pststream.state.home import Home

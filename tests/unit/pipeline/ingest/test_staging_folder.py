@@ -9,13 +9,18 @@ import pytest
 from pststream.base import names
 from pststream.base.progress import no_progress
 from pststream.input.input_files import sha256_of
-from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest, number_files, stage_files
-from pststream.pipeline.ingest.staging_folder import load_staged, save_staged
+from pststream.pipeline.ingest.ingest_transaction import (
+    finish_interrupted_ingest,
+    load_staged,
+    number_files,
+    save_staged,
+    stage_files,
+)
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, Home
 from pststream.tables.delta_tables import read_table
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 from pststream.tables.open_tables import latest_table
 from tests.file_options import WITHOUT_BOUNDS
 

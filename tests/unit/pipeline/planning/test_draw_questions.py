@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pststream.base import names
-from pststream.pipeline.planning.draw_questions import describe_questions
-from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.pipeline.planning.draw_sample import describe_questions, draw_sample
 from pststream.queries.text.tokenizer import term_id
 from pststream.settings import Settings
 from pststream.state.home import Home as State

@@ -9,9 +9,7 @@ import pytest
 from benchmarks.scenarios.plans.standing_planners import draw_mixed
 from pststream.base.progress import no_progress
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.homes import BenchHome
-from pststream.pipeline.calibrate.standing_homes import StandingHome
-from pststream.pipeline.calibrate.standing_worlds import STREAMS
+from pststream.pipeline.calibrate.measured_homes import STREAMS, BenchHome, StandingHome
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.planning.load_model import CostModel
 from pststream.settings import Settings

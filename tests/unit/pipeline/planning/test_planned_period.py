@@ -6,7 +6,7 @@ from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.planning.load_model import CostModel
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.tables.ledger_rows import log_key
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import add_file, deletion, insertion, thing
 
 COST = CostModel(check=0.0, object=1.0, insert=10.0, delete=1.0)

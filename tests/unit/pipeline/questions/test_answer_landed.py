@@ -21,7 +21,7 @@ from pststream.pipeline.main_job.watch import _Watcher
 from pststream.pipeline.questions import answer_landed, question_ledger
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.upkeep import old_rows
-from pststream.search.answer_table import ANSWERS
+from pststream.search.answer_rows import ANSWERS
 from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table

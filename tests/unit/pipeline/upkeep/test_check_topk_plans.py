@@ -7,8 +7,7 @@ import pytest
 from pststream.base import names
 from pststream.base.errors import HomeError
 from pststream.pipeline.replan.plan_topk import plan_topk, put_in_force
-from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
-from pststream.pipeline.upkeep.check_topk_plans import is_whole
+from pststream.pipeline.upkeep.check_tables import count_ledger_faults, is_whole
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home

@@ -13,7 +13,7 @@ import pststream
 from pststream.base import names
 from pststream.queries.text.tokenizer import term_id
 from pststream.state.home import Home as State
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger
 from pststream.tables.open_tables import open_table
 from tests.commands import Home, new_home
 from tests.oracles.questions import answer, logged

@@ -20,8 +20,7 @@ from pststream.state.home import Home
 from pststream.state.plans import Retiring, save_plan, save_units, save_vocabulary
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import last_transaction
-from pststream.tables.ledger_rows import log_key
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger, log_key
 
 START = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 WORLD = (-180.0, -90.0, 180.0, 90.0)

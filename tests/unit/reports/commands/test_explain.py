@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from pststream.queries.text.tokenizer import term_id
-from pststream.reports.commands.explain import explain
-from pststream.reports.commands.explain_text import render_explain
+from pststream.reports.commands.explain import explain, render_explain
 from pststream.state.home import Home
-from pststream.tables.ledger_rows import log_key
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,

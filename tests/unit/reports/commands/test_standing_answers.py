@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from pststream.reports.commands.standing_answers import render_answers
+from pststream.reports.commands.listings import render_answers
 from pststream.reports.reading.standing_answers import ANSWERS
 
 AT = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)

@@ -9,9 +9,7 @@ from pststream.state import ledger_tables, tables
 from pststream.state.home import Home
 from pststream.state.plans import Retiring
 from pststream.tables.delta_tables import TableReader
-from pststream.tables.history import LedgerHistory
-from pststream.tables.ledger_rows import log_key
-from pststream.tables.log_end import Ledger
+from pststream.tables.ledgers import Ledger, LedgerHistory, log_key
 from tests.unit.reports.commands.homes import (
     add_answer_rows,
     add_batch,

@@ -10,11 +10,11 @@ import pytest
 from pststream.base import names
 from pststream.reports.commands import explain_matches
 from pststream.reports.pages import airflow_views
-from pststream.reports.pages.overview_data import read_overview
+from pststream.reports.pages.overview_page import read_overview
 from pststream.state import ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress, save_progress
 from pststream.state.home import Home
-from pststream.tables.ledger_rows import log_key
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,

@@ -1,7 +1,7 @@
 """The history of a home has all totals and only the latest batches."""
 
 from pststream.base import names
-from pststream.reports.reading.batch_history import read_batch_history
+from pststream.reports.reading.home_figures import read_batch_history
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.tables.delta_tables import TableReader, read_table
