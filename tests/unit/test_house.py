@@ -15,7 +15,7 @@ FILES = sorted((ROOT / "pststream").rglob("*.py"))
 MOST_ROOMS = 20
 MOST_MODULES = 450
 MOST_WITH_ONE_IMPORTER = 60
-"""Modules that one module of their own package imports, and nothing else: each is an idea of its own, or belongs there."""
+"""Modules that only one module of their own package imports: each is an idea of its own, or it belongs there."""
 
 
 def test_imports_keep_their_contracts() -> None:
