@@ -86,7 +86,8 @@ class JsonField(NamedTuple):
         if chosen.all():
             return _strings(*gather_texts(self.data, self.starts, self.stops, self.kinds))
         stops = np.where(chosen, self.stops, self.starts)
-        return _strings(*gather_texts(self.data, self.starts, stops, self.kinds), valid=chosen)
+        offsets, texts = gather_texts(self.data, self.starts, stops, self.kinds)
+        return _strings(offsets, texts, chosen)
 
     def _numbers(self, spans: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         numbers = np.zeros(spans.shape[:2])
