@@ -37,11 +37,13 @@ test-spark: setup lint  ## run all checks and tests with every task on Spark, wh
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days
 
-fuzz: setup  ## test hostile files, settings, power cuts, erasures, withdrawals, old rows, TIMES as many cases as in make test
+fuzz: setup  ## test hostile files, settings, power cuts, erasures, withdrawals, old rows, TIMES times, and all random cases
 	PSTSTREAM_FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest tests/fuzz tests/e2e/test_power_cut.py \
 		tests/e2e/test_power_cut_upkeep.py tests/e2e/test_withdraw.py \
 		tests/spark/test_watch_benchmarks.py::test_hostile_files_get_their_verdicts_and_cost_no_row \
 		tests/unit/pipeline/upkeep/test_erase.py tests/unit/pipeline/upkeep/test_old_rows.py --timeout 0
+	PSTSTREAM_FUZZ_TIMES=1 $(BIN)/python -m pytest -m "hypothesis or random" --timeout 0 \
+		tests/unit tests/oracles tests/conformance tests/spark/test_invariance.py
 
 chaos: setup  ## inject faults for up to 20 minutes, by SEED, and compare the result with the oracle (docs/contributing.md)
 	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED))

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,14 @@ from tests.cpu_times import (  # noqa: F401
     pytest_runtest_setup,
     pytest_terminal_summary,
 )
+from tests.fuzz.cases import scale
 
 ROOT = Path(__file__).parents[1]
 
 # Tests flush nothing to disk, unless they are about that; commands that they start inherit this.
 os.environ.setdefault(VARIABLE, "0")
 
-settings.register_profile("any machine", deadline=None)
+settings.register_profile("any machine", deadline=None, max_examples=scale(100))
 settings.load_profile("any machine")
 
 
@@ -39,6 +41,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run files with slow tests first, so that two workers finish at about the same time."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+_DEEP = re.compile(r"^pytestmark = (?:\[.*)?pytest\.mark\.deep\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of deep tests where none of them runs: to import all tests takes each process seconds."""
+    if collection_path.suffix == ".py" and "not deep" in config.option.markexpr:
+        return bool(_DEEP.search(collection_path.read_text("utf-8"))) or None
+    return None
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.names import PLANNERS
@@ -17,6 +17,7 @@ from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_rows import node_rows, nodes_from_rows, plan_from_rows, plan_row, unit_rows, validate
 from pststream.plans.planner_sample import WorkloadSample
 from pststream.workloads.random_texts import PowerLaw
+from tests.fuzz.cases import examples
 from tests.plans import TERMS, identical_plans, make_sample, pack, samples, unpack
 from tests.routes import check_meetings
 
@@ -58,7 +59,7 @@ def shuffled(sample: WorkloadSample, seed: int) -> WorkloadSample:
 
 
 @pytest.mark.parametrize("name", [name for name in PLANNERS if name != "auto"])
-@settings(max_examples=40, deadline=None)
+@examples(50)
 @given(sample=samples(), later=samples(), workers=some_workers, seed=st.integers(0, 2**32 - 1))
 def test_plans_are_complete_and_pure(
     name: str, sample: WorkloadSample, later: WorkloadSample, workers: int, seed: int
@@ -66,7 +67,7 @@ def test_plans_are_complete_and_pure(
     check_plans(name, sample, later, workers, seed)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(10)
 @given(sample=samples(), later=samples(), workers=some_workers, seed=st.integers(0, 2**32 - 1))
 def test_plans_of_auto_are_complete_and_pure(
     sample: WorkloadSample, later: WorkloadSample, workers: int, seed: int
@@ -97,7 +98,7 @@ def check_plans(name: str, sample: WorkloadSample, later: WorkloadSample, worker
     check_meetings(plan, later)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seen=samples(), later=samples(), workers=some_workers, seed=st.integers(0, 2**32 - 1))
 def test_hybrid_where_few_are_enough_to_judge(
     seen: WorkloadSample, later: WorkloadSample, workers: int, seed: int
@@ -197,7 +198,7 @@ def frequent_words() -> WorkloadSample:
 
 
 @even_planners
-@pytest.mark.parametrize("workers", [2, 3, 5, 8, 13, 16])
+@pytest.mark.parametrize("workers", [3, 16])
 def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
     """Nobody has more than 1.25 times as much as another."""
     sample = even_world()
@@ -207,7 +208,7 @@ def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
 
 
 @even_planners
-@pytest.mark.parametrize("workers", [3, 8, 13])
+@pytest.mark.parametrize("workers", [13])
 def test_crowded_worlds_are_shared_evenly(name: str, workers: int) -> None:
     """Nobody has more than 1.5 times as much as another."""
     sample = crowded_world()
@@ -239,7 +240,7 @@ def test_uniform_rectangles_are_equal(workers: int, sides: tuple[int, int]) -> N
 
 
 @text_planners
-@pytest.mark.parametrize("workers", [2, 3, 8, 13])
+@pytest.mark.parametrize("workers", [2, 13])
 def test_even_words_are_shared_evenly(name: str, workers: int) -> None:
     """Nobody has more than 1.25 times as much as another."""
     sample = even_words()
@@ -249,7 +250,7 @@ def test_even_words_are_shared_evenly(name: str, workers: int) -> None:
 
 
 @text_planners
-@pytest.mark.parametrize("workers", [3, 8])
+@pytest.mark.parametrize("workers", [8])
 def test_frequent_words_are_shared_evenly(name: str, workers: int) -> None:
     """Nobody has more than 1.5 times as much as another."""
     sample = frequent_words()

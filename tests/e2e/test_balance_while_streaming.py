@@ -16,7 +16,7 @@ from tests.oracles.twin_rows import LogFile
 from tests.unbalanced_homes import RESTLESS
 from tests.watcher_process import Watching, landing_folder
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1500), pytest.mark.deep]
 
 FILES = 8
 

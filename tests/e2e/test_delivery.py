@@ -18,6 +18,7 @@ from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
 from tests.command_process import CommandProcess
 from tests.commands import KILLED, Result, run_apart
+from tests.fuzz.cases import seeds
 from tests.matched_homes import add_matched_batch, add_standing, add_subscriptions, retractions_of
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.oracles.delivery import expected_messages
@@ -69,7 +70,7 @@ def written(home: Home) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 def test_killed_at_any_time(home: Home, seed: int) -> None:
     """Kill the process after some requests, repeatedly, while the webhook fails and loses responses."""
     rnd = random.Random(seed)
@@ -128,7 +129,7 @@ def test_a_sink_that_is_down_is_told_of(home: Home) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [{"status": 503}, {"seconds": 30.0}, {"losing": 1.0}])
+@pytest.mark.parametrize("fault", [{"status": 503}, pytest.param({"seconds": 30.0}, marks=pytest.mark.deep)])
 def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]) -> None:
     """All messages arrive in order when the webhook recovers; the file sink never waits for it."""
     home = Home(tmp_path / "home")

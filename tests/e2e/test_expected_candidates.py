@@ -12,7 +12,7 @@ from tests import worlds
 from tests.commands import Home
 from tests.standing_worlds import StandingTwin, nearest, scored, standing_home
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.deep]
 
 OBJECTS, FIRST, MOST = 300, 10, 500
 

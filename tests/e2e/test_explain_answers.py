@@ -21,7 +21,7 @@ from tests.oracles.twin_rows import time_us
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
 from tests.worlds import moment, write_rows
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.deep]
 
 FILES = 6
 PAIRS = 15

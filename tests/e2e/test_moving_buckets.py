@@ -11,7 +11,7 @@ from pststream.pipeline.answers import fold_bucket
 from pststream.pipeline.answers.answer_context import states_folder
 from tests.standing_worlds import ANSWER_BUCKETS, StandingTwin, standing_home, write_standing_world
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.deep]
 
 BATCHES = (
     *(("a", "missing"), ("b", "missing"), ("a", "behind"), ("b", "behind"), ("c", "missing")),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands import ENTRY, Result, new_home, run_apart
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 SPARK = {"PSTSTREAM_ENGINE": "spark"}
 

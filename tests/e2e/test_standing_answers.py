@@ -61,7 +61,7 @@ def test_answers_after_each_of_many_small_batches(matched: Home) -> None:
     StandingTwin(matched).assert_answers_after_each_batch()
 
 
-@pytest.mark.parametrize(("seed", "cuts", "workers"), [(2, 1, 1), (3, 7, 16), (4, 15, 3)])
+@pytest.mark.parametrize(("seed", "cuts", "workers"), [(2, 1, 1), (3, 15, 16)])
 def test_answers_do_not_depend_on_the_cut(tmp_path: Path, seed: int, cuts: int, workers: int) -> None:
     world = write_standing_world(tmp_path / "files", seed, FILES)
     home = standing_home(tmp_path / "home", world, workers=workers)
@@ -72,7 +72,7 @@ def test_answers_do_not_depend_on_the_cut(tmp_path: Path, seed: int, cuts: int, 
 
 
 def test_answers_with_other_plans_lost_states_withdrawals_and_upkeep_in_between(tmp_path: Path) -> None:
-    """In one order; test_topk_plans.py has two more."""
+    """In one order; test_topk_plans.py has another."""
     rnd = random.Random(5)
     world = write_standing_world(tmp_path / "files", 5, len(BETWEEN) + 1)
     home = standing_home(tmp_path / "home", world, merge_files=3, **RESTLESS)
@@ -177,17 +177,6 @@ def test_states_of_batches_that_a_restore_has_undone_are_not_used(tmp_path: Path
     home.set(cache_dir=str(tmp_path / "node"))
     home.ingest("objects", world.objects[5:])
     home.match()
-    StandingTwin(home).assert_answers_after_each_batch()
-
-
-@pytest.mark.spark
-def test_answers_on_spark(tmp_path: Path) -> None:
-    world = write_standing_world(tmp_path / "files", 8, 3, objects=90, subscriptions=30)
-    home = standing_home(tmp_path / "home", world, engine="spark")
-    for requests, objects in zip(world.requests, world.objects):
-        home.ingest("requests", [requests])
-        home.ingest("objects", [objects])
-        home.match()
     StandingTwin(home).assert_answers_after_each_batch()
 
 

@@ -22,9 +22,7 @@ from tests.standing_worlds import StandingTwin, standing_home, write_standing_wo
 from tests.unbalanced_homes import RESTLESS
 from tests.worlds import WrittenWorld
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-
-PLANNED = tuple(name for name in names.TOPK_PLANNERS if name != "hash")
+pytestmark = [pytest.mark.e2e, pytest.mark.deep]
 
 STARTED = 2
 """Files that a home has matched before its first plan of `topk`."""
@@ -79,7 +77,7 @@ def plain(world: WrittenWorld, started: Home, tmp_path_factory: pytest.TempPathF
     return home
 
 
-@pytest.mark.parametrize("planner", PLANNED)
+@pytest.mark.parametrize("planner", ["location", "keyword_first"])
 def test_units_find_the_candidates_that_buckets_find(
     tmp_path: Path, world: WrittenWorld, started: Home, plain: Home, planner: str
 ) -> None:
@@ -106,9 +104,8 @@ def test_units_find_the_candidates_that_buckets_find(
     StandingTwin(planned).assert_answers_after_each_batch()
 
 
-@pytest.mark.parametrize("planner", ["prefix", "keyword_first"])
-def test_answers_while_plans_and_all_else_change(tmp_path: Path, planner: str) -> None:
-    rnd = random.Random(planner)
+def test_answers_while_plans_and_all_else_change(tmp_path: Path) -> None:
+    rnd, planner = random.Random("prefix"), "prefix"
     world = write_standing_world(tmp_path / "files", 32, len(BETWEEN) + 2)
     home = standing_home(tmp_path / "home", world, merge_files=3, **RESTLESS)
     between = ["", "", *rnd.sample(BETWEEN, len(BETWEEN))]

@@ -17,7 +17,7 @@ from pststream.state.home import Home as State
 from pststream.tables.ledgers import Ledger
 from tests import worlds
 from tests.commands import KILLED, Home, new_home, run_here
-from tests.fuzz.cases import FIRST, TIMES
+from tests.fuzz.cases import seeds
 from tests.kill_and_rerun import table_of
 from tests.oracles import twin, twin_expressions, twin_rows
 from tests.oracles.twin import Incarnation, PublishedObject
@@ -311,7 +311,7 @@ def random_steps(folder: Path, seed: int) -> Iterator[tuple[str, Any]]:
             yield "withdraw", set(wanted)
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + 2 * TIMES))
+@seeds(2)
 def test_the_matches_are_those_of_the_twin_whatever_the_cut(seed: int, tmp_path: Path) -> None:
     steps = list(random_steps(tmp_path / "files", seed))
     pairs, reasons = expected(steps, worlds.LATENESS_STEPS * 600)

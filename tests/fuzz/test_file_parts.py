@@ -15,7 +15,7 @@ from pststream.pipeline.ingest.stage_file import SCHEMAS, StagedFile, stage_file
 from pststream.pipeline.ingest.staged_rows import read_staged
 from tests import worlds
 from tests.file_options import WITHOUT_BOUNDS
-from tests.fuzz.cases import cases, trying
+from tests.fuzz.cases import cases, scale, trying
 from tests.fuzz.mutations import mutated
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ def test_hostile_csv_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         with trying(number):
             _, parts = check("objects", path, rnd.choice((4, 9, 30, 100)), monkeypatch, options)
             split += parts > 1
-    assert split > 50
+    assert split > scale(50)
 
 
 CONSTANTS = [["ts", "2026-01-01"], ["lon", "1"], ["lat", "2"]]

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import worlds
+from tests.fuzz.cases import examples
 from tests.oracles import twin, twin_fast, twin_regions, twin_rows
 from tests.oracles.twin_expressions import holds, parse, words_of
 from tests.oracles.twin_regions import distance_m, in_box
@@ -240,7 +241,7 @@ def test_columns_constants_and_row_numbers(tmp_path: Path) -> None:
     assert (result.accepted["objects"], result.reasons("objects")) == (2, {"bad_row": 1})
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_faster_twin_agrees_on_random_worlds(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     written = worlds.write_world(tmp_path_factory.mktemp("world"), worlds.random_world(seed, 60, 60), seed)
@@ -249,7 +250,7 @@ def test_the_faster_twin_agrees_on_random_worlds(tmp_path_factory: pytest.TempPa
     assert slow.matches, "a world in which nothing matches judges nothing"
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60, derandomize=True)
 @given(world=worlds.worlds())
 def test_the_faster_twin_agrees_on_small_worlds(tmp_path_factory: pytest.TempPathFactory, world: worlds.World) -> None:
     written = worlds.write_world(tmp_path_factory.mktemp("small"), world, 0)

@@ -130,7 +130,7 @@ def test_adjust_retire_and_undo_with_two_active_plans(tmp_path: Path) -> None:
     assert_as_the_twin(home, world)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_undo_with_two_active_plans_and_repartition_again(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 53)
     home = home_for(tmp_path / "home", world, "frequency")

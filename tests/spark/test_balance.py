@@ -14,11 +14,10 @@ from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize(("planner", "seed"), [("grid", 41), ("hybrid", 42), ("frequency", 43)])
 @pytest.mark.slow
-def test_adjusted_between_batches_and_undone(tmp_path: Path, planner: str, seed: int) -> None:
-    world = written(tmp_path / "files", seed)
-    home = home_for(tmp_path / "home", world, planner)
+def test_adjusted_between_batches_and_undone(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 42)
+    home = home_for(tmp_path / "home", world, "hybrid")
     moved, methods = 0, iter(("gr", "dp", "si", "ra", "gr"))
     for number, (things, asked) in enumerate(zip(world.objects, world.requests)):
         home.ingest("objects", [things])
@@ -49,10 +48,8 @@ def test_adjusted_between_batches_and_undone(tmp_path: Path, planner: str, seed:
     assert_as_the_twin(home, world)
 
 
-@pytest.mark.parametrize(
-    ("planner", "method", "seed"), [("a_grid", "shift", 47), ("quadtree", "pm", 48), ("r_tree", "fm", 49)]
-)
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.parametrize(("planner", "method", "seed"), [("a_grid", "shift", 47), ("quadtree", "pm", 48)])
 def test_proposed_applied_and_undone_by_the_methods_of_tornado_and_sstd(
     tmp_path: Path, planner: str, method: str, seed: int
 ) -> None:
@@ -103,7 +100,7 @@ def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     assert quiet["plan_version_after"] == quiet["plan_version_before"] and "within" in quiet["reason"]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_plan_made_after_a_killed_adjustment_is_not_undone(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 46)
     home = home_for(tmp_path / "home", world, "grid")
@@ -166,7 +163,7 @@ def test_options_of_the_planner_are_stored_and_used_again(tmp_path: Path) -> Non
     assert "grid has no option 'objective'" in refused["error"]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_an_undone_plan_has_its_own_options(tmp_path: Path) -> None:
     """The choice of `auto` does not stay behind: later subscriptions are placed by the planner of the plan."""
     world = written(tmp_path / "files", 45)

@@ -13,6 +13,8 @@ from tests.commands import Home
 from tests.counted_benchmark import run_counted
 from tests.unbalanced_homes import write_uneven_loads
 
+pytestmark = pytest.mark.deep
+
 
 def test_the_hungarian_mapping_moves_least(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(mapping.SIZES, "small", (2_000, 4_000))
@@ -47,7 +49,6 @@ def test_a_migration_moves_about_what_was_asked_for(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_balancers_are_compared_from_the_same_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same matches under all of them, or the benchmark fails.
 

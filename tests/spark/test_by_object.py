@@ -16,25 +16,15 @@ from tests.unbalanced_homes import assert_as_the_twin as assert_pairs
 from tests.unbalanced_homes import home_for as unbalanced_home
 from tests.unbalanced_homes import written as unbalanced_world
 
-pytestmark = pytest.mark.spark
-
-PLANNERS = ("text", "qt_tree")
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 
 def plan_of(home: Home) -> PartitionPlan:
     return load_plan(State(home.path), home.run("status")["plan"]["version"])
 
 
-@pytest.mark.parametrize(
-    ("planner", "cuts", "engine"),
-    [
-        *((planner, 7, "local") for planner in PLANNERS),
-        ("text", 1, "local"),
-        pytest.param("qt_tree", 3, "spark", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("planner", "cuts", "engine"), [("text", 7, "local"), ("qt_tree", 3, "spark")])
 def test_a_worker_more_and_one_fewer(tmp_path: Path, planner: str, cuts: int, engine: str) -> None:
-    """Each planner has all changes of plan; one batch for all, and Spark, have one planner each."""
     world = written(tmp_path / "files", 71, files=9, objects=180, requests=160)
     replans = {1: (planner, 6), 2: (planner, 5), 3: ("hybrid", 6), 4: ("dkm_sks", 5), 5: (planner, 4)}
     schedule = Schedule(planner, 5, cuts=cuts, replans=replans, engine=engine)
@@ -46,7 +36,6 @@ def test_a_worker_more_and_one_fewer(tmp_path: Path, planner: str, cuts: int, en
     assert home.run("check")["success"]
 
 
-@pytest.mark.slow
 def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
     """By another planner for newer subscriptions, all back, and by that one for all; units by each method as well."""
     world = unbalanced_world(tmp_path / "files", 51)
@@ -80,10 +69,8 @@ def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
     assert "whose objects are divided by text" in (home.path / "page.html").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_answers_of_all_kinds(tmp_path: Path, planner: str) -> None:
+def test_answers_of_all_kinds(tmp_path: Path) -> None:
     """Circles of `knn` shrink while the plan divides by object; `topk` has pieces of its own."""
     world = write_standing_world(tmp_path / "files", 5, 7)
-    home = standing_home(tmp_path / "home", world, merge_files=3, planner=planner)
+    home = standing_home(tmp_path / "home", world, merge_files=3, planner="qt_tree")
     match_under_changing_plans(home, world)

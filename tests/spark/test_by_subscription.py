@@ -21,9 +21,7 @@ from tests.unbalanced_homes import assert_as_the_twin as assert_pairs
 from tests.unbalanced_homes import home_for as unbalanced_home
 from tests.unbalanced_homes import written as unbalanced_world
 
-pytestmark = pytest.mark.spark
-
-PLANNERS = ("keyword_oriented", "space_oriented", "dkm_sks")
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 
 def pieces_of(home: Home) -> list[dict]:
@@ -48,18 +46,10 @@ def assert_owners(home: Home) -> None:
     assert state.loads.sum() >= len(workers) and np.ptp(state.loads) < state.loads.sum() / 2
 
 
-@pytest.mark.parametrize(
-    ("planner", "cuts", "engine"),
-    [
-        *((planner, 7, "local") for planner in PLANNERS),
-        ("space_oriented", 1, "local"),
-        pytest.param("dkm_sks", 3, "spark", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("planner", "cuts", "engine"), [("keyword_oriented", 7, "local"), ("dkm_sks", 3, "spark")])
 def test_a_worker_more_and_one_fewer(tmp_path: Path, planner: str, cuts: int, engine: str) -> None:
-    """Each planner has all changes of plan; one batch for all, and Spark, have one planner each."""
     world = written(tmp_path / "files", 71, files=9, objects=180, requests=160)
-    replans = {1: (planner, 6), 2: (planner, 5), 3: ("hybrid", 6), 4: (PLANNERS[0], 5), 5: (planner, 4)}
+    replans = {1: (planner, 6), 2: (planner, 5), 3: ("hybrid", 6), 4: ("keyword_oriented", 5), 5: (planner, 4)}
     schedule = Schedule(planner, 5, cuts=cuts, replans=replans, engine=engine)
     home = home_for(tmp_path, world, schedule)
     run_in_between(home, world, schedule)
@@ -103,11 +93,9 @@ def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
     assert "shared by subscription" in (home.path / "page.html").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_answers_of_knn(tmp_path: Path, planner: str) -> None:
+def test_answers_of_knn(tmp_path: Path) -> None:
     """Renewed circles go to the owner of their subscription; a migration leaves older ones at another worker."""
     world = write_standing_world(tmp_path / "files", 5, 7)
-    home = standing_home(tmp_path / "home", world, merge_files=3, planner=planner)
+    home = standing_home(tmp_path / "home", world, merge_files=3, planner="dkm_sks")
     match_under_changing_plans(home, world)
     assert_owners(home)

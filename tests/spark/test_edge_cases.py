@@ -217,8 +217,7 @@ def test_the_twin_agrees_with_the_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("planner", "workers", "kinds", "cut"),
     [
-        ("grid", 1, ("objects", "requests"), []),
-        ("kd_tree", 5, ("requests", "objects"), []),
+        ("grid", 1, ("requests", "objects"), []),
         ("kd_tree", 16, ("objects", "requests"), ["--max-objects", "7"]),
     ],
 )

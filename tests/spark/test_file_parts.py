@@ -11,7 +11,7 @@ from tests import worlds
 from tests.commands import new_home
 from tests.kill_and_rerun import accepted_in_order, rejected
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 COLUMNS = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
 

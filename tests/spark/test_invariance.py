@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from pststream.base import names
@@ -18,15 +18,15 @@ from pststream.search import object_cache, wanted_rows
 from pststream.search.wanted_rows import find_wanted_rows
 from tests import worlds
 from tests.commands import Home, ingest_world, new_home
+from tests.fuzz.cases import examples
 from tests.kill_and_rerun import assert_same_tables
 from tests.oracles import twin
 from tests.worlds import WrittenWorld
 
 pytestmark = pytest.mark.spark
 
-FEW = settings(
-    max_examples=4,
-    deadline=None,
+FEW = examples(
+    10,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -139,21 +139,10 @@ def test_random_worlds_and_schedules(tmp_path_factory: pytest.TempPathFactory, s
     assert_as_the_twin(home, world)
 
 
-def replans_by(first: int) -> dict[int, tuple[str, int]]:
-    """Plan with seven planners of the list in turn, each for one worker more than the one before."""
-    return {n: (name, 3 + n) for n, name in enumerate(list(names.PLANNERS)[first : first + 7])}
-
-
-@pytest.mark.parametrize(
-    ("seed", "schedule"),
-    [
-        (12, Schedule("kd_tree", 16, objects_first=False, cuts=7, replans={3: ("grid", 1)})),
-        *[(16 + at, Schedule("grid", 5, cuts=7, replans=replans_by(at))) for at in range(0, len(names.PLANNERS), 7)],
-    ],
-)
 @pytest.mark.slow
-def test_seven_cuts_with_ingest_in_between(tmp_path: Path, seed: int, schedule: Schedule) -> None:
-    world = written(tmp_path / "files", seed, files=9, objects=180, requests=160)
+def test_seven_cuts_with_ingest_in_between(tmp_path: Path) -> None:
+    schedule = Schedule("kd_tree", 16, objects_first=False, cuts=7, replans={3: ("hybrid", 1)})
+    world = written(tmp_path / "files", 12, files=9, objects=180, requests=160)
     home = home_for(tmp_path, world, schedule)
     run_in_between(home, world, schedule)
     assert_as_the_twin(home, world)
@@ -197,7 +186,7 @@ def test_late_subscriptions_ask_object_segments(
         assert any(rows is None for rows in answers) == (row_work == 40)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_fifty_cuts(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 13, objects=100, requests=200)
     schedule = Schedule("kd_tree", 5, cuts=50)
@@ -206,7 +195,7 @@ def test_fifty_cuts(tmp_path: Path) -> None:
     assert_as_the_twin(home, world)
 
 
-@pytest.mark.parametrize("files", [1, 7, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("files", [7, pytest.param(50, marks=pytest.mark.deep)])
 def test_the_cut_of_the_logs_into_files(tmp_path: Path, files: int) -> None:
     """Where the lateness holds everything, the cut of the log into files changes nothing either."""
     source = worlds.random_world(14, objects=150, requests=150, files=1)

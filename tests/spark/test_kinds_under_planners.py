@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.base import names
 from pststream.pipeline.replan import balance
 from tests.commands import Home
 from tests.standing_worlds import (
@@ -22,7 +23,7 @@ from tests.worlds import WrittenWorld
 pytestmark = pytest.mark.spark
 
 FILES = 4
-CHEAP = ("plain_kd_tree", "a_grid", "uniform", "keyword_hash", "quadtree", "qt_tree", "dkm_sks")
+KINDS = (nearest, scored, reported, wordless)
 BALANCED = {
     "a_grid": ("shift",),
     "keyword_hash": ("gr", "dp", "si", "ra"),
@@ -37,7 +38,7 @@ Rows = tuple[list[tuple[str, int, str]], list[str]]
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
     folder = tmp_path_factory.mktemp("world") / "files"
-    return write_standing_world(folder, 43, FILES, 120, 60, (nearest, scored, reported, wordless))
+    return write_standing_world(folder, 43, FILES, 120, 60, KINDS)
 
 
 class Killed(BaseException):
@@ -96,13 +97,31 @@ def expected(tmp_path_factory: pytest.TempPathFactory, world: WrittenWorld) -> R
     return rows_of(run(tmp_path_factory.mktemp("expected") / "home", world, "grid"))
 
 
-@pytest.mark.parametrize("planner", [*CHEAP, pytest.param("auto", marks=pytest.mark.slow)])
-def test_all_kinds_are_as_under_another_planner(
+@pytest.mark.deep
+@pytest.mark.parametrize("planner", BALANCED)
+def test_all_kinds_are_as_before_when_cells_move(
     tmp_path: Path, world: WrittenWorld, expected: Rows, planner: str
 ) -> None:
-    home = run(tmp_path / "home", world, planner, BALANCED.get(planner, ()))
+    home = run(tmp_path / "home", world, planner, BALANCED[planner])
     StandingTwin(home).assert_answers_after_each_batch()
-    assert rows_of(home) == expected
-    matches, answers = expected
-    assert matches and all(any(kind in row for row in answers) for kind in ("'knn'", "'topk'", "'frequent_terms'"))
+    assert rows_of(home) == expected and all(expected)
     assert home.run("check")["success"]
+
+
+def test_all_kinds_are_as_under_another_planner(tmp_path: Path) -> None:
+    """Each planner makes a plan in turn, for the next file of each kind and all subscriptions so far."""
+    world = write_standing_world(tmp_path / "files", 43, len(names.PLANNERS), 160, 50, KINDS)
+    unplanned, planned = (standing_home(tmp_path / name, world) for name in ("unplanned", "planned"))
+    for kind in ("requests", "objects"):
+        unplanned.ingest(kind, getattr(world, kind))
+    unplanned.match()
+    for number, (planner, requests, objects) in enumerate(zip(names.PLANNERS, world.requests, world.objects)):
+        planned.ingest("requests", [requests])
+        planned.ingest("objects", [objects])
+        assert planned.run("plan", "--planner", planner, "--workers", str(3 + number % 3))["planner"] == planner
+        planned.match()
+    StandingTwin(planned).assert_answers_after_each_batch()
+    matches, answers = rows_of(planned)
+    assert (matches, answers) == rows_of(unplanned)
+    assert matches and all(any(kind in row for row in answers) for kind in ("'knn'", "'topk'", "'frequent_terms'"))
+    assert planned.run("check")["success"]

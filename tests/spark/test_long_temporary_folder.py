@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.deep
+
 PROGRAM = """
 import json, os, socket
 from pststream.engine.spark_session import SOCKETS, get_context

@@ -9,7 +9,7 @@ from pststream.base.names import PLANNERS
 from pststream.pipeline.calibrate import calibrate
 from tests.counted_benchmark import run_counted
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 
 def test_planners_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def test_a_proposal_is_applied_after_further_batches(tmp_path: Path, world: Writ
     assert_as_the_twin(home, world)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_stale_proposal_is_refused(tmp_path: Path, world: WrittenWorld) -> None:
     home = home_for(tmp_path / "home", world, "grid")
     ingest_files(home, world, slice(0, 3))

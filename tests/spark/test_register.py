@@ -15,7 +15,7 @@ from tests.command_process import ROOT
 from tests.commands import run_here
 from tests.unit.reports.commands.test_export import filled
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 REGISTER = """
 import json, sys

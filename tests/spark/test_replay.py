@@ -6,7 +6,7 @@ import pytest
 
 from tests.replayed import changing_home, replayed
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 NAMES = ("matches", "retractions", "subscriptions_stored", "worker_subscriptions")
 """Counts that do not depend on the state of a process: its Bloom filter decides which objects are sent in vain."""

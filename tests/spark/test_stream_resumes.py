@@ -16,7 +16,7 @@ from tests import worlds
 from tests.commands import Home as Commands
 from tests.commands import new_home
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 DOWN_SECONDS = 3 * 86_400
 KEYS = {names.OBJECTS: "object_id", names.REQUESTS: "subscription_id", names.MATCHES: "object_id"}
 

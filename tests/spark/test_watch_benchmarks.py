@@ -8,7 +8,7 @@ from benchmarks.scenarios.plans import balance_methods
 from benchmarks.scenarios.streams import freshness, hostile, planner_latency, soak, year
 from pststream.settings import Settings
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 
 def test_each_file_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

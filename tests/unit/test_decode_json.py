@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pststream.base.names import MAX_JSON_LEVELS
 from pststream.queries.decode_json import NestedTooDeeply, decode_json
+from tests.fuzz.cases import examples
 
 BRACKETS = st.text('[]{}"\\,: a\u00e9', max_size=4)
 
@@ -36,7 +37,7 @@ def nested_texts(draw: st.DrawFn) -> str:
 
 
 @given(nested_texts())
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_valid_texts_are_decoded_up_to_the_limit(text: str) -> None:
     if levels_of_text(text) <= MAX_JSON_LEVELS:
         assert decode_json(text) == json.loads(text)
@@ -47,7 +48,7 @@ def test_valid_texts_are_decoded_up_to_the_limit(text: str) -> None:
 
 @given(nested_texts(), st.lists(st.tuples(st.floats(0, 1), st.sampled_from('[]{}",:\\a1 \n\x00é')), max_size=2))
 @example("[" * 40, [])
-@settings(max_examples=600, deadline=None)
+@examples(600)
 def test_the_first_fault_of_a_text_counts(text: str, changes: list[tuple[float, str]]) -> None:
     for place, character in changes:
         at = int(place * len(text))

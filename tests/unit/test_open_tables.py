@@ -17,6 +17,7 @@ from pststream.base.errors import RetryableError
 from pststream.tables import open_tables
 from pststream.tables.open_tables import latest_table, open_table, table_and_values, translate_delta_errors
 from tests.conformance.counting_storage import PREFIX
+from tests.fuzz.cases import seeds
 
 SECRET = "s3cr3t"
 SCHEMA = pa.schema([("number", pa.int64()), ("word", pa.string())])
@@ -97,7 +98,7 @@ STEPS = (append, append_kept, commit_transaction, compact, delete, set_property,
 
 
 @pytest.mark.parametrize("prefix", ["", PREFIX])
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_random_changes(tmp_path: Path, seed: int, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder, and in a storage that lists objects."""
     monkeypatch.setitem(names.STORAGES, PREFIX, "tests.conformance.counting_storage")

@@ -4,8 +4,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.fuzz.cases import examples, seeds
 from tests.oracles import standing_answers as twin
 from tests.unit.answers.worlds import WORLDS, Home, Insertion, MadeObject, World, dense_world
 
@@ -36,13 +37,13 @@ def check_ranks(home: Home, folded) -> None:
             assert ranks[key, number] == (rank, pytest.approx(value))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(WORLDS)
 def test_changes_add_up_to_the_answers(world: World) -> None:
     run(world)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@seeds(60)
 def test_changes_add_up_when_buffers_fill_and_run_dry(seed: int) -> None:
     run(dense_world(seed))
 
@@ -52,9 +53,9 @@ def insertion(k: int, window: tuple, created_at: int = 0, end_at: int | None = N
     return Insertion(0, 3, k, spare, window, created_at, end_at)
 
 
-@pytest.mark.parametrize("window", [(None, None), (50, None), (None, 40), (2, 1)])
-@pytest.mark.parametrize("size", [4, 300])
-@pytest.mark.parametrize("places", [1, 3])
+@pytest.mark.parametrize(
+    ("window", "size", "places"), [((None, None), 4, 1), ((50, None), 300, 3), ((None, 40), 4, 3), ((2, 1), 300, 1)]
+)
 def test_many_ties_of_value(window: tuple, size: int, places: int) -> None:
     """All objects at one point, or at three; the last of every ten comes late."""
     objects = [MadeObject(n // 3 - 20 * (n % 10 == 9), n % places, 1) for n in range(200)]

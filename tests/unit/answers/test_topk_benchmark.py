@@ -6,6 +6,8 @@ from benchmarks.scenarios.answers import topk
 from pststream.kernels.scored.index_arrays import IndexArrays
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:

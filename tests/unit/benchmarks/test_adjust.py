@@ -6,6 +6,8 @@ import pytest
 from benchmarks.scenarios.plans.adjust import SIDE, crowd_objects
 from pststream.workloads.synthetic_arrays import SyntheticObjects, synthetic_objects
 
+pytestmark = pytest.mark.deep
+
 
 def things(objects: SyntheticObjects) -> list[tuple[float, float, tuple[int, ...]]]:
     """Return place and words of each object."""

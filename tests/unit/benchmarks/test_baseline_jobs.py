@@ -17,6 +17,8 @@ from pststream.tables.delta_tables import read_table
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.synthetic_arrays import synthetic_objects
 
+pytestmark = pytest.mark.deep
+
 SETTINGS = Settings(engine="local", workers=3)
 
 

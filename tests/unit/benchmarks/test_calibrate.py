@@ -8,6 +8,8 @@ from pststream.pipeline.batch.match_task import MatchCounts, WorkerReport
 from pststream.pipeline.calibrate.calibrate import KNN_STYLES, _knn_points, fit_kinds, measure_knn
 from pststream.settings import Settings
 
+pytestmark = pytest.mark.deep
+
 COSTS = (1e-13, 4e-7, 6e-9)
 OF_MATCH = {"range": 3e-9, "knn": 9e-8}
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.command_process import ROOT
 
+pytestmark = pytest.mark.deep
+
 SCRIPT = """
 import json
 import sys
@@ -35,7 +37,6 @@ RARE = {
 """Kernels that only large homes, files of questions or another setting need."""
 
 
-@pytest.mark.slow
 def test_kernels_of_answers_and_questions_are_run() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -12,6 +12,8 @@ from pststream.queries.shapes.contract import haversine_m
 from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 
 def words_of(objects: SyntheticObjects, number: int) -> set[int]:
     return set(term_ids(objects.terms[objects.term_offsets[number] : objects.term_offsets[number + 1]]).tolist())

@@ -10,6 +10,8 @@ from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 
 def test_planners_are_judged_over_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(paper_model.SIZES, "small", (600, 600, 2))

@@ -16,6 +16,8 @@ from pststream.queries.text.words import tokenize
 from pststream.settings import Settings
 from pststream.workloads.places import BRITAIN_BOUNDS, city_places
 
+pytestmark = pytest.mark.deep
+
 ROWS = [
     ("18.0", "59.0", "coffee shop coffee"),
     ("500", "59.0", "nowhere"),

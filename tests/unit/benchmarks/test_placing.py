@@ -5,6 +5,8 @@ import pytest
 from benchmarks.scenarios.plans import placing
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 
 def test_each_size_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(placing.SIZES, "small", (100, 300))

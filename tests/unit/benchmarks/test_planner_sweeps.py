@@ -8,6 +8,8 @@ from benchmarks.support.sweeps import sstd, tornado
 from benchmarks.support.sweeps.workloads import Trial, Workload
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 
 def _points(paper: str) -> dict[str, tuple[str, ...]]:
     """Return the planners of each point."""

@@ -4,6 +4,8 @@ import pytest
 
 from benchmarks.region_curve import regions_in_half
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),

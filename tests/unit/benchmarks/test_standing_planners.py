@@ -9,6 +9,8 @@ from benchmarks.scenarios.plans.standing_planners import draw_mixed
 from pststream.pipeline.calibrate.measured_homes import STREAMS
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 
 def test_a_mix_has_a_third_of_each() -> None:
     tables = draw_mixed(STREAMS["tw14"].draw(200, 1), 90, 1)

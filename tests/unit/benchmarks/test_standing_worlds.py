@@ -6,6 +6,8 @@ import pytest
 from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords, draw_knn, draw_topk
 from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids
 
+pytestmark = pytest.mark.deep
+
 COUNT = 300
 
 

@@ -11,6 +11,8 @@ from pststream.answers.scored_index import ScoredIndex
 from pststream.base import names
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,12 @@
 from collections import Counter
 
 import numpy as np
-import pytest
 
 from pststream.delivery.messages import MessageLimiter
+from tests.fuzz.cases import seeds
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20)
 def test_as_counted_one_by_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     limit = int(rng.integers(1, 6))

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pststream.base.errors import InputFileError
 from pststream.input import csv_reader
 from pststream.input.readers import read_chunks
 from pststream.input.row_chunks import ColumnChunk, Reject
+from tests.fuzz.cases import examples
 from tests.oracles import rows as slow
 
 SOURCES = {"text": ["b"], "object_id": ["a"]}
@@ -40,7 +41,7 @@ def written(tmp_path: Path, content: bytes | str, name: str = "x.csv") -> Path:
 
 
 @given(st.text(st.sampled_from('xé,"\n\r'), max_size=60), st.integers(1, 9), st.integers(1, 4))
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @example('"', 1, 1)
 @example('x,"x\n"\r\nx,x', 2, 1)
 @example("x,x\r", 4, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import InputFileError
@@ -16,6 +16,7 @@ from pststream.input.json_reader import decode_lines
 from pststream.input.readers import read_chunks
 from pststream.input.request_fields import scan_json
 from pststream.input.row_chunks import ColumnChunk
+from tests.fuzz.cases import examples
 from tests.oracles import rows as slow
 from tests.oracles.records import read_records, to_records
 
@@ -70,7 +71,7 @@ LINES = st.one_of(
 
 
 @given(st.lists(LINES, min_size=1, max_size=6))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_the_fast_way_agrees_with_the_exact_one(lines: list[str]) -> None:
     fast, exact = both_ways([line.encode() for line in lines])
     assert fast.rejected == exact.rejected
@@ -90,7 +91,7 @@ NESTED = st.recursive(
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from('{}[]",:\\ue0-.1\t \n\r\x00é')), max_size=2),
     st.booleans(),
 )
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 def test_any_line_is_read_as_the_json_module_reads_it(
     value: dict[str, Any], changes: list[tuple[float, str]], ascii_only: bool
 ) -> None:
@@ -115,7 +116,7 @@ def test_texts_with_escapes_are_plain(text: str) -> None:
 
 
 @given(st.lists(st.one_of(LINES, st.sampled_from(["", "  ", "\r"])), max_size=8), st.integers(10, 40), st.booleans())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_objects_and_their_lines_are_those_of_the_json_module(lines: list[str], block: int, ended: bool) -> None:
     lines = [line for line in lines if "NaN" not in line and "ud800" not in line and line != "{"]
     content = ("\n".join(['{"id": 0}', *lines]) + "\n" * ended).encode()

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import InputFileError, SettingError, UsageError
 from pststream.input.parse_objects import OBJECTS, ObjectOptions, parse_objects
 from pststream.input.readers import read_chunks
 from pststream.input.row_chunks import REASONS, REJECTED, ColumnChunk
+from tests.fuzz.cases import examples
 from tests.oracles import rows as slow_rows
 from tests.oracles import text as slow
 
@@ -246,7 +247,7 @@ VALUES = st.fixed_dictionaries(
 
 
 @given(st.lists(VALUES, max_size=8))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_every_row_is_parsed_as_the_twin_parses_it(rows: list[dict[str, str]]) -> None:
     if not rows:
         return

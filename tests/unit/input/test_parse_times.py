@@ -6,12 +6,13 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import SettingError
 from pststream.input.parse_times import EARLIEST_US, LAST_US, OUT_OF_RANGE_US, parse_time, parse_times
 from pststream.settings import check_zone
+from tests.fuzz.cases import examples
 from tests.oracles import rows as slow
 
 ZONES = st.one_of(
@@ -39,7 +40,7 @@ def us(moment: datetime) -> int:
 @given(
     st.lists(st.one_of(st.tuples(MOMENTS, FORMS).map(lambda made: made[1](made[0])), st.text(max_size=9)), max_size=5)
 )
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_texts_are_read_as_datetime_reads_them(texts: list[str]) -> None:
     times, read = parse_times(pa.array(texts, pa.string()), "UTC")
     assert [int(t) if r else None for t, r in zip(times, read)] == [slow.time_us(text) for text in texts]
@@ -47,7 +48,7 @@ def test_texts_are_read_as_datetime_reads_them(texts: list[str]) -> None:
 
 
 @given(st.datetimes(datetime(1920, 1, 1), datetime(2199, 1, 1)), st.sampled_from(["America/Chicago", "Asia/Kolkata"]))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_time_without_zone_is_local(moment: datetime, zone: str) -> None:
     expected = us(moment.replace(tzinfo=ZoneInfo(zone)))
     times, _ = parse_times(pa.array([moment.isoformat()]), zone)

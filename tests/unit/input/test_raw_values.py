@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.input.raw_values import is_blank, is_plain, to_numbers, to_texts
+from tests.fuzz.cases import examples
 
 NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False).map(repr), st.integers(-(10**20), 10**20).map(str))
 
 
 @given(st.lists(st.one_of(NUMBERS, st.text("0123456789.eE+- ", max_size=6)), max_size=6))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_numbers_are_those_of_float(texts: list[str]) -> None:
     numbers = to_numbers(pa.array(texts, pa.string()))
     for text, number in zip(texts, numbers):

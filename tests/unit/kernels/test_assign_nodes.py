@@ -4,10 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.planning.assign_nodes import assign_nodes, level_workers
+from tests.fuzz.cases import examples
 from tests.oracles import ps2stream
 
 RATES = (1.0, 4.0, 6.0)
@@ -15,7 +16,7 @@ EXACT = (1, 4, 6, 1)
 """The same in whole numbers, and the factor of the seconds of reading."""
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_assigns_as_the_paper_does(nodes: int, workers: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -29,7 +30,7 @@ def test_assigns_as_the_paper_does(nodes: int, workers: int, seed: int) -> None:
     assert load == pytest.approx(RATES[0] * o * s + RATES[1] * o + RATES[2] * s + r)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_levelling_takes_the_best_steps_until_no_single_one_helps(nodes: int, workers: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.planning.assign_terms import assign_by_frequency, assign_by_metric, transpose
@@ -13,6 +13,7 @@ from pststream.planning.load_model import CostModel
 from pststream.planning.planners import metric
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
+from tests.fuzz.cases import examples
 from tests.plans import pack, samples, unpack
 
 RATES = (0.5, 2.0, 3.0)
@@ -45,7 +46,7 @@ def assign_slowly(use: TermUse, order: list[int], given: list[int], workers: int
     return assigned
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples(), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_by_metric_equals_its_slow_twin(sample: WorkloadSample, workers: int, seed: int) -> None:
     use, rng = collect_term_use(sample), np.random.default_rng(seed)
@@ -56,7 +57,7 @@ def test_by_metric_equals_its_slow_twin(sample: WorkloadSample, workers: int, se
     assert assigned.tolist() == assign_slowly(use, order.tolist(), given.tolist(), workers)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples(), st.integers(1, 5))
 def test_the_plan_of_metric_is_that_of_the_slow_twin(sample: WorkloadSample, workers: int) -> None:
     """The term with the most objects first; each subscription was inserted in the period."""
@@ -72,7 +73,7 @@ def test_the_plan_of_metric_is_that_of_the_slow_twin(sample: WorkloadSample, wor
     assert plan.unit_worker[plan.term_unit].tolist() == assigned
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples(), st.integers(1, 5))
 def test_by_frequency_equals_its_slow_twin(sample: WorkloadSample, workers: int) -> None:
     """Each term, heaviest first, goes to the worker that has the least load with it."""

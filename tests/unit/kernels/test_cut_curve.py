@@ -4,11 +4,12 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.planning.cut_curve import Walk, compute_run_load, cut_walk, find_block_entries
 from pststream.planning.raster import hilbert_walk
+from tests.fuzz.cases import examples
 
 PAIR, OBJECT, SUBSCRIPTION = 0.5, 2.0, 3.0
 
@@ -55,7 +56,7 @@ def counted(walk: Walk, touching: list[set[int]], start: int, stop: int) -> floa
     return float(PAIR * objects * boxes + OBJECT * objects + SUBSCRIPTION * boxes + walk.read_seconds[start:stop].sum())
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(walks(), st.data())
 def test_load_of_a_run(made: tuple[Walk, list[set[int]]], data: st.DataObject) -> None:
     walk, touching = made
@@ -63,7 +64,7 @@ def test_load_of_a_run(made: tuple[Walk, list[set[int]]], data: st.DataObject) -
     assert compute_run_load(walk, start, stop) == pytest.approx(counted(walk, touching, start, stop))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(walks(max_side=3), st.integers(1, 5))
 def test_greatest_load_is_minimal(made: tuple[Walk, list[set[int]]], runs: int) -> None:
     walk, touching = made

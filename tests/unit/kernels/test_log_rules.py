@@ -1,10 +1,11 @@
 """The rules of the logs against the same rules in plain Python."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
+from tests.fuzz.cases import examples
 
 BITS = 32
 
@@ -26,7 +27,7 @@ def slow_duplicates(rows):
     return marks
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=9))
 def test_duplicates(rows):
     horizons = {file: horizon for file, _, horizon in rows}
@@ -38,7 +39,7 @@ def test_duplicates(rows):
     assert duplicates.tolist() == slow_duplicates(known)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_objects_of_earlier_ingests_stay_accepted(data):
     """Any of them may be left out if they are before the horizon of each new file."""
@@ -84,7 +85,7 @@ def slow_operations(rows):
     return outcome
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(5, 15)), min_size=1, max_size=9))
 def test_operations(rows):
     delete, at, expires = (np.array(values) for values in zip(*rows, strict=True))

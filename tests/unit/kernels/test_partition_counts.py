@@ -3,13 +3,14 @@
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.planning.assign_nodes import choose_partition_counts
+from tests.fuzz.cases import examples
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(1, 4), st.integers(0, 4), st.integers(0, 2**32 - 1))
 def test_no_other_choice_is_better(nodes: int, spare: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

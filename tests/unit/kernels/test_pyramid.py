@@ -1,10 +1,11 @@
 """Each node of a pyramid has the distinct codes of the cells below it, for rasters of any size."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.routing.pyramid import MIXED, Pyramid, build_pyramid
+from tests.fuzz.cases import examples
 
 
 def codes_of(pyramid: Pyramid, node: int) -> set[int]:
@@ -13,7 +14,7 @@ def codes_of(pyramid: Pyramid, node: int) -> set[int]:
     return set(pyramid.set_codes[pyramid.set_offsets[node] : pyramid.set_offsets[node + 1]].tolist())
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(1, 37), st.integers(1, 37), st.integers(1, 5), st.integers(1, 9), st.integers(0, 2**32 - 1))
 def test_a_node_has_the_codes_of_its_cells(columns: int, rows: int, kinds: int, block: int, seed: int) -> None:
     """Blocks of equal codes, some of them with one other cell."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.names import NEVER_US
@@ -16,6 +16,7 @@ from pststream.matching.segments import COLUMNS, build_deletions, build_segment,
 from pststream.planning.dispatch import DispatchIndex
 from pststream.plans.plan import DispatchGrid, space_plan
 from pststream.queries.shapes.registry import PIECE_COLUMNS
+from tests.fuzz.cases import examples
 from tests.oracles.matching import matches_of
 
 LONS = st.sampled_from([-180.0, -179.99, -90.0, -0.1, 0.0, 0.05, 0.1, 12.3, 90.0, 179.99, 180.0])
@@ -80,7 +81,7 @@ def fast(made: list[dict], segments: list[list[dict]], deletions: list[tuple[int
     return sorted(zip(owner.tolist(), found.keys.tolist(), strict=True))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_random_worlds(data):
     made = data.draw(st.lists(objects(), max_size=12))
@@ -94,7 +95,7 @@ def test_random_worlds(data):
     assert found == sorted(matches_of(made, world, deletions, after_key))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_no_live_term_is_filtered_out(data):
     made = data.draw(st.lists(objects(), min_size=1, max_size=8))

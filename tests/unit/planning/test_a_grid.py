@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.cell_loads import count_cell_checks
@@ -11,13 +11,14 @@ from pststream.planning.papers import a_grid
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles import tornado
 from tests.plans import make_sample, samples
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(samples(), st.integers(1, 40), st.integers(1, 40))
 def test_checks_are_those_of_equation_1(sample: WorkloadSample, columns: int, rows: int) -> None:
     grid = DispatchGrid(-10.0, 30.0, 30.0, 60.0, columns, rows)
@@ -26,7 +27,7 @@ def test_checks_are_those_of_equation_1(sample: WorkloadSample, columns: int, ro
     assert {(x, y): n for (y, x), n in np.ndenumerate(checks)} == tornado.cell_checks(sample, grid)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(samples(), st.sampled_from((1, 2, 3, 5, 8, 13)), st.integers(1, 9), st.integers(1, 9))
 def test_the_plan_is_that_of_section_4_1(sample: WorkloadSample, workers: int, columns: int, rows: int) -> None:
     plan = make_plan("a_grid", sample, workers, COST, {"columns": columns, "rows": rows})

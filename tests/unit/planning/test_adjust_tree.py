@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
@@ -20,6 +20,7 @@ from pststream.plans.plan_moves import changed_cells
 from pststream.plans.plan_nodes import PlanNodes
 from pststream.plans.plan_rows import validate
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles import sstd
 from tests.plans import asked_samples
 from tests.routes import check_meetings
@@ -43,7 +44,7 @@ def as_adjusted(
     return tree
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     asked_samples(), asked_samples(), st.sampled_from(("qt_tree", "text")), st.integers(1, 30), st.integers(1, 4),
     st.integers(0, 2**32 - 1),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.cell_loads import BlockLoads, compute_block_loads
@@ -11,6 +11,7 @@ from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.plans.plan_moves import Move, apply_move
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles import dispatch as slow
 from tests.paper_samples import paper_sample
 from tests.plans import make_sample, plans, samples, unpack
@@ -22,7 +23,7 @@ def blocks_of(blocks: BlockLoads) -> list[list[int]]:
     return unpack(blocks.offsets, blocks.cells)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(samples(), plans(), st.integers(0, 4), st.sampled_from([1, 3, 64]))
 def test_equals_the_slow_twin(sample: WorkloadSample, plan: PartitionPlan, worker: int, parts: int) -> None:
     blocks = compute_block_loads(sample, plan, RATES, worker, parts)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base import names
@@ -18,6 +18,7 @@ from pststream.planning.planners.registry import load_placement, make_plan, plac
 from pststream.plans.owners import NO_UNIT
 from pststream.plans.plan import subscription_plan
 from pststream.plans.planner_sample import WorkloadSample, count_sample
+from tests.fuzz.cases import examples, seeds
 from tests.oracles.placement import Greedy, SlowPlanner, Thing, Wish, objects_with
 from tests.oracles.posting_reads import holds_cell_of
 from tests.plans import make_sample, pack, samples, unpack
@@ -71,14 +72,14 @@ def assert_as_the_twin(name: str, sample: WorkloadSample, workers: int, present_
 
 
 @every_planner
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(sample=samples(), workers=st.sampled_from((1, 2, 5)), present_to=st.sampled_from((-1, 5, 100)))
 def test_places_as_the_twin(name: str, sample: WorkloadSample, workers: int, present_to: int) -> None:
     assert_as_the_twin(name, sample, workers, present_to)
 
 
 @every_planner
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6)
 @pytest.mark.parametrize("present_to", [40, 200])
 def test_places_many_as_the_twin(name: str, seed: int, present_to: int) -> None:
     assert_as_the_twin(name, crowded(seed, 80), 3, present_to)
@@ -117,7 +118,7 @@ def test_likely_circles_are_the_least_squares_with_enough_objects(scale: float) 
     assert len(reaches) > 3
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 9))
 def test_the_least_loaded_unit_is_taken(costs: list[int], units: int) -> None:
     greedy, loads = Greedy(units), np.zeros(units)

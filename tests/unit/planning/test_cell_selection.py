@@ -4,12 +4,13 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
 from pststream.planning.balancing import cell_selection
 from pststream.planning.balancing.cell_selection import METHODS, select_cells
+from tests.fuzz.cases import examples
 
 CELLS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8)
 
@@ -21,7 +22,7 @@ def least_cost(loads: np.ndarray, sizes: np.ndarray, wanted: float) -> int:
     return min(int(sizes[list(s)].sum()) for s in subsets if loads[list(s)].sum() >= wanted)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(CELLS, st.floats(0.01, 1.0))
 def test_every_method_moves_enough_and_dp_moves_least(cells, share):
     loads, sizes = (np.array(column) for column in zip(*cells))
@@ -61,7 +62,7 @@ def select_as_the_paper(method: str, cells: list[tuple[int, int]], wanted: float
     return sorted(best)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(CELLS, st.floats(0.01, 0.99), st.sampled_from(("gr", "si", "ra")))
 def test_selects_the_cells_of_the_paper(cells, share, method):
     wanted = share * sum(load for load, _ in cells)

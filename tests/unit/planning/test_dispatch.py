@@ -3,13 +3,14 @@
 import pickle
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pststream.kernels.routing.dispatch import BLOCK, group_by_worker
 from pststream.planning.dispatch import DispatchIndex
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles import dispatch as slow
 from tests.oracles.bloom_filter import SlowFilter, filter_of_terms
 from tests.plans import TERMS, make_sample, plans, quarters, samples, unpack
@@ -19,7 +20,7 @@ LEVELS_AND_WORDS = (((9, 7, 0), 1024), ((9,), 2), ((8, 5), 16), ((0,), 1), ((), 
 """Of the filters of live terms; many terms pass the small ones that were not added."""
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(plans(), samples(), st.integers(0, 2**32 - 1))
 def test_equals_the_slow_twin(plan: PartitionPlan, sample: WorkloadSample, seed: int) -> None:
     index = DispatchIndex(plan)
@@ -49,14 +50,14 @@ def test_equals_the_slow_twin(plan: PartitionPlan, sample: WorkloadSample, seed:
         assert counts.tolist() == [sum(of == unit for _, of in objects) for unit in range(plan.units)]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(plans(), samples())
 def test_each_pair_meets_once_for_each_term_it_shares(plan: PartitionPlan, sample: WorkloadSample) -> None:
     check_meetings(plan, sample)
 
 
 @given(samples())
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_pickles(sample: WorkloadSample) -> None:
     index = DispatchIndex(quarters())
     again = pickle.loads(pickle.dumps(index))
@@ -76,7 +77,7 @@ def test_edges_and_corners_of_cells() -> None:
     assert routed(index, sample, filter_of_terms([])) == [[]] * 5
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 9), st.booleans(), st.integers(0, 2**32 - 1))
 @example(64, 64, 9, True, 0)
 @example(65, 33, 1, False, 1)
@@ -108,7 +109,7 @@ def test_terms_of_all_64_bits_are_spread() -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), max_size=30).map(sorted))
 def test_routes_are_grouped_by_worker(routes: list[tuple[int, int]]) -> None:
     place, worker = (np.array([pair[side] for pair in routes], np.int32) for side in (1, 0))

@@ -23,6 +23,7 @@ from pststream.planning.papers.topk_sample import (
 )
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.topk_plan import TopkPlan, find_leaves, leaf_boxes
+from tests.fuzz.cases import seeds
 from tests.oracles import dskype as twins
 from tests.oracles.dskype import Sent, Wish, by_frequency, is_inside, loose_prefix, split_space, split_words
 from tests.plans import make_sample
@@ -106,7 +107,7 @@ def _words(sent: list[Sent]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @every_size
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_location_is_algorithm_3(units: int, seed: int) -> None:
     wishes, sent = world(seed)
     sample = sample_of(wishes, sent)
@@ -137,7 +138,7 @@ def test_the_boxes_of_leaves_are_where_their_points_are(units: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5, 8])
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_location_of_regions_is_algorithm_3_at_the_middles_of_raster_cells(workers: int, seed: int) -> None:
     wishes, sent = world(seed)
     halves = np.random.default_rng(seed).choice((0.25, 0.5, 4.0), len(wishes)).tolist()
@@ -165,7 +166,7 @@ def runs_of(plan: TopkPlan, units: Iterable[int], order: list[int]) -> list[list
 
 @every_size
 @pytest.mark.parametrize("planner", ["keyword", "prefix"])
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_keyword_and_prefix_make_the_greatest_cost_of_a_run_least(units: int, planner: str, seed: int) -> None:
     wishes, sent = world(seed)
     sample, stored = sample_of(wishes, sent), [set(wish.words) for wish in wishes]
@@ -185,7 +186,7 @@ def test_keyword_and_prefix_make_the_greatest_cost_of_a_run_least(units: int, pl
     assert loads.copies == sum(bool(set(run) & set(one.words)) for one in sent for run in runs) / len(sent)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 def test_the_hybrids_divide_the_parts_of_the_first_level(seed: int) -> None:
     wishes, sent = world(seed)
     sample, prefixes = sample_of(wishes, sent), {id(wish): loose_prefix(wish) for wish in wishes}
@@ -217,7 +218,7 @@ def test_the_hybrids_divide_the_parts_of_the_first_level(seed: int) -> None:
 
 @every_size
 @pytest.mark.parametrize("planner", ["keyword", "prefix"])
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_by_product_keyword_and_prefix_are_algorithm_4(units: int, planner: str, seed: int) -> None:
     wishes, sent = world(seed)
     sample, stored = sample_of(wishes, sent), [set(wish.words) for wish in wishes]
@@ -231,7 +232,7 @@ def test_by_product_keyword_and_prefix_are_algorithm_4(units: int, planner: str,
         assert stored_by(sample, plan, unit).tolist() == [n for n, some in enumerate(stored) if some & set(run)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 def test_by_product_the_hybrids_divide_words_by_algorithm_4(seed: int) -> None:
     wishes, sent = world(seed)
     sample, prefixes = sample_of(wishes, sent), {id(wish): loose_prefix(wish) for wish in wishes}

@@ -3,15 +3,15 @@
 from itertools import product
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.papers.karmarkar_karp import divide_evenly
+from tests.fuzz.cases import examples, seeds
 from tests.oracles.sstd import differencing
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.integers(0, 50), max_size=30), st.integers(1, 9))
 def test_equals_the_plain_method(numbers: list[int], parts: int) -> None:
     part = divide_evenly(np.array(numbers, np.float64), parts)
@@ -27,7 +27,7 @@ def test_the_example_of_the_literature() -> None:
     assert sorted(sums.tolist()) == [14.0, 16.0]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20)
 def test_is_near_the_best_division(seed: int) -> None:
     """Eight numbers in three parts: the greatest sum is at most 7/6 of the best."""
     numbers = np.random.default_rng(seed).integers(1, 100, 8).astype(np.float64)

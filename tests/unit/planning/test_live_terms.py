@@ -5,14 +5,15 @@ from math import exp
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pststream.planning.live_terms import drop_terms_without_postings
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
+from tests.fuzz.cases import examples
 from tests.plans import make_sample, samples, unpack
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples())
 def test_a_whole_sample_keeps_the_terms_that_read_a_posting(drawn: WorkloadSample) -> None:
     sample = replace(drawn, subscription_scale=1.0)

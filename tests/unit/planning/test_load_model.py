@@ -6,19 +6,20 @@ from math import pi
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.plans.imbalance import MAX_IMBALANCE
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles import dispatch as slow
 from tests.plans import make_sample, plans, quarters, samples
 
 COSTS = (0.25, 3.0, 5.0, 7.0, 2.0)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(samples(), plans())
 def test_equals_the_slow_twin(sample: WorkloadSample, plan: PartitionPlan) -> None:
     loads = compute_worker_loads(sample, plan, CostModel(*COSTS))

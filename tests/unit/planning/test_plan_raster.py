@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from pststream.planning.raster import MIN_WIDTH, fit_raster
+from tests.fuzz.cases import examples
 
 NONE = np.empty(0)
 NO_BOXES = np.empty((0, 4))
@@ -49,7 +50,7 @@ def test_one_point_many_times(point: tuple[float, float]) -> None:
     assert grid.south <= point[1] <= grid.north
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     arrays.arrays(np.float64, st.tuples(st.integers(0, 30), st.just(2)), elements=st.floats(-1e3, 1e3)),
     arrays.arrays(np.float64, st.tuples(st.integers(0, 30), st.just(4)), elements=st.floats(-180, 180)),

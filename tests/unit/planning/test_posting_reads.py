@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.live_terms import keep_pieces
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles.posting_reads import weight
 from tests.plans import make_sample, samples, unpack
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(samples(), st.sampled_from([(0,), (1, 29), (29, 7 * POSTING_READS, 0)]))
 def test_equals_a_check_of_each_pair(drawn: WorkloadSample, of_matches: tuple[int, ...]) -> None:
     match_reads = np.resize(of_matches, drawn.pieces).astype(np.int32)
@@ -45,7 +46,7 @@ def test_boxes_of_all_sizes_are_read() -> None:
     assert sample.reads.dtype == sample.postings.dtype == np.int32
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(samples())
 def test_reads_of_two_parts_add_up(drawn: WorkloadSample):
     match_reads = np.arange(drawn.pieces, dtype=np.int32)

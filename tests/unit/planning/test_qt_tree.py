@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base import names
@@ -17,6 +17,7 @@ from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import BY_OBJECT, ObjectPlan, PartitionPlan
 from pststream.plans.plan_nodes import find_unit
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
+from tests.fuzz.cases import examples, seeds
 from tests.oracles import sstd
 from tests.plans import asked_samples, make_sample, unpack
 
@@ -42,7 +43,7 @@ def lists_of(plan: PartitionPlan, node: int) -> tuple[dict[int, int], list[set[i
     return {term: asked for term, asked, _ in rows}, lists
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(asked_samples(), st.sampled_from(("qt_tree", "text")), st.integers(1, 30), st.integers(1, 9), st.integers(1, 9))
 def test_the_plan_is_that_of_algorithm_1(
     sample: WorkloadSample, planner: str, theta: int, columns: int, rows: int
@@ -64,7 +65,7 @@ def test_the_plan_is_that_of_algorithm_1(
         assert lists == [own & set(keywords) for own in tree[number].lists]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@seeds(8)
 def test_leaves_go_to_workers_by_the_differencing_method(seed: int) -> None:
     """Each subscription covers all and has one of 64 words: workloads are exact floats, and equal ones are equal."""
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.load_model import CostModel, compute_worker_loads
@@ -12,6 +12,7 @@ from pststream.planning.papers.query_statistics import collect_query_statistics
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples, seeds
 from tests.oracles import sstd
 from tests.plans import asked_samples, make_sample
 
@@ -19,7 +20,7 @@ COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 GRID = DispatchGrid(-10.0, 30.0, 30.0, 60.0, 9, 7)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(asked_samples(), st.tuples(*[st.integers(0, 8), st.integers(0, 6)] * 2))
 def test_workloads_are_those_of_equation_2(sample: WorkloadSample, part: tuple[int, int, int, int]) -> None:
     statistics = collect_query_statistics(sample, GRID)
@@ -27,7 +28,7 @@ def test_workloads_are_those_of_equation_2(sample: WorkloadSample, part: tuple[i
     assert workload == pytest.approx(sstd.Statistics(sample, GRID).workload(part), rel=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(asked_samples(), st.sampled_from((1, 2, 3, 8)), st.integers(1, 40), st.integers(1, 9), st.integers(1, 9))
 def test_the_plan_is_that_of_algorithm_1(
     sample: WorkloadSample, workers: int, theta: int, columns: int, rows: int
@@ -61,7 +62,7 @@ def test_leaves_are_small_where_the_load_is_and_shared_out() -> None:
     assert compute_worker_loads(sample, plan, COST).imbalance <= 1.5
 
 
-@pytest.mark.parametrize("seed", range(8))
+@seeds(8)
 def test_leaves_go_to_workers_by_the_differencing_method(seed: int) -> None:
     """With 64 subscriptions to one word workloads are exact floats, so that equal ones are equal for the twin too."""
     rng = np.random.default_rng(seed)

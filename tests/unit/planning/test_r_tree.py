@@ -1,7 +1,7 @@
 """Leaves of the R-tree, and where a walk through leaves enters boxes."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.planning.cut_curve import find_block_entries, find_leaf_entries
@@ -10,12 +10,13 @@ from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan
 from pststream.planning.raster import hilbert_walk
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.plans import make_sample, samples
 
 COST = CostModel(5e-9, 4e-6, 1e-5, 5e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32 - 1))
 def test_leaves_of_one_cell_are_entered_as_blocks_are(columns: int, rows: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -29,7 +30,7 @@ def test_leaves_of_one_cell_are_entered_as_blocks_are(columns: int, rows: int, s
     assert sorted(zip(*map(np.ndarray.tolist, entries))) == sorted(zip(*map(np.ndarray.tolist, expected)))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(samples(), st.integers(1, 40))
 def test_leaves_are_rectangles_of_about_the_given_number(sample: WorkloadSample, leaves: int) -> None:
     plan = make_plan("r_tree", sample, 3, COST, {"columns": 9, "rows": 7, "leaves": leaves})

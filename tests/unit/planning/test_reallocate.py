@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
@@ -16,6 +16,7 @@ from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_moves import changed_cells
+from tests.fuzz.cases import examples
 from tests.oracles.sstd import differencing
 from tests.paper_samples import paper_sample
 from tests.plans import plans
@@ -24,7 +25,7 @@ from tests.routes import check_meetings
 COST = CostModel(5e-8, 2e-6, 2e-6, 5e-7)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(1, 20))
 def test_divides_as_the_paper_and_moves_the_fewest_subscriptions(seed: int, workers: int, units: int) -> None:
     rng = np.random.default_rng(seed)
@@ -114,7 +115,7 @@ def test_load_under_a_retiring_plan_is_counted_and_stays() -> None:
     assert np.allclose((adjustment.after.load - retiring).sum(), (adjustment.before.load - retiring).sum())
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(plans(), st.integers(0, 2**32 - 1))
 def test_moves_name_every_cell_that_changes_hands(plan: PartitionPlan, seed: int) -> None:
     new = np.random.default_rng(seed).integers(0, plan.workers, plan.units).astype(np.int32)

@@ -1,7 +1,7 @@
 """Cuts of a rectangle against trying them all."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.load_model import CostModel
@@ -17,6 +17,7 @@ from pststream.planning.planners.text_split import TermGroup
 from pststream.planning.region_counts import RegionCounts, build_region_counts
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.plans import make_sample, samples
 
 COST = CostModel(1.0, 2.0, 3.0, 0.5)
@@ -28,7 +29,7 @@ def counts_of(sample: WorkloadSample) -> tuple[RegionCounts, WorkloadSample]:
     return build_region_counts(sample, GRID), sample
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples(), st.integers(2, 9))
 def test_no_cut_is_better(sample: WorkloadSample, workers: int) -> None:
     grid = DispatchGrid(-10.0, 30.0, 30.0, 60.0, 7, 5)

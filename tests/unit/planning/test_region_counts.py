@@ -1,18 +1,19 @@
 """Summed-area tables against counting."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.load_model import CostModel
 from pststream.planning.region_counts import build_region_counts
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles import dispatch as slow
 from tests.plans import samples, unpack
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(samples(), st.integers(1, 9), st.integers(1, 9), st.data())
 def test_equals_counting(sample: WorkloadSample, columns: int, rows: int, data: st.DataObject) -> None:
     grid = DispatchGrid(-10.0, 30.0, 30.0, 60.0, columns, rows)
@@ -40,7 +41,7 @@ def test_equals_counting(sample: WorkloadSample, columns: int, rows: int, data: 
     assert counts.objects(x0, y0, x0 - 1, y1) == counts.subscriptions(x0, y0, x1, y0 - 1) == 0
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(samples())
 def test_takes_arrays(sample: WorkloadSample) -> None:
     counts = build_region_counts(sample, DispatchGrid(-10.0, 30.0, 30.0, 60.0, 8, 8))

@@ -5,7 +5,7 @@ from math import exp
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base import names
@@ -15,6 +15,7 @@ from pststream.planning.planners.auto import run_sample
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles import dispatch as slow
 from tests.oracles.posting_reads import weight
 from tests.paper_samples import paper_sample
@@ -51,7 +52,7 @@ def slow_run(sample: WorkloadSample, plan: PartitionPlan) -> list[tuple[float, i
     return counts
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(samples(), plans(), st.booleans())
 def test_equals_the_slow_twin(drawn: WorkloadSample, plan: PartitionPlan, matches_cost: bool) -> None:
     match_reads = np.arange(drawn.pieces, dtype=np.int32) * 29 if matches_cost else None

@@ -1,13 +1,14 @@
 """The use of terms in a sample against counting."""
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from pststream.planning.live_terms import collect_term_use
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.plans import samples, unpack
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples())
 def test_equals_counting(sample: WorkloadSample) -> None:
     use = collect_term_use(sample)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
@@ -20,6 +20,7 @@ from pststream.planning.planners.registry import make_plan
 from pststream.planning.region_counts import build_area_sums, build_region_counts
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.oracles import tornado
 from tests.plans import make_sample, quarters
 from tests.routes import check_meetings
@@ -34,7 +35,7 @@ def task_of(sample: WorkloadSample, plan: PartitionPlan, target: float = 1.2, tr
     return BalancingTask("shift", sample, plan, COST, target, nothing, nothing, transfer)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seeds, st.integers(2, 9), st.integers(1, 8), st.integers(1, 8), st.sampled_from((0, 0.25, 2)))
 def test_the_operation_is_the_one_of_the_paper(seed: int, workers: int, columns: int, rows: int, beta: float) -> None:
     """Any rectangles that cuts make, few costs, many ties, some of them zero."""

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.live_terms import sort_sample
@@ -14,6 +14,7 @@ from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.split_by_similarity import PlanningRegion
 from pststream.planning.region_counts import build_region_counts
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples, seeds
 from tests.plans import TERMS, make_sample, samples, unpack
 from tests.unit.planning.regions import GRID, inside, rectangles
 
@@ -24,7 +25,7 @@ def cosine(sample: WorkloadSample, node: Rectangle) -> float:
     return sum(of_objects[term] * of_boxes[term] for term in of_objects) / norms if norms else 1.0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples())
 def test_similarities_of_the_sides(sample: WorkloadSample) -> None:
     nodes = [Rectangle(0, 0, 3, 2), Rectangle(4, 0, 6, 4), Rectangle(0, 3, 1, 4)]
@@ -39,7 +40,7 @@ def test_similarities_of_the_sides(sample: WorkloadSample) -> None:
                 assert similarity == pytest.approx(cosine(sample, side))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples(), rectangles())
 def test_medians_halve_the_objects(sample: WorkloadSample, node: Rectangle) -> None:
     counts = build_region_counts(sample, GRID)
@@ -105,7 +106,7 @@ def world_of_places(seed: int) -> WorkloadSample:
     return make_sample([tuple(p) for p in points.tolist()], draw_terms(points, 0), boxes, draw_terms(middles, shift))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@seeds(12)
 @pytest.mark.parametrize("delta", [0.8, 0.9, 0.99])
 def test_phase_one_is_that_of_algorithm_1(monkeypatch: pytest.MonkeyPatch, seed: int, delta: float) -> None:
     sample = world_of_places(seed)
@@ -116,7 +117,7 @@ def test_phase_one_is_that_of_algorithm_1(monkeypatch: pytest.MonkeyPatch, seed:
     assert len(regions) > 1 or delta < 0.99
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples(), st.floats(0.0, 1.0), st.integers(1, 9))
 def test_phase_one_covers_each_cell_once(sample: WorkloadSample, delta: float, max_regions: int) -> None:
     counts, sorted_sample = build_region_counts(sample, GRID), sort_sample(sample, GRID)

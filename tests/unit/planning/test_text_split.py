@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.live_terms import sort_sample
@@ -12,11 +12,12 @@ from pststream.planning.load_model import LoadRates
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.text_split import RegionTerms, TermGroup
 from pststream.plans.planner_sample import WorkloadSample
+from tests.fuzz.cases import examples
 from tests.plans import make_sample, samples
 from tests.unit.planning.regions import COST, GRID, inside, reads_inside, rectangles
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples(), rectangles(), st.integers(1, 5))
 def test_term_groups_equal_counting(sample: WorkloadSample, node: Rectangle, groups: int) -> None:
     rates, sorted_sample = COST.rates(sample), sort_sample(sample, GRID)
@@ -35,7 +36,7 @@ def test_term_groups_equal_counting(sample: WorkloadSample, node: Rectangle, gro
         assert group.load == pytest.approx(rates.load(*map(np.array, (group.objects, group.subscriptions, read))))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(samples(), st.integers(1, 4))
 def test_no_cut_of_the_same_order_is_much_better(sample: WorkloadSample, groups: int) -> None:
     """Compared with the least bound under which at most `groups` runs are needed."""

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -15,9 +15,10 @@ from pststream.planning.dispatch import make_dispatch
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
+from tests.fuzz.cases import examples
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(1, 5).flatmap(lambda n: arrays(np.int64, (n, n), elements=st.integers(0, 50))))
 def test_hungarian_keeps_the_most(shared):
     workers = np.arange(len(shared))

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.plans.pieces import IDENTITY, number_pieces, rarest_clause_first
+from tests.fuzz.cases import examples
 
 CLAUSES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), min_size=1, max_size=4)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(CLAUSES, max_size=6), st.lists(st.integers(0, 5), min_size=10, max_size=10), st.integers(0, 2))
 def test_the_rarest_clause_comes_first(rows, frequency, skip):
     array = pa.array(rows, pa.list_(pa.list_(pa.int64()))).slice(skip)
@@ -26,7 +27,7 @@ def test_the_rarest_clause_comes_first(rows, frequency, skip):
 CORNERS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-180.0, 0.0, -0.0, 1.5]), st.sampled_from([0.0, 2.0])))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(CORNERS, min_size=1, max_size=3))
 def test_rows_of_the_same_piece_have_the_same_number(batches):
     numbers = number_pieces(

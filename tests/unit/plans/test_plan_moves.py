@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.dispatch import DispatchIndex
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
 from pststream.plans.plan_moves import Move, apply_move, changed_cells
 from pststream.plans.plan_rows import validate
+from tests.fuzz.cases import examples
 from tests.routes import units_of
 
 GRID = DispatchGrid(0.0, 0.0, 4.0, 4.0, 4, 4)
@@ -53,7 +54,7 @@ MOVES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from([0, 1]), MOVES)
 def test_moves_one_after_another(which, moves):
     plan = plans()[which]

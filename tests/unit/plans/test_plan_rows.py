@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base import names
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_rows import plan_from_rows, plan_row, unit_rows, validate
 from pststream.state.tables import TABLES
+from tests.fuzz.cases import examples
 from tests.plans import identical_plans, plans, quarters
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(plans(), st.randoms(use_true_random=False))
 def test_round_trip(plan: PartitionPlan, rnd: Any) -> None:
     rows = unit_rows(plan)
@@ -28,7 +29,7 @@ def test_round_trip(plan: PartitionPlan, rnd: Any) -> None:
 
 
 @given(plans())
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_rows_are_those_of_the_table(plan: PartitionPlan) -> None:
     load = np.arange(plan.units, dtype=np.float64)
     rows = unit_rows(plan, load=load, objects=load + 1, subscriptions=load + 2, plan_version=7)

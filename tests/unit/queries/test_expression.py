@@ -3,10 +3,11 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.queries.text.expression import ExpressionError, evaluate, parse_keywords
+from tests.fuzz.cases import examples
 from tests.oracles import text as slow
 
 WORDS = ["tea", "milk", "and", "or", "東京", "straße"]
@@ -30,7 +31,7 @@ def write_expression(tree: slow.Tree, draw: st.DataObject, within: str = "or") -
 
 
 @given(TREES, st.data())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_clauses_are_equivalent_to_the_tree(tree: slow.Tree, data: st.DataObject) -> None:
     clauses = parse_keywords(write_expression(tree, data), max_clauses=100_000, max_terms=10**6)
     folded = {word: slow.words(word)[0] for word in WORDS}
@@ -40,7 +41,7 @@ def test_clauses_are_equivalent_to_the_tree(tree: slow.Tree, data: st.DataObject
 
 
 @given(TREES, st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_clauses_are_minimal_and_sorted(tree: slow.Tree, data: st.DataObject) -> None:
     clauses = parse_keywords(write_expression(tree, data), max_clauses=100_000, max_terms=10**6)
     assert clauses == sorted(clauses, key=lambda clause: (len(clause), clause))
@@ -102,7 +103,7 @@ def test_errors_give_position_and_expectation(expression: str, position: int, re
 
 
 @given(st.text(st.sampled_from('ab() "AND OR!'), max_size=40))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_text_is_parsed_or_refused(expression: str) -> None:
     try:
         assert parse_keywords(expression)

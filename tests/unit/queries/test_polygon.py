@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.queries.shapes.contract import DEFAULT_LIMITS, Region, RegionError, RegionLimits, haversine_m
@@ -21,6 +21,7 @@ from pststream.queries.shapes.registry import (
     to_columns,
     to_json,
 )
+from tests.fuzz.cases import examples
 from tests.worlds import some_polygon
 
 SQUARE = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]
@@ -87,7 +88,7 @@ def test_distance_goes_over_the_pole_and_the_antimeridian() -> None:
     assert distance_to_edge(region, 0.0, 80.0) == pytest.approx(haversine_m(0, 80, 180, 81), rel=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.tuples(st.floats(-179, 179), st.floats(-89, 89)),
     st.tuples(st.floats(-170, 160), st.floats(-85, 80)),

@@ -4,11 +4,12 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from pststream.queries.shapes.contract import EARTH_RADIUS_M, Region, RegionError, haversine_m
 from pststream.queries.shapes.registry import contains, read_region
+from tests.fuzz.cases import examples
 from tests.oracles import text as slow
 
 HALF_WAY_ROUND = math.pi * EARTH_RADIUS_M
@@ -30,7 +31,7 @@ def in_boxes(region: Region, lon: float, lat: float) -> bool:
 
 
 @given(LON, LAT, LON, LAT, LON, LAT)
-@settings(max_examples=300)
+@examples(300)
 def test_a_box_holds_what_its_numbers_say(w: float, s: float, e: float, n: float, lon: float, lat: float) -> None:
     assume(s <= n)
     across = w <= lon <= e if w <= e else (lon >= w or lon <= e)
@@ -38,7 +39,7 @@ def test_a_box_holds_what_its_numbers_say(w: float, s: float, e: float, n: float
 
 
 @given(LON, LAT, LON, LAT)
-@settings(max_examples=300)
+@examples(300)
 def test_distance_is_that_of_the_twin(lon1: float, lat1: float, lon2: float, lat2: float) -> None:
     # The haversine formula loses digits near the antipode, the square root of the last bit at most.
     expected = slow.great_circle_m(lon1, lat1, lon2, lat2)
@@ -46,7 +47,7 @@ def test_distance_is_that_of_the_twin(lon1: float, lat1: float, lon2: float, lat
 
 
 @given(LON, LAT, RADIUS, LON, LAT)
-@settings(max_examples=1000)
+@examples(1000)
 @example(180.0, 0.0, 0.0, -180.0, 0.0)
 @example(0.0, 0.0, HALF_WAY_ROUND, 180.0, 0.0)
 def test_boxes_hold_every_point_of_the_circle(lon: float, lat: float, radius: float, x: float, y: float) -> None:
@@ -58,7 +59,7 @@ def test_boxes_hold_every_point_of_the_circle(lon: float, lat: float, radius: fl
 
 
 @given(LON, LAT, RADIUS, st.floats(0, 2 * math.pi))
-@settings(max_examples=1000)
+@examples(1000)
 def test_boxes_hold_the_rim_of_the_circle(lon: float, lat: float, radius: float, bearing: float) -> None:
     region = read_circle({"lon": lon, "lat": lat, "radius_m": radius})
     x, y = destination(lon, lat, radius, bearing)

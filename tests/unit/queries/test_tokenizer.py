@@ -2,12 +2,13 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.parsing.texts import hash_word
 from pststream.queries.text.tokenizer import fold_characters, term_id, terms_of, tokenize
 from pststream.queries.text.words import TOKENIZER
+from tests.fuzz.cases import examples
 from tests.oracles import text as slow
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=60)
@@ -19,13 +20,13 @@ TRICKY = st.text(st.sampled_from(TRICKY_CHARACTERS), max_size=30)
 
 
 @given(st.one_of(ASCII, ANY, TRICKY))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_words_are_those_of_the_twin(text: str) -> None:
     assert tokenize(text) == slow.words(text)
 
 
 @given(st.lists(st.one_of(st.none(), ASCII, ANY, TRICKY), max_size=12))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_terms_are_those_of_the_twin(texts: list[str | None]) -> None:
     expected = [sorted({slow.term_id(word) for word in slow.words(text or "")}) for text in texts]
     assert terms_of(pa.array(texts, pa.string())).to_pylist() == expected

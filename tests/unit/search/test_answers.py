@@ -3,9 +3,10 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzz.cases import examples, seeds
 from tests.oracles.twin_expressions import words_of
 from tests.unit.search.worlds import check_answers, snapshot_of, some_objects, some_question, weights_of
 from tests.worlds import WORDS
@@ -14,7 +15,7 @@ KINDS = ("range", "knn", "topk", "frequent_terms")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(rnd=st.randoms(use_true_random=False), count=st.integers(0, 120), cuts=st.lists(st.integers(0, 120), max_size=3))
 def test_answers_are_those_of_the_twin(tmp_path_factory, kind, rnd, count, cuts) -> None:
     rows = some_objects(rnd, count)
@@ -24,7 +25,7 @@ def test_answers_are_those_of_the_twin(tmp_path_factory, kind, rnd, count, cuts)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 def test_answers_of_a_larger_world(tmp_path, kind, seed) -> None:
     rnd = random.Random(seed)
     rows = some_objects(rnd, 3000)
@@ -41,7 +42,7 @@ def test_a_version_has_the_objects_up_to_a_key(tmp_path, kind) -> None:
         check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(10)], up_to_key)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_scores_by_weights_of_words(tmp_path, seed) -> None:
     """Some words have the same weight, some are unknown; frequent words have lists of short texts."""
     rnd = random.Random(seed)

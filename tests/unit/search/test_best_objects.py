@@ -10,6 +10,7 @@ from pststream.search import object_snapshot
 from pststream.search.best_objects import PointQuestions, find_nearest_objects, find_scored_objects
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import clauses_of
+from tests.fuzz.cases import seeds
 from tests.oracles.questions import answer, logged
 from tests.unit.search.worlds import Row, asked, snapshot_of, some_objects, some_question
 
@@ -24,7 +25,7 @@ def boundary_of(rows: list[Row], window: dict | None, end: int) -> tuple[int, in
     return before[0] if before else (names.NO_TIME, LAST_KEY)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 @pytest.mark.parametrize("kind", FINDERS)
 def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
     find, column, sign = FINDERS[kind]
@@ -62,8 +63,10 @@ def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
     assert [snapshot.segments[one].keys[at] for one, at in zip(segment, row)] == best.key.tolist()
 
 
-@pytest.mark.parametrize("most_sorted", [1_000_000, 2])
-@pytest.mark.parametrize("cuts", [[], [100, 700, 1300], [1499], list(range(0, 1500, 150))])
+@pytest.mark.parametrize(
+    ("cuts", "most_sorted"),
+    [([], 2), ([100, 700, 1300], 1_000_000), ([1499], 2), (list(range(0, 1500, 150)), 1_000_000)],
+)
 def test_boundaries_of_count_windows(tmp_path, monkeypatch, cuts, most_sorted) -> None:
     monkeypatch.setattr(object_snapshot, "_SORTED_OBJECTS", most_sorted)
     monkeypatch.setattr(object_snapshot, "_BUCKETS", 50)

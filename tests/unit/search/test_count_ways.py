@@ -14,6 +14,7 @@ from pststream.search import answer_terms, region_terms
 from pststream.search.object_snapshot import LAST_KEY
 from pststream.search.question_batch import region_arrays, take_regions
 from pststream.search.region_terms import group_regions
+from tests.fuzz.cases import seeds
 from tests.unit.search.worlds import (
     Row,
     asked,
@@ -59,7 +60,7 @@ def way(request, monkeypatch) -> str:
     return request.param
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 def test_answers_are_those_of_the_twin(way, seed, tmp_path) -> None:
     rnd = random.Random(seed)
     rows = some_objects(rnd, 400)

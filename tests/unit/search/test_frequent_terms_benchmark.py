@@ -5,6 +5,8 @@ import pytest
 from benchmarks.scenarios.answers import frequent_terms
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:

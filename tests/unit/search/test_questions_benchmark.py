@@ -21,6 +21,8 @@ from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from tests.counted_benchmark import run_counted
 
+pytestmark = pytest.mark.deep
+
 OBJECTS = 5_000
 
 

@@ -13,6 +13,7 @@ from pststream.search import wanted_rows
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.wanted_rows import find_wanted_rows, make_piece_questions, object_columns
 from pststream.state.tables import TABLES
+from tests.fuzz.cases import seeds
 from tests.oracles.matching import matches_of
 from tests.unit.search.worlds import STEP_US, Row, object_table, snapshot_of, some_objects, some_point
 from tests.worlds import LATS, LONS, WORDS
@@ -46,7 +47,7 @@ def wanted_keys(segment: ObjectSegment, pieces: list[dict[str, Any]], up_to_key:
     return None if found is None else sorted(segment.keys[found].tolist())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6)
 def test_wanted_objects_are_those_of_the_twin(tmp_path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(wanted_rows, "ROW_WORK", 10**9)
     monkeypatch.setattr(wanted_rows, "FIRST_QUESTIONS", 7)

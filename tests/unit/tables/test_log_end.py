@@ -12,6 +12,7 @@ from pststream.base.names import BATCHES, FILES
 from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, TOO_OLD, Home, digest_of_tables
 from pststream.tables.ledgers import Ledger, known_hashes, log_key, recent_row_counts
+from tests.fuzz.cases import seeds
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -172,7 +173,7 @@ def answers_of(home):
     }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 def test_the_end_of_a_ledger_tells_what_the_whole_does(home, seed):
     """Files of both kinds and batches as they may come, some left unfinished for a while, and joined now and then."""
     rng, whole = random.Random(seed), WholeLedger(home)

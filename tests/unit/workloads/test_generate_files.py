@@ -184,24 +184,15 @@ def test_chunks_and_drift_change_only_the_kind(tmp_path: Path, sample: ObjectSam
     assert steady["subscription_id"] == drift["subscription_id"]
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path: Path, sample: ObjectSample) -> None:
-    peaks = []
-    for count in (110_000, 330_000):
-        tracemalloc.start()
-        write_requests(tmp_path / "r.parquet", count, 1, objects=sample)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 1.2 * peaks[0]
-
-
+@pytest.mark.parametrize("lives", [{}, {"deletions": True, "mean_lifetime": 2_000}])
 def test_memory_holds_the_live_subscriptions_only(
-    tmp_path: Path, sample: ObjectSample, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sample: ObjectSample, monkeypatch: pytest.MonkeyPatch, lives: dict
 ) -> None:
     monkeypatch.setattr(generated_requests, "CHUNK", 10_000)
     peaks = []
     for count in (30_000, 90_000):
         tracemalloc.start()
-        write_requests(tmp_path / "r.parquet", count, 1, objects=sample, deletions=True, mean_lifetime=2_000)
+        write_requests(tmp_path / "r.parquet", count, 1, objects=sample, **lives)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]

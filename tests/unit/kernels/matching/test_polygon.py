@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.matching.contains_point import in_polygon, side_of_line
 from pststream.kernels.matching.cut_polygon import MOST_PIECES, cut_polygon, cut_polygons
 from pststream.queries.shapes import registry
 from pststream.queries.shapes.contract import RegionError, RegionLimits
+from tests.fuzz.cases import examples
 from tests.oracles.polygon import covers_geometry
 
 Point = tuple[float, float]
@@ -149,7 +150,7 @@ def test_kernel_twin_and_shapely_agree(name: str) -> None:
     assert [p for p, a in zip(some, found) if a != registry.contains(cut.region, *p)] == []
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.integers(0, 2**32), st.integers(3, 40), st.sampled_from([1e-7, 1e-3, 0.2, 5.0, 40.0]), st.booleans())
 def test_random_polygons(seed: int, corners: int, radius: float, holed: bool) -> None:
     rnd = random.Random(seed)
@@ -169,7 +170,7 @@ def test_random_polygons(seed: int, corners: int, radius: float, holed: bool) ->
         assert cut.covers(*point) == covered == covers_geometry(geometry, *point), point
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(0, 2**32))
 def test_polygons_of_a_lattice(seed: int) -> None:
     """Corners and points from few coordinates, so that rays run along edges and through corners."""
@@ -188,7 +189,7 @@ def test_polygons_of_a_lattice(seed: int) -> None:
                 assert cut.covers(x, lat) == covers_geometry(geometry, x, lat), (x, lat)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     st.lists(st.floats(-180, 180, allow_subnormal=False), min_size=4, max_size=4), st.integers(-3, 3), st.floats(0, 1)
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.compile import kernel
@@ -25,6 +25,7 @@ from pststream.kernels.matching.postings import (
     place_bits,
     words_of_piece,
 )
+from tests.fuzz.cases import examples
 
 LONS = st.sampled_from([-180.0, -0.1, 0.0, 1e-9, 12.3, 179.99, 180.0]) | st.floats(-180, 180)
 LATS = st.sampled_from([-90.0, -0.1, 0.0, 1e-9, 33.3, 90.0]) | st.floats(-90, 90)
@@ -35,7 +36,7 @@ def _lanes(column, row, level):
     return encode_point(column, row, level)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(LONS, LATS)
 def test_fine_columns_and_rows_refine_those_of_cells(lon: float, lat: float) -> None:
     assert fine_column(lon) >> 15 == column_of(lon) and fine_row(lat) >> 15 == row_of(lat)
@@ -43,7 +44,7 @@ def test_fine_columns_and_rows_refine_those_of_cells(lon: float, lat: float) -> 
     assert fine_row(np.nextafter(lat, -90.0)) <= fine_row(lat) < 1 << 31
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.tuples(LONS, LONS), st.tuples(LATS, LATS), LONS, LATS, st.integers(0, MAX_LEVEL), st.data())
 def test_a_subtraction_excludes_and_admits_only_what_is_certain(lons, lats, lon, lat, level, data) -> None:
     (west, east), (south, north) = sorted(lons), sorted(lats)

@@ -5,6 +5,7 @@ import pytest
 
 from pststream.answers.contract import Asked, Changes, Folded, Thresholds, Values
 from pststream.answers.fold import split_asked
+from tests.fuzz.cases import seeds
 
 
 def made_folded(kept: np.ndarray) -> Folded:
@@ -13,7 +14,7 @@ def made_folded(kept: np.ndarray) -> Folded:
     return Folded(*known, Asked(key, kept, kept))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_parts_of_an_evaluation_have_bounded_sizes(seed: int) -> None:
     kept = np.random.default_rng(seed).choice(np.array([1, 2, 30, 200], np.int32), 300, p=[0.7, 0.2, 0.07, 0.03])
     folded = list(split_asked(made_folded(kept), 20, 100))

@@ -1,7 +1,7 @@
 """Pieces of `knn` subscriptions contain every object that is not farther than the threshold."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.questions.codes import distances_m
@@ -10,6 +10,7 @@ from pststream.pipeline.answers.standing_queries import Queries
 from pststream.plans.pieces import number_pieces
 from pststream.queries.shapes.circle import contains
 from pststream.queries.shapes.contract import Region
+from tests.fuzz.cases import examples
 
 LONS = st.sampled_from((-180.0, -179.999, -90.0, 0.0, 18.07, 179.999, 180.0)) | st.floats(-180, 180)
 LATS = st.sampled_from((-90.0, -89.9999, -45.0, 0.0, 59.33, 89.9999, 90.0)) | st.floats(-90, 90)
@@ -44,7 +45,7 @@ def has(pieces: list[dict], lon: float, lat: float) -> bool:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(LONS, LATS, LONS, LATS)
 def test_an_object_at_the_threshold_lies_in_the_pieces(lon: float, lat: float, x: float, y: float) -> None:
     point, place = np.array([[lon, lat]]), np.array([[x, y]])

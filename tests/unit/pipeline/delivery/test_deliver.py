@@ -23,6 +23,7 @@ from pststream.settings import Settings
 from pststream.state.deliveries import count_dead
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
+from tests.fuzz.cases import seeds
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
 from tests.sinks import Failing, Memory, by_subscription, without_repeats
@@ -72,7 +73,7 @@ def counts_of(expected: list[dict[str, Any]]) -> list[int]:
     return [sum(message["batch_id"] == batch for message in expected) for batch in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6)
 @pytest.mark.parametrize("limit", [0, 2])
 def test_failures_on_purpose(busy_home: Home, monkeypatch: pytest.MonkeyPatch, seed: int, limit: int) -> None:
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from pststream.pipeline.delivery.message_rows import SortedRows
+from tests.fuzz.cases import seeds
 
 
 @pytest.mark.parametrize("run_rows", [1, 7, 100, 10_000])
-@pytest.mark.parametrize("seed", range(5))
+@seeds(5)
 def test_order_and_blocks(tmp_path: Path, seed: int, run_rows: int) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.integers(-5, 40, (3, 500))

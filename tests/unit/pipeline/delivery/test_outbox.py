@@ -43,8 +43,7 @@ def busy_home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Hom
     return home
 
 
-@pytest.mark.parametrize("limit", [0, 1, 3, 8])
-@pytest.mark.parametrize("seconds", [1, 60, 86_400])
+@pytest.mark.parametrize(("limit", "seconds"), [(0, 1), (1, 60), (3, 86_400), (8, 1)])
 def test_messages_follow_from_the_tables(busy_home: Home, limit: int, seconds: int) -> None:
     listed = messages(busy_home, limit, seconds)
     assert listed == expected_messages(busy_home, limit, seconds)
@@ -113,8 +112,7 @@ def test_temporary_files_are_gone(busy_home: Home, monkeypatch: pytest.MonkeyPat
     assert not list(folder.iterdir())
 
 
-@pytest.mark.parametrize("limit", [0, 1, 3])
-@pytest.mark.parametrize("seconds", [1, 60, 86_400])
+@pytest.mark.parametrize(("limit", "seconds"), [(0, 1), (1, 60), (3, 86_400)])
 def test_batches_that_were_delivered_long_ago_are_not_read(busy_home: Home, limit: int, seconds: int) -> None:
     whole = Outbox(busy_home)
     for first in whole.batches.tolist():

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from pststream.pipeline.delivery.message_rows import StoredWords
+from tests.fuzz.cases import seeds
 
 
-@pytest.mark.parametrize("seed", range(5))
+@seeds(5)
 def test_words_of_many_parts(tmp_path: Path, seed: int) -> None:
     rnd = random.Random(seed)
     known = ["a", "früher", "x" * 70_000, "日本", None, ""]

@@ -17,6 +17,7 @@ from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home, ingest_world, new_home, run_here
 from tests.damage import allow_changes
+from tests.fuzz.cases import seeds
 from tests.kill_and_rerun import table_of
 from tests.oracles import twin
 from tests.replayed import changing_home, ingest_and_match, replayed
@@ -101,7 +102,7 @@ def test_the_home_is_exact_and_has_what_makes_a_replay_hard(
 
 
 @of_changing_home
-@pytest.mark.parametrize(("first", "last"), [(1, 6), (1, 1), (2, 4), (3, 6), (5, 5)])
+@pytest.mark.parametrize(("first", "last"), [(1, 6), (2, 4), (5, 5)])
 def test_any_range_of_batches_under_the_plan_in_force(home: UnbalancedHome, first: int, last: int) -> None:
     versions = committed_at(home)
     after = versions[first - 1] if first > 1 else 0
@@ -115,8 +116,8 @@ def test_any_range_of_batches_under_the_plan_in_force(home: UnbalancedHome, firs
 
 
 @of_changing_home
-@pytest.mark.parametrize("planner", names.PLANNERS)
-def test_each_planner(home: UnbalancedHome, planner: str) -> None:
+@pytest.mark.parametrize("planner", ["hybrid", "text", "dkm_sks"])
+def test_planners_that_share_by_place_by_object_and_by_subscription(home: UnbalancedHome, planner: str) -> None:
     document = replayed(home, "--last", "1", "--planner", planner, *OF_REGIONS)
     assert document["matches_equal"]
     assert document["plan"]["planner"] == planner and document["plan"]["plan_version"] is None
@@ -138,7 +139,7 @@ def test_a_new_plan_has_the_options_of_its_planner(home: UnbalancedHome) -> None
 
 
 @of_changing_home
-@pytest.mark.parametrize("version", [1, 2, 4])
+@pytest.mark.parametrize("version", [1, 4])
 def test_an_older_plan(home: UnbalancedHome, version: int) -> None:
     document = replayed(home, "--last", "3", "--plan", str(version))
     assert document["matches_equal"] and document["plan"]["plan_version"] == version
@@ -170,7 +171,7 @@ def test_a_replay_counts_what_really_happens(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 def test_random_worlds(seed: int, tmp_path: Path) -> None:
     rnd = random.Random(seed)
     world = worlds.write_world(tmp_path, worlds.random_world(100 + seed, objects=120, requests=100), seed)

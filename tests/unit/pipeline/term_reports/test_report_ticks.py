@@ -5,6 +5,7 @@ import pytest
 
 from pststream.pipeline.answers import report_changes
 from pststream.pipeline.answers.report_changes import Intervals, TickRanges, split_by_time, split_pairs
+from tests.fuzz.cases import seeds
 
 
 def some_ranges(random: np.random.Generator, count: int) -> tuple[TickRanges, np.ndarray, np.ndarray, np.ndarray]:
@@ -13,7 +14,7 @@ def some_ranges(random: np.random.Generator, count: int) -> tuple[TickRanges, np
     return ranges, random.choice([2, 5], count), random.choice([1, 7, 40], count), random.choice([1, 3, 90], count)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_each_pair_is_in_one_part_of_bounded_size(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(seed)
     ranges, step, window, rows = some_ranges(random, 30)
@@ -54,7 +55,7 @@ def pairs_of(span: TickRanges) -> list[tuple[int, int]]:
     return [(owner, tick) for owner, (first, last) in ranges for tick in range(first, last + 1)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 def test_spans_of_time_have_each_tick_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_changes, "PAIRS", 40)
     monkeypatch.setattr(report_changes, "ROWS", 900)

@@ -126,7 +126,7 @@ def made_home(folder: Path) -> Home:
     return new_home(folder / "home", engine="local", workers=2, lateness_seconds=10_000_000, max_ahead_seconds=0)
 
 
-@pytest.mark.parametrize(("seed", "cuts"), [(1, 1), (1, 7), (1, 20), (2, 4)])
+@pytest.mark.parametrize(("seed", "cuts"), [(1, 20), (2, 1)])
 def test_changes_add_up_to_the_reports_of_the_twin(seed: int, cuts: int, tmp_path: Path) -> None:
     rnd = random.Random(seed)
     things, asked = some_objects(rnd, 60), some_requests(rnd, 12)
@@ -170,7 +170,7 @@ def test_a_withdrawal_corrects_and_retracts_reports(tmp_path: Path) -> None:
     assert logged_reports(home) == reports_of(published(left), asked)
 
 
-@pytest.mark.parametrize(("seed", "erases"), [(3, False), (6, False), (6, True)])
+@pytest.mark.parametrize(("seed", "erases"), [(3, False), (6, True)])
 def test_reports_are_those_of_the_twin_after_withdrawals_among_late_objects(
     seed: int, erases: bool, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ from tests.erased_homes import (
     twin_of,
     without,
 )
-from tests.fuzz.cases import FIRST, TIMES
+from tests.fuzz.cases import seeds
 
 BOTH = ("--object-id", OBJECT, "--subscription-id", SUBSCRIPTION)
 
@@ -120,7 +120,7 @@ def test_vacuum_now_leaves_no_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + 2 * TIMES))
+@seeds(2)
 def test_random_ids(tmp_path: Path, seed: int) -> None:
     world = worlds.random_world(100 + seed, objects=200, requests=150, files=6)
     (tmp_path / "files").mkdir()

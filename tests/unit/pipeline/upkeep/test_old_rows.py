@@ -13,7 +13,7 @@ from pststream.state.home import APPEND_ONLY
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.erased_homes import finish_world, marked_home, refuse_messages, twin_of
-from tests.fuzz.cases import FIRST, TIMES
+from tests.fuzz.cases import seeds
 
 ALL = ("--keep", "objects=1d", "--keep", "matches=1d,rejects=1d", "--keep", "dead_letters=1d")
 
@@ -28,7 +28,7 @@ def object_times(home: Home) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + TIMES))
+@seeds(1)
 def test_old_rows_go_and_the_others_match_as_before(tmp_path: Path, seed: int) -> None:
     world = worlds.random_world(200 + seed, objects=240, requests=160, files=6)
     (tmp_path / "files").mkdir()

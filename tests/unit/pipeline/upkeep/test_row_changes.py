@@ -20,6 +20,7 @@ from pststream.pipeline.upkeep.row_changes import (
 )
 from pststream.state.data_files import DataFile
 from pststream.state.tables import RECORD
+from tests.fuzz.cases import seeds
 
 
 def match_rows(rnd: random.Random, count: int) -> pa.RecordBatch:
@@ -34,7 +35,7 @@ def match_rows(rnd: random.Random, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@seeds(40)
 def test_matches_of_objects_and_subscriptions(seed: int) -> None:
     rnd = random.Random(seed)
     rows = match_rows(rnd, rnd.randrange(40))
