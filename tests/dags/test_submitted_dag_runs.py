@@ -11,7 +11,7 @@ from tests.dags.java_recorder import JavaRecorder
 from tests.dags.landing_folder import PAIRS, fill_landing
 from tests.lean_jvm import LEAN
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.deep]
 
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 

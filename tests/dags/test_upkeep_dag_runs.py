@@ -13,7 +13,7 @@ from tests.dags.dag_runs import FinishedRun
 from tests.dags.landing_folder import fill_landing
 from tests.lean_jvm import LEAN
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.deep]
 
 
 def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from tests.e2e.airflow_api import RUN, Airflow, standalone, wait_for
 from tests.oracles import twin_fast
 from tests.oracles.twin_rows import LogFile
 
-pytestmark = [pytest.mark.days, pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
+pytestmark = [pytest.mark.days, pytest.mark.airflow, pytest.mark.e2e]
 
 HOURS = ((6,), (6, 18), (6,), (6,))
 """Hours of each day. Between two batches of a day `adjust_load` always runs, as at the next full hour."""
