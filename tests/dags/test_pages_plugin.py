@@ -17,6 +17,8 @@ from pststream.reports.commands.metrics import render_metrics
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from tests.browser import CHROMIUM, look_at
+from tests.commands import new_home
+from tests.dags.landing_folder import fill_landing
 from tests.moto_process import free_port
 from tests.unit.reports.commands.homes import add_file, thing
 from tests.unit.reports.page_home import write_home
@@ -100,11 +102,16 @@ def test_a_logged_in_user_gets_the_pages(app: Any) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to look with")
-def test_the_page_of_a_home_in_a_browser(app: Any) -> None:
+def test_the_page_of_a_home_in_a_browser(airflow_home: Path, tmp_path: Path) -> None:
     import uvicorn
     from airflow.api_fastapi.core_api.security import get_user
     from playwright.sync_api import expect, sync_playwright
 
+    from pststream.airflow.pages_app import make_app
+
+    matched = new_home(tmp_path / "home", workers=2)
+    matched.run("run", fill_landing(tmp_path / "landing"))
+    app = make_app(str(matched.path), [])
     app.dependency_overrides[get_user] = lambda: None
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
@@ -120,7 +127,7 @@ def test_the_page_of_a_home_in_a_browser(app: Any) -> None:
                 time.sleep(0.05)
             look_at(page, f"http://127.0.0.1:{port}/")
             expect(page.get_by_role("heading", name="Balance of the workers")).to_be_visible()
-            page.get_by_label("Object id").fill("hostile")
+            page.get_by_label("Object id").fill("o1")
             page.keyboard.press("Enter")
             expect(page.get_by_text("matched against all subscriptions")).to_be_visible()
     finally:

@@ -11,8 +11,6 @@ from pststream.state.plans import current_version
 from tests.commands import KILLED, Home
 from tests.unbalanced_homes import adjust_with_kills, assert_as_the_twin, home_for, written
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize(("planner", "seed"), [("grid", 41), ("hybrid", 42), ("frequency", 43)])
 @pytest.mark.slow

@@ -34,7 +34,6 @@ def test_no_selection_moves_less_than_dp(monkeypatch: pytest.MonkeyPatch) -> Non
     assert set(document["targets"]) < set(document["figures"])
 
 
-@pytest.mark.spark
 def test_a_migration_moves_about_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(migration.SIZES, "small", (4_000, 2_000))
     monkeypatch.setattr(migration, "SHARES", (0.01,))
@@ -46,7 +45,6 @@ def test_a_migration_moves_about_what_was_asked_for(monkeypatch: pytest.MonkeyPa
     assert document["targets"]["next_batch_over_before"]["target"] == 1.2
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_balancers_are_compared_from_the_same_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same matches under all of them, or the benchmark fails.

@@ -19,8 +19,6 @@ from pststream.state.plans import load_plan
 from tests import worlds
 from tests.commands import ingest_world, new_home
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.slow
 def test_every_planner_finds_the_same_and_the_home_stays(tmp_path: Path) -> None:

@@ -19,8 +19,6 @@ from tests.standing_worlds import (
 from tests.unbalanced_homes import RESTLESS, write_uneven_loads
 from tests.worlds import WrittenWorld
 
-pytestmark = pytest.mark.spark
-
 FILES = 4
 CHEAP = ("plain_kd_tree", "a_grid", "uniform", "keyword_hash", "quadtree", "qt_tree", "dkm_sks")
 BALANCED = {
