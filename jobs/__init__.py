@@ -1,1 +1,1 @@
-"""Programs for the DAGs, run with Python or by spark-submit: each runs one command and writes a result file."""
+"""Programs for the DAGs, run with Python or by spark-submit: each calls one function and writes a result file."""

@@ -1,15 +1,26 @@
-"""Run `pststream balance` as a job: adjust the loads, repartition, or check the balance.
+"""Move subscriptions between workers to balance their loads, or show what would move.
 
-    python jobs/balance.py [--result FILE] local|global|retire|undo|check|history [--home DIR] [--apply]
-                           [--proposal FILE] [--page FILE.html] [--method gr|dp|si|ra|shift|pm|fm|pm_fm]
-                           [--sigma X] [--planner NAME] [--gain X]
-
-The result is the JSON document of the command. `check` and `history` only read, and need no spark-submit.
+python jobs/balance.py [--result FILE] [--home DIR] local|global [--apply] [--method NAME] [--sigma X]
+                       [--proposal FILE] [--page FILE.html]
 """
 
-import sys
+from pathlib import Path
 
-from jobs import entry
+from pststream import names
+from pststream.pipeline.adjusting.balance import balance
+from pststream.pipeline.jobs.job import Job, argument, setting
+
+main = Job(
+    "balance",
+    __doc__,
+    balance,
+    argument("kind", choices=("local", "global")),
+    argument("--apply", action="store_false", dest="dry_run"),
+    argument("--method", choices=names.BALANCERS, default="gr"),
+    argument("--proposal", type=Path),
+    argument("--page", type=Path),
+    setting("--sigma", "sigma"),
+)
 
 if __name__ == "__main__":
-    sys.exit(entry.main("balance", __doc__))
+    raise SystemExit(main())

@@ -1,11 +1,12 @@
-"""Run `pststream deliver` as a job: deliver matches to the sinks. Run it with plain Python; it needs no Spark.
+"""Deliver the matches of finished batches to the sinks; fail if a sink needs attention.
 
-python jobs/deliver.py [--result FILE] [--home DIR] [--sink NAME]
+python jobs/deliver.py [--result FILE] [--home DIR]
 """
 
-import sys
+from pststream.pipeline.delivery.deliver import deliver, is_well
+from pststream.pipeline.jobs.job import Job
 
-from jobs import entry
+main = Job("deliver", __doc__, deliver, failed=lambda document: not is_well(document))
 
 if __name__ == "__main__":
-    sys.exit(entry.main("deliver", __doc__))
+    raise SystemExit(main())

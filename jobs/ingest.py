@@ -1,11 +1,19 @@
-"""Run `pststream ingest` as a job: append the rows of input files to the object log or the request log.
+"""Append the rows of files to the object log or the request log.
 
-python jobs/ingest.py [--result FILE] objects PATH… | requests PATH… [--home DIR] [--strict] [--column …]
+python jobs/ingest.py [--result FILE] [--home DIR] objects|requests PATH… [--strict]
 """
 
-import sys
+from pststream.pipeline.ingest.ingest import has_rejects, ingest
+from pststream.pipeline.jobs.job import Job, argument
 
-from jobs import entry
+main = Job(
+    "ingest",
+    __doc__,
+    ingest,
+    argument("kind", choices=("objects", "requests")),
+    argument("paths", nargs="+"),
+    unclean=has_rejects,
+)
 
 if __name__ == "__main__":
-    sys.exit(entry.main("ingest", __doc__))
+    raise SystemExit(main())

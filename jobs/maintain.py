@@ -1,11 +1,12 @@
-"""Run `pststream maintain` as a job: compact the tables of a home and delete files that they no longer use.
+"""Compact the tables of a home, and delete files that they no longer use.
 
 python jobs/maintain.py [--result FILE] [--home DIR]
 """
 
-import sys
+from pststream.pipeline.jobs.job import Job
+from pststream.pipeline.upkeep.maintain import maintain
 
-from jobs import entry
+main = Job("maintain", __doc__, maintain)
 
 if __name__ == "__main__":
-    sys.exit(entry.main("maintain", __doc__))
+    raise SystemExit(main())

@@ -1,11 +1,12 @@
-"""Run `pststream match` as a job: run micro-batches until nothing is pending, or with `--one` a single batch.
+"""Run micro-batches until nothing is pending.
 
-python jobs/match.py [--result FILE] [--home DIR] [--max-objects N] [--until-empty | --one]
+python jobs/match.py [--result FILE] [--home DIR] [--max-objects N]
 """
 
-import sys
+from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.jobs.job import Job, setting
 
-from jobs import entry
+main = Job("match", __doc__, match, setting("--max-objects", "max_objects"))
 
 if __name__ == "__main__":
-    sys.exit(entry.main("match", __doc__))
+    raise SystemExit(main())

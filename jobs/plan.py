@@ -1,11 +1,12 @@
-"""Run `pststream plan` as a job: make a new plan version from the stored sample.
+"""Make a new plan version from a sample of the stored data.
 
-python jobs/plan.py [--result FILE] [--home DIR] [--planner NAME] [--workers N] [--dry-run]
+python jobs/plan.py [--result FILE] [--home DIR] [--planner NAME] [--workers N]
 """
 
-import sys
+from pststream.pipeline.adjusting.make_plan import make_plan
+from pststream.pipeline.jobs.job import Job, argument, setting
 
-from jobs import entry
+main = Job("plan", __doc__, make_plan, argument("--planner"), setting("--workers", "workers"))
 
 if __name__ == "__main__":
-    sys.exit(entry.main("plan", __doc__))
+    raise SystemExit(main())

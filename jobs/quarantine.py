@@ -1,30 +1,18 @@
-"""Run `pststream quarantine release | discard` as a job: ingest quarantined files after all, or drop them.
+"""Ingest quarantined files after all, or drop them.
 
-    python jobs/quarantine.py [--result FILE] [--home DIR] --action release|discard --holds "3, 5"
-
-The result is the JSON document of the command.
+python jobs/quarantine.py [--result FILE] [--home DIR] --action release|discard --holds "3, 5"
 """
 
-import argparse
-import re
-import sys
-from collections.abc import Sequence
+from pststream.pipeline.ingest.decide_quarantined import ACTIONS, decide_quarantined, read_numbers
+from pststream.pipeline.jobs.job import Job, argument
 
-from jobs import entry
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; return the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
-    parser.add_argument("--action", choices=("release", "discard"), required=True)
-    parser.add_argument("--holds", required=True, help="numbers, as `pststream quarantine list` shows them")
-    own, rest = parser.parse_known_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
-    holds = [word for word in re.split(r"[\s,]+", own.holds) if word]
-    return entry.report(own.result, entry.run("quarantine", [own.action, *holds, *rest]))
-
+main = Job(
+    "quarantine",
+    __doc__,
+    decide_quarantined,
+    argument("--action", choices=ACTIONS, required=True),
+    argument("--holds", type=read_numbers, required=True, help="numbers, as `pststream quarantine list` shows them"),
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

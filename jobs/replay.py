@@ -1,12 +1,23 @@
-"""Run `pststream replay` as a job: run recorded batches again under another plan, and compare; changes nothing.
+"""Run the last batches again under the plan of a proposal, in a scratch home; fail if the matches or answers differ.
 
-python jobs/replay.py [--result FILE] [--home DIR] --from-version A --to-version B | --last N
-                      [--planner NAME | --plan VERSION | --proposal FILE] [--out DIR] [--page FILE.html]
+python jobs/replay.py [--result FILE] [--home DIR] --last N --proposal FILE --page FILE.html
 """
 
-import sys
+from pathlib import Path
 
-from jobs import entry
+from pststream.pipeline.jobs.job import Job, argument
+from pststream.pipeline.replay.replay_proposal import replay_proposal
+from pststream.reports.commands.replay_comparison import is_as_recorded
+
+main = Job(
+    "replay",
+    __doc__,
+    replay_proposal,
+    argument("--last", type=int, required=True),
+    argument("--proposal", type=Path, required=True),
+    argument("--page", type=Path, required=True),
+    failed=lambda document: not is_as_recorded(document),
+)
 
 if __name__ == "__main__":
-    sys.exit(entry.main("replay", __doc__))
+    raise SystemExit(main())

@@ -1,11 +1,12 @@
-"""Run `pststream status` as a job: report the state of a home. Run it with plain Python; it needs no Spark.
+"""Report the state of a home.
 
 python jobs/status.py [--result FILE] [--home DIR]
 """
 
-import sys
+from pststream.pipeline.jobs.job import Job
+from pststream.reports.commands.status import read_status
 
-from jobs import entry
+main = Job("status", __doc__, lambda home, settings, progress: read_status(home.check(), settings.max_ahead_seconds))
 
 if __name__ == "__main__":
-    sys.exit(entry.main("status", __doc__))
+    raise SystemExit(main())

@@ -1,11 +1,12 @@
-"""Run `pststream term-statistics` as a job: count the objects that have each word, and put the counts in force.
+"""Count the objects that have each word, and put the counts in force.
 
 python jobs/term_statistics.py [--result FILE] [--home DIR]
 """
 
-import sys
+from pststream.pipeline.jobs.job import Job
+from pststream.pipeline.upkeep.term_statistics import make_term_statistics
 
-from jobs import entry
+main = Job("term-statistics", __doc__, make_term_statistics)
 
 if __name__ == "__main__":
-    sys.exit(entry.main("term-statistics", __doc__))
+    raise SystemExit(main())

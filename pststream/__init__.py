@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 def open(home: str | os.PathLike[str]) -> "OpenedHome":
     """Open a home for reading: a local folder, or `s3://bucket/prefix` (extra `aws`). Starts no JVM.
 
-    Raises pststream.errors.HomeError if there is no home, or a home of an older or newer format.
+    Raises pststream.errors.HomeError if there is no home, or one of another format or other tables.
     """
     from pststream.opened_home import OpenedHome  # loads pyarrow; `import pststream` does not
 

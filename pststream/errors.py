@@ -2,8 +2,23 @@
 
 import errno
 import os
+import re
 
 from pststream.escape_text import escape_controls
+from pststream.mask_urls import mask_urls
+
+_JVM_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more)|Driver stacktrace:")
+
+
+def shorten_error(error: BaseException, count: int = 12) -> str:
+    """Return the type of an unexpected error, and its first and last lines, without the JVM's stack, with masked URLs.
+
+    Spark puts a task's own error last.
+    """
+    lines = [line for line in mask_urls(str(error)).splitlines() if line.strip() and not _JVM_FRAME.match(line)]
+    if len(lines) > count:
+        lines = [*lines[: count // 2], "…", *lines[-(count // 2) :]]
+    return f"{type(error).__name__}: " + "\n  ".join(lines)
 
 
 class PstError(Exception):
@@ -84,6 +99,10 @@ class QuestionsBusy(HomeBusy):
     def __init__(self, home: str, holder: str) -> None:
         super().__init__(home, holder)
         self.hint = "files of questions are being answered: wait until they are, then run this again"
+
+
+class WorkWaits(RetryableError):
+    """There is work for a job that was to run only without; nothing was changed."""
 
 
 class UsageError(PstError):

@@ -74,15 +74,6 @@ QUESTION_KINDS = ("range", "knn", "topk", "frequent_terms")
 SQL_DIALECTS = ("spark", "duckdb", "trino")
 """Programs in whose SQL the views of a home are written; `reports/views/dialects.py` declares the dialects."""
 
-ANSWER_BUFFERS = ("threshold", "cskyband", "skyband", "kmax")
-"""Policies of `answers/buffer_policy.py` for the setting `answer_buffers`."""
-
-COUNT_WAYS = ("shared", "single", "tables")
-"""Ways of `region_terms/count_ways.py` for the setting `report_counts`."""
-
-MAPPINGS = ("hungarian", "greedy")
-"""Methods of `balancing/worker_mapping.py` for the setting `mapping`; benchmarks also compare its other methods."""
-
 OBJECTS = "objects"
 REJECTS = "rejects"
 REQUESTS = "requests"

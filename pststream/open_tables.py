@@ -3,6 +3,9 @@
 Opening a table reads its last checkpoint and every commit after it, which takes 10 ms and more; a micro-batch uses
 tables some 35 times. Reading the commits since the last use takes 1 to 3 ms. Where there are none, as in most uses, the
 list of the names in a local log shows it in 0.02 ms.
+
+This is the only cache of tables in the process. What a caller makes of one version of a table, such as the list of its
+files, is kept beside the open table, and so are the rows of small data files (`delta_tables.read_table`).
 """
 
 import os
@@ -11,8 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -25,11 +29,16 @@ from pststream.storage.registry import local_path, storage_of
 MAX_TABLES = 64
 """Tables that are kept open: those of three homes. The table that was opened first is closed first."""
 
+KEPT_BYTES = 16 * 1024 * 1024
+"""Memory for the rows of small files of all tables. Those of the table that was opened first are dropped first."""
+
 LAST_CHECKPOINT = "_last_checkpoint"
 """The file in a log that names the last checkpoint; its name comes after those of all entries."""
 
 Stamp = tuple[int, int | str]
 """Size of a file, and time of its last change in ns; in a bucket its ETag."""
+
+KeptRows = dict[tuple[str, Stamp | None], pa.Table]
 
 
 @dataclass
@@ -41,6 +50,9 @@ class _Kept:
                 removes the entries that a later checkpoint has, and delta-rs may still read them
     version     at its last use
     commit      stamp of the file of that version's commit: another one if the table was deleted and made again
+    values      what callers made of the table at that version, by names that they chose
+    rows        rows of small data files, by path and stamp (None in a bucket); they outlast the version
+    rows_bytes  memory of these rows
     """
 
     lock: RLock = field(default_factory=RLock)
@@ -49,6 +61,9 @@ class _Kept:
     checkpoint: Stamp | None = None
     version: int = -1
     commit: Stamp | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+    rows: KeptRows = field(default_factory=dict)
+    rows_bytes: int = 0
 
     def advance(self, address: str) -> DeltaTable:
         """Return the table at its latest version; open it if it is not kept or is another table now."""
@@ -57,9 +72,10 @@ class _Kept:
             seen = _look(address, self.version)
             if (seen.commit, seen.checkpoint) == (self.commit, self.checkpoint):
                 if seen.has_later:
+                    self.values = {}
                     self.table.update_incremental()
                 return self.table
-        self.location, self.version = location, -1
+        self.location, self.version, self.values = location, -1, {}
         self.checkpoint = _stamp(address, LAST_CHECKPOINT)
         return _open(location)
 
@@ -93,13 +109,44 @@ def latest_table(address: str) -> Iterator[DeltaTable]:
     The caller must not keep the table, since it is advanced at the next use; a dataset made from it stays as it is. To
     keep a version, use `open_table`.
     """
+    with table_and_values(address) as (table, _):
+        yield table
+
+
+@contextmanager
+def table_and_values(address: str) -> Iterator[tuple[DeltaTable, dict[str, Any]]]:
+    """Return a table as `latest_table` does, and a dict for what the caller makes of this version of the table.
+
+    The next use has the same dict if the version is the same.
+    """
     kept = _entry(address)
     with kept.lock:
         with translate_delta_errors(address):
             table = kept.advance(address)
-        kept.table = None  # if the block fails, the next use opens the table
-        yield table
+        kept.table, version = None, table.version()  # if the block fails, the next use opens the table
+        yield table, kept.values
+        if table.version() != version:
+            kept.values = {}
         kept.keep(address, table)
+
+
+def kept_rows(address: str) -> KeptRows:
+    """Return the rows of small files of a table that are kept."""
+    return _entry(address).rows
+
+
+def keep_rows(address: str, rows: KeptRows) -> None:
+    """Keep rows of small files of a table instead of those that were kept; drop those of other tables if need be."""
+    kept, rows_bytes = _entry(address), sum(table.nbytes for table in rows.values())
+    with _lock:
+        kept.rows, kept.rows_bytes = rows, rows_bytes
+        tables = [*(one for one in _kept.values() if one is not kept), kept]
+        total = sum(one.rows_bytes for one in tables)
+        for one in tables:
+            if total <= KEPT_BYTES:
+                break
+            total -= one.rows_bytes
+            one.rows, one.rows_bytes = {}, 0
 
 
 def _entry(address: str) -> _Kept:

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.errors import UsageError
 from pststream.reports.reading.pair_tables import PAIR_SCHEMA, PairStream, pair_table
 from pststream.reports.reading.standing_answers import ANSWERS, CHANGES, StandingAnswers
-from pststream.reports.reading.table_reader import TableReader
 from pststream.reports.views.embedded_sql import run_query
 from pststream.state.home import Home
 from pststream.state.tables import TABLES

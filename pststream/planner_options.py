@@ -1,9 +1,11 @@
-"""Read the options of a planner from a text such as `delta=0.3,objective=sum` (a setting, or `plan --option`)."""
+"""Read the options of a planner from a text such as `delta=0.3,objective=sum`; check that planners serve some kinds."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 
-from pststream.errors import SettingError
+from pststream import names
+from pststream.errors import SettingError, UsageError
 
 _NAME = re.compile("[a-z][a-z_]*", re.ASCII)
 
@@ -30,3 +32,11 @@ def _value(text: str) -> object:
         with suppress(ValueError):
             return kind(text)
     return text
+
+
+def check_planners(planners: Sequence[str], kinds: str) -> None:
+    """Raise UsageError if one of some planners does not serve the kinds."""
+    known = names.PLANNERS_OF[kinds]
+    unknown = [name for name in planners if name not in known]
+    if unknown:
+        raise UsageError(f"planner {unknown[0]!r} does not serve {kinds}", "choose from: " + ", ".join(known))

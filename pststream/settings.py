@@ -23,9 +23,6 @@ from pststream.storage.registry import files_at, normalize
 
 FILE = "pststream.toml"
 
-FORMER_KEYS = ("gate_ahead_seconds",)
-"""Keys of older versions, which the files of their homes have; they have no effect."""
-
 LONGEST_SECONDS = 300 * 366 * 86_400
 """300 years: any time from 1900 on minus this many seconds is still a valid time."""
 
@@ -140,29 +137,11 @@ class Settings:
     repartition_gain: float = declare(
         0.1, "share of the greatest load that a new partitioning must save to be worth it", least=0, below=1
     )
-    mapping: str = declare(
-        "hungarian",
-        "how the parts of a new partitioning are assigned to workers so that few subscriptions move: "
-        + ", ".join(names.MAPPINGS),
-        choices=names.MAPPINGS,
-    )
     answer_buckets: int = declare(
         8,
         "buckets into which answers of subscriptions with memory are divided; applies when a home is created",
         least=1,
         greatest=10_000,
-    )
-    answer_buffers: str = declare(
-        "threshold",
-        "how many entries buffers of answers keep; no choice changes an answer (docs/answers.md): "
-        + ", ".join(names.ANSWER_BUFFERS),
-        choices=names.ANSWER_BUFFERS,
-    )
-    report_counts: str = declare(
-        "shared",
-        "how terms are counted for reports of frequent_terms, which are the same (docs/answers.md): "
-        + ", ".join(names.COUNT_WAYS),
-        choices=names.COUNT_WAYS,
     )
     retire_share: float = declare(
         0.1, "an older plan is retired once it serves no more than this share of the subscriptions", least=0, greatest=1
@@ -254,8 +233,6 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
         for name, value in given.items():
             if name == "sinks":
                 sinks = read_sinks(value, os.environ)
-                continue
-            if name in FORMER_KEYS:
                 continue
             if name not in known:
                 raise SettingError(name, f"unknown key in {source}", "known keys: " + ", ".join(known))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import (
     add_answer_rows,
@@ -64,7 +64,7 @@ def add_changes(
 ) -> dict[str, dict[str, int]]:
     """Add random changes of answers by a batch, in two files and no order; return the count of its row."""
     rnd = random.Random(seed)
-    things = ledger_tables.read(home, names.OBJECTS).to_pylist()
+    things = read_table(home.table(names.OBJECTS)).to_pylist()
     rows: list[dict[str, Any]] = []
     for number, key in enumerate(standing, 1):
         sides = [{"batch_id": batch_id, "subscription_key": key, "event": event} for event in ("left", "entered")]

@@ -7,7 +7,7 @@ from typing import Any
 from pststream import names
 from pststream.state.home import Home as State
 from tests import worlds
-from tests.commands import KILLED, Home, new_home
+from tests.commands import Home, new_home
 from tests.damage import allow_changes
 from tests.oracles import twin
 from tests.worlds import WrittenWorld
@@ -65,24 +65,6 @@ def write_uneven_loads(home: Home) -> None:
 def home_for(path: Path, world: WrittenWorld, planner: str) -> UnbalancedHome:
     new_home(path, planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **RESTLESS)
     return UnbalancedHome(path)
-
-
-def adjust_with_kills(home: Home, world: WrittenWorld, method: str) -> None:
-    """Match all files; after some, move units by a method, which is killed at one of its steps and run again."""
-    adjust = ("balance", "local", "--method", method)
-    steps = ["indexed", "units_written", "done"]
-    for things, asked in zip(world.objects, world.requests):
-        home.ingest("objects", [things])
-        home.ingest("requests", [asked])
-        home.match()
-        if steps and home.run(*adjust)["moves"]:
-            before = home.run("status")["plan"]["version"]
-            killed = home.crash(f"balance.{steps[0]}", *adjust, "--apply")
-            assert killed.code == KILLED, killed.err[-2000:]
-            assert home.run("status")["plan"]["version"] == before + (steps[0] == "done")
-            home.run(*adjust, "--apply")
-            steps = steps[1:]
-    assert not steps
 
 
 def assert_as_the_twin(home: Home, world: WrittenWorld) -> None:

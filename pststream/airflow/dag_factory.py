@@ -24,7 +24,7 @@ def make_dag(name: str, **options: Any) -> DAG:
     if name not in NAMES:
         raise ValueError(f"no DAG {name!r}; the names are {', '.join(NAMES)}")
     prefix = os.environ.get("PSTSTREAM_DAG_PREFIX", PREFIX)
-    dag: DAG = import_module(f"pststream.airflow.dags.{name}").build(DagOptions(**{"prefix": prefix, **options}))
+    dag: DAG = import_module(f"pststream.airflow.dags.{name}").KIND.build(DagOptions(**{"prefix": prefix, **options}))
     return dag
 
 

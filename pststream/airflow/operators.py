@@ -85,7 +85,7 @@ class BalanceOperator(HomeOperator):
     """
 
     def __init__(self, *, scope: str = "local", apply: bool = True, **kwargs: Any) -> None:
-        super().__init__(job="balance", words=[scope, "--apply" if apply else "--dry-run"], **kwargs)
+        super().__init__(job="balance", words=[scope, *(["--apply"] if apply else [])], **kwargs)
 
 
 def _options(**values: Any) -> list[str]:

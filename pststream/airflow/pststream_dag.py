@@ -6,7 +6,7 @@ from typing import Any
 from airflow.sdk import DAG, TaskGroup
 
 from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
-from pststream.airflow.dags.micro_batch import NAME, micro_batch_arguments
+from pststream.airflow.dags.micro_batch import KIND
 from pststream.airflow.tasks.micro_batch_tasks import add_micro_batch_tasks
 
 
@@ -20,7 +20,7 @@ class PSTStreamDag(DAG):
 
     def __init__(self, **arguments: Any) -> None:
         options, others = split_options(arguments)
-        defaults = micro_batch_arguments(options)
+        defaults = KIND.arguments(options)
         others["default_args"] = defaults["default_args"] | others.get("default_args", {})
         super().__init__(**(defaults | others))
         with self:
@@ -46,6 +46,6 @@ def split_options(arguments: dict[str, Any]) -> tuple[DagOptions, dict[str, Any]
     """Return the options among the arguments, and the other arguments; `schedule` is the schedule of `micro_batch`."""
     own = {one.name for one in fields(DagOptions)}
     others = {name: value for name, value in arguments.items() if name not in own}
-    schedules = {NAME: others.pop("schedule")} if "schedule" in others else {}
+    schedules = {KIND.name: others.pop("schedule")} if "schedule" in others else {}
     options = {name: value for name, value in arguments.items() if name in own}
     return DagOptions(**({"schedules": schedules} | options)), others

@@ -228,8 +228,7 @@ def kept_of(subscriptions: Subscriptions) -> np.ndarray:
 def rooms_of(subscriptions: Subscriptions) -> np.ndarray:
     """Return the slots of each: int64[n]. Without a window it has `k`, which it keeps.
 
-    With one it has MOST_TIMES_K times `k`, or what it keeps if that is more. So a buffer that was made by one policy
-    has room when the state is built again for another one.
+    With one it has MOST_TIMES_K times `k`, or what it keeps if that is more.
     """
     windowed = (subscriptions.window_micros > 0) | (subscriptions.window_objects > 0)
     kept = kept_of(subscriptions).astype(np.int64)

@@ -8,7 +8,7 @@ import heapq
 import numpy as np
 
 from pststream.balancing.balancing_task import BalancingTask
-from pststream.balancing.worker_mapping import count_shared_pieces, map_by_hungarian, relabel_workers
+from pststream.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
 from pststream.cost.query_statistics import collect_query_statistics
 from pststream.domain.imbalance import imbalance_of
 from pststream.domain.plan import PartitionPlan, tree_plan
@@ -49,7 +49,7 @@ def adjust_tree(task: BalancingTask, unit_seconds: np.ndarray) -> tuple[Partitio
     of_leaves = np.array([seconds[leaf] for leaf in tree.leaves])
     part = divide_evenly(of_leaves, plan.workers)
     adjusted = tree_plan(plan.planner, plan.grid, tree.plan_nodes(), part, plan.workers, plan.options)
-    return relabel_workers(adjusted, map_by_hungarian(count_shared_pieces(sample, plan, adjusted))), of_leaves
+    return relabel_workers(adjusted, map_workers(count_shared_pieces(sample, plan, adjusted))), of_leaves
 
 
 def level_leaves(tree: GrowingTree, seconds: dict[int, float], workers: int, target: float) -> None:

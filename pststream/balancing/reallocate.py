@@ -13,7 +13,7 @@ from pststream.balancing.adjust_tree import adjust_tree, require_tree
 from pststream.balancing.balancing_task import BalancingTask
 from pststream.balancing.local_adjustment import LOWER, Adjustment
 from pststream.balancing.movable_loads import loads_after, measured_loads, movable_load, share_out
-from pststream.balancing.worker_mapping import map_by_hungarian
+from pststream.balancing.worker_mapping import map_workers
 from pststream.domain.imbalance import imbalance_of
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, changed_cells
@@ -85,7 +85,7 @@ def reallocate_units(
     stays = np.zeros((len(workers), len(workers)))
     np.add.at(stays, (place[unit_worker[units]], part), subscriptions[units])
     moved = unit_worker.copy()
-    moved[units] = workers[map_by_hungarian(stays)][part]
+    moved[units] = workers[map_workers(stays)][part]
     return moved
 
 

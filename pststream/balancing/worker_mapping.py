@@ -4,7 +4,6 @@ A repartitioning relabels its new plan by this mapping before any subscription m
 not say how to map; SSTD maps new partitions to workers by the Hungarian method.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from scipy.optimize import linear_sum_assignment
 
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.errors import UsageError
 from pststream.routing.dispatch import make_dispatch
 
 
@@ -30,61 +28,16 @@ def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: Pa
     return counts.reshape(before.workers, after.workers)
 
 
-def map_workers(shared: np.ndarray, method: str, seed: int = 0) -> np.ndarray:
-    """Return the worker that each worker of the new plan becomes: int64[workers], a permutation.
+def map_workers(shared: np.ndarray) -> np.ndarray:
+    """Map workers so that as many pieces as possible stay in place (Hungarian method).
 
-    shared  int64[workers, workers]  the pieces that stay if worker j of the new plan becomes worker i
-    method  one of MAPPINGS
-    Raises UsageError for an unknown method.
+    shared: int64[workers, workers], the pieces that stay if worker j of the new plan becomes worker i
+    Returns the worker that each worker of the new plan becomes: int64[workers], a permutation.
     """
-    if method not in MAPPINGS:
-        raise UsageError(f"mapping {method!r} is unknown", "one of: " + ", ".join(MAPPINGS))
-    return MAPPINGS[method](shared, seed)
-
-
-def map_by_hungarian(shared: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Map the workers so that as many pieces as possible stay in place (Hungarian method)."""
     old, new = linear_sum_assignment(shared, maximize=True)
-    return _labels(old, new)
-
-
-def map_greedily(shared: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Map the pair of workers with the largest overlap, then the largest among the others, and so on."""
-    free = shared.astype(np.float64)
-    pairs = []
-    for _ in range(len(shared)):
-        i, j = divmod(int(free.argmax()), len(shared))
-        pairs.append((i, j))
-        free[i, :] = free[:, j] = -1.0
-    old, new = np.array(pairs).T
-    return _labels(old, new)
-
-
-def keep_numbers(shared: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Keep the numbers that the planner gave to the workers."""
-    return np.arange(len(shared))
-
-
-def map_at_random(shared: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Map the workers by a random permutation."""
-    workers = len(shared)
-    return _labels(np.random.default_rng([seed, 4]).permutation(workers), np.arange(workers))
-
-
-def _labels(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return the old worker of each new one."""
     label = np.empty(len(new), np.int64)
     label[new] = old
     return label
-
-
-MAPPINGS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
-    "hungarian": map_by_hungarian,
-    "greedy": map_greedily,
-    "first": keep_numbers,
-    "random": map_at_random,
-}
-"""The mappings by name; a setting chooses one of `names.MAPPINGS`, the others serve for comparison."""
 
 
 def relabel_workers(plan: PartitionPlan, label: np.ndarray) -> PartitionPlan:

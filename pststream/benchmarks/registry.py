@@ -20,7 +20,7 @@ from pststream.benchmarks.scenarios.plans import (
     adjust,
     balance,
     balance_methods,
-    calibrate,
+    calibration,
     dkm_imbalance,
     drift,
     mapping,
@@ -87,7 +87,7 @@ BENCHMARKS = {
         for millions in (1, 5, 10)
     },
     "balance-select": Benchmark("time to select the cells to move, by their number", balance.run_select),
-    "calibrate": Benchmark("the cost model's constants on this machine, and how well they predict", calibrate.run),
+    "calibrate": Benchmark("the cost model's constants on this machine, and how well they predict", calibration.run),
     "hostile": Benchmark("a day of files with hostile ones between them: lag, memory, lost rows", hostile.run),
     "ingest": Benchmark("rows/s of `ingest` by format, and growth with the rows of a file", ingest.run),
     "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),

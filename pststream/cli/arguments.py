@@ -13,7 +13,7 @@ from pststream.cli.bench_command import add_bench_options, bench_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.more_examples import MORE_EXAMPLES
-from pststream.cli.plan_commands import compare_plans_command, plan_command
+from pststream.cli.plan_commands import calibrate_command, compare_plans_command, plan_command
 from pststream.cli.plan_options import (
     add_kinds_option,
     add_plan_options,
@@ -355,14 +355,15 @@ def _add_reports(commands: Any) -> None:
 
 
 def _add_plans(commands: Any) -> None:
-    text = "list the plans, show one, or compare the planners on the data of this home"
+    text = "list the plans, show one, compare the planners on the data of this home, or calibrate the load model"
     example = "pststream plans compare --workers 8 --out comparison.html"
     add_plans_options(_add(commands, "plans", _plans, text, example))
 
 
 def _plans(context: CommandContext, arguments: Any) -> CommandResult:
-    """Run `plans`; `compare` runs the main job, `list` and `show` only read."""
-    return (compare_plans_command if arguments.what == "compare" else plans_command)(context, arguments)
+    """Run `plans`; `compare` and `calibrate` run the main job, `list` and `show` only read."""
+    commands = {"compare": compare_plans_command, "calibrate": calibrate_command}
+    return commands.get(arguments.what, plans_command)(context, arguments)
 
 
 def _add_replay(commands: Any) -> None:

@@ -62,19 +62,20 @@ def ask_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.questions.answer_files import check_answer_path, write_answers
+    from pststream.questions.answer_table import ANSWERS
     from pststream.questions.ask import stream_answers
     from pststream.questions.read_questions import read_question_files
+    from pststream.table_files import check_export, export_tables
 
     check_output_path(arguments.out)
-    check_answer_path(arguments.out)
+    check_export(arguments.out)
     home = context.home.check()
     began = time.perf_counter()
     read = read_question_files(arguments.files, context.settings)
     seconds = {"read": time.perf_counter() - began}
     answers = stream_answers(home, context.settings, read, context.progress)
     began = time.perf_counter()
-    rows = write_answers(answers.tables, arguments.out)
+    rows = export_tables(answers.tables, arguments.out, ANSWERS)
     seconds |= {**answers.seconds, "write": time.perf_counter() - began - answers.seconds["answer"]}
     asked, rejected = len(read.questions) + len(read.rejects), len(answers.rejects)
     document = {
@@ -93,15 +94,15 @@ def _describe_reject(reject: dict[str, Any]) -> str:
 
 
 def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> CommandResult:
-    from pststream.questions.answer_files import check_answer_path, write_answers
     from pststream.questions.answer_text import render_answers
     from pststream.questions.ask import answer_questions
     from pststream.questions.read_questions import read_question_records
     from pststream.questions.typed_question import record_of_texts
+    from pststream.table_files import check_export, export_tables
 
     if arguments.out is not None:
         check_output_path(arguments.out)
-        check_answer_path(arguments.out)
+        check_export(arguments.out)
     home = context.home.check()
     read = read_question_records([record_of_texts(given, _option)], context.settings)
     answered = answer_questions(home, context.settings, read, context.progress)
@@ -110,7 +111,7 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
             f"{_option(reject['field'])}: {reject['reason']}: {reject['detail']}", "see: pststream ask --help"
         )
     if arguments.out is not None:
-        write_answers([answered.answers], arguments.out)
+        export_tables([answered.answers], arguments.out, answered.answers.schema)
     rows = answered.answers.to_pylist()
     document = {
         "questions": 1, "rejected": 0, "rows": len(rows), "seconds": answered.seconds,

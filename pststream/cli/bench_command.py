@@ -1,4 +1,4 @@
-"""Run `bench`: list the benchmarks, run one, or calibrate the load model."""
+"""Run `bench`: list the benchmarks, or run one."""
 
 import argparse
 import json
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from pststream.cli.argument_types import seed
-from pststream.cli.command import CommandContext, CommandResult, check_output_path, refuse_options
+from pststream.cli.command import CommandContext, CommandResult, check_output_path
 from pststream.errors import UsageError
 
 
 def add_bench_options(bench: argparse.ArgumentParser) -> None:
     """Add the options of `bench`."""
-    bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
+    bench.add_argument("what", choices=("list", "run"))
     bench.add_argument("name", nargs="?", help="for `run`: a benchmark, as `list` shows them")
     bench.add_argument("--scale", choices=("small", "full"), default="small", help="default %(default)s")
     bench.add_argument("--seed", type=seed, default=1, help="default %(default)s")
@@ -29,8 +29,6 @@ def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the benchmarks, or run one."""
     from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
 
-    if arguments.what == "calibrate":
-        return _calibrate(context, arguments)
     if arguments.what == "list":
         listed = {name: BENCHMARKS[name].meaning for name in sorted(BENCHMARKS)}
         width = max(map(len, listed))
@@ -52,18 +50,3 @@ def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
     if arguments.out:
         Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     return CommandResult(document, json.dumps(document, indent=1))
-
-
-def _calibrate(context: CommandContext, arguments: Any) -> CommandResult:
-    """Measure the constants of the load model and write them to the settings of the home."""
-    from pststream.benchmarks.registry import run_benchmark
-    from pststream.settings import write_settings
-
-    given = {"--out": arguments.out, "--workloads": arguments.workloads, "--objects": arguments.objects}
-    refuse_options("bench calibrate", given)
-    home = context.home.check()
-    document = run_benchmark("calibrate", arguments.scale, arguments.seed, context.settings, context.progress)
-    measured = {name: value for name, value in document["figures"].items() if name.startswith("cost_")}
-    write_settings(home.path, measured)
-    lines = [f"{name} = {value:.3g}" for name, value in measured.items()]
-    return CommandResult(document, "\n".join([*lines, f"written to {home.path}/pststream.toml; new plans use them"]))

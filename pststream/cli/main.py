@@ -7,7 +7,6 @@ rejected rows or quarantined files, under --strict only.
 import gc
 import json
 import os
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -15,14 +14,11 @@ from typing import Any
 
 from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, CommandContext, CommandResult
-from pststream.cli.stderr_log import StderrLog
-from pststream.errors import PstError, UsageError
-from pststream.mask_urls import mask_urls
+from pststream.errors import PstError, UsageError, shorten_error
 from pststream.pipeline.engine.running_engine import log_folder, log_to_folder, stop_engine
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
-
-_JVM_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more)|Driver stacktrace:")
+from pststream.stderr_log import StderrLog
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("PSTSTREAM_TRACEBACK"):
             raise
         hint = "run it again; with PSTSTREAM_TRACEBACK=1 it prints the traceback"
-        return _fail(arguments, f"{type(error).__name__}: {_shorten(error)}\n  {hint}", FAILED, type(error).__name__)
+        return _fail(arguments, f"{shorten_error(error)}\n  {hint}", FAILED, type(error).__name__)
     return result.code
 
 
@@ -97,17 +93,6 @@ def _fail(arguments: Any, message: str, code: int, kind: str) -> int:
 
 def _log(arguments: Any) -> StderrLog:
     return StderrLog(arguments.command_name, arguments.quiet)
-
-
-def _shorten(error: Exception, count: int = 12) -> str:
-    """Return the first and last lines of an error, without the JVM's stack and with masked URLs.
-
-    Spark puts a task's own error last.
-    """
-    lines = [line for line in mask_urls(str(error)).splitlines() if line.strip() and not _JVM_FRAME.match(line)]
-    if len(lines) > count:
-        lines = [*lines[: count // 2], "…", *lines[-(count // 2) :]]
-    return "\n  ".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,11 @@
 """Run the commands that make plans and compare planners; return document and text."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from pststream import names
 from pststream.cli.command import CommandContext, CommandResult, check_output_path, refuse_options
 from pststream.cli.result_texts import describe_plan, describe_topk_plan
-from pststream.errors import UsageError
-from pststream.settings import load_settings
+from pststream.planner_options import check_planners
 
 NEWEST = 1_000_000
 """Objects that planners are compared on, unless another number is given."""
@@ -16,36 +13,23 @@ NEWEST = 1_000_000
 
 def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Make a new plan version."""
-    planner = arguments.chosen_planner
-    kinds = arguments.kinds or names.kinds_served(planner)
-    if planner is not None:
-        check_planners((planner,), kinds)
-    if kinds == names.TOPK_KINDS:
-        return _plan_topk(context, arguments)
-    from pststream.pipeline.planning.plan import plan
+    from pststream.pipeline.adjusting.make_plan import make_plan
 
-    settings = context.settings if planner is None else replace(context.settings, planner=planner)
-    versions = (arguments.from_version, arguments.to_version)
-    document = plan(context.home, settings, dry_run=arguments.dry_run, versions=versions, progress=context.progress)
-    return CommandResult(document, describe_plan(document, arguments.dry_run))
-
-
-def _plan_topk(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.adjusting.plan_topk import plan_topk
-
-    options = {"--from-version": arguments.from_version, "--to-version": arguments.to_version}
-    refuse_options(f"plan --kinds {names.TOPK_KINDS}", options)
-    # The first plan of the other kinds, which `plan_topk` makes if there is none, has the options of the setting.
-    of_setting = load_settings(context.home.path).planner_options
-    document = plan_topk(
+    kinds = arguments.kinds or names.kinds_served(arguments.chosen_planner)
+    document = make_plan(
         context.home,
-        replace(context.settings, planner_options=of_setting),
+        context.settings,
         arguments.chosen_planner,
-        options=arguments.planner_options,
+        kinds,
+        planner_options=arguments.planner_options,
+        from_version=arguments.from_version,
+        to_version=arguments.to_version,
         dry_run=arguments.dry_run,
         progress=context.progress,
     )
-    return CommandResult(document, describe_topk_plan(document))
+    if kinds == names.TOPK_KINDS:
+        return CommandResult(document, describe_topk_plan(document))
+    return CommandResult(document, describe_plan(document, arguments.dry_run))
 
 
 def compare_plans_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -66,6 +50,20 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
     return CommandResult(document, render_comparison(document))
 
 
+def calibrate_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Measure the constants of the load model on this machine, and write them to the settings of the home."""
+    from pststream.benchmarks.scenarios.plans.calibrate import calibrate
+    from pststream.settings import write_settings
+
+    home = context.home.check()
+    figures = calibrate(arguments.scale, arguments.seed, context.settings, context.progress)
+    measured = {name: value for name, value in figures.items() if name.startswith("cost_")}
+    write_settings(home.path, measured)
+    lines = [f"{name} = {value:.3g}" for name, value in measured.items()]
+    text = "\n".join([*lines, f"written to {home.path}/pststream.toml; new plans use them"])
+    return CommandResult({"figures": figures}, text)
+
+
 def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.comparing.compare_topk import compare_topk
     from pststream.reports.commands.topk_comparison import render_topk_comparison
@@ -81,11 +79,3 @@ def _chosen_planners(arguments: Any, kinds: str) -> tuple[str, ...]:
     planners = tuple(arguments.planners.split(",")) if arguments.planners else tuple(names.PLANNERS_OF[kinds])
     check_planners(planners, kinds)
     return planners
-
-
-def check_planners(planners: Sequence[str], kinds: str) -> None:
-    """Raise UsageError if one of some planners does not serve the kinds."""
-    known = names.PLANNERS_OF[kinds]
-    unknown = [name for name in planners if name not in known]
-    if unknown:
-        raise UsageError(f"planner {unknown[0]!r} does not serve {kinds}", "choose from: " + ", ".join(known))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.cli.argument_types import JoinedTexts, positive, version
+from pststream.cli.argument_types import JoinedTexts, positive, seed, version
 from pststream.cli.plan_commands import NEWEST
 
 
@@ -56,7 +56,7 @@ def add_plan_options(plan: argparse.ArgumentParser) -> None:
 
 def add_plans_options(plans: argparse.ArgumentParser) -> None:
     """Add the options of `plans`."""
-    plans.add_argument("what", choices=("list", "show", "compare"))
+    plans.add_argument("what", choices=("list", "show", "compare", "calibrate"))
     plans.add_argument("version", nargs="?", type=positive, help="for `show`; default: the current one")
     planners = "; ".join(f"of {kinds}: {', '.join(known)}" for kinds, known in names.PLANNERS_OF.items())
     plans.add_argument("--planners", metavar="A,B", help=f"for `compare`; default: all ({planners})")
@@ -68,6 +68,13 @@ def add_plans_options(plans: argparse.ArgumentParser) -> None:
         type=positive,
         help=f"for `compare` of {names.REGION_KINDS}: number of newest objects (default {NEWEST})",
     )
+    plans.add_argument(
+        "--scale",
+        choices=("small", "full"),
+        default="small",
+        help="for `calibrate`: how much to measure, default %(default)s",
+    )
+    plans.add_argument("--seed", type=seed, default=1, help="for `calibrate`; default %(default)s")
     plans.add_argument("--out", metavar="FILE.html", help="for `compare`: write a page with plots here")
 
 

@@ -26,23 +26,23 @@ def export_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _export_statistics(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.questions.answer_files import check_answer_path
     from pststream.questions.export_statistics import export_statistics
+    from pststream.table_files import check_export
 
     refuse_options("export term-statistics", {"--since": arguments.since, "--since-batch": arguments.since_batch})
     check_output_path(arguments.out)
-    check_answer_path(arguments.out)
+    check_export(arguments.out)
     document = export_statistics(context.home.check(), context.settings, arguments.out)
     return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'term')}")
 
 
 def _export_standing(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.questions.answer_files import check_answer_path
     from pststream.questions.export_standing import export_answers, export_changes
+    from pststream.table_files import check_export
 
     refuse_options(f"export {arguments.what}", {"--since": arguments.since})
     check_output_path(arguments.out)
-    check_answer_path(arguments.out)
+    check_export(arguments.out)
     home = context.home.check()
     if arguments.what == "answers":
         refuse_options("export answers", {"--since-batch": arguments.since_batch})

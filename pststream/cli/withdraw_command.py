@@ -53,9 +53,8 @@ def _describe(document: dict[str, Any]) -> str:
         lines.append("their matches are retracted by the next: pststream match")
     rejects = document["rejects"]
     for reason in ("late", "duplicate"):
-        rows, stored = (rejects[reason][name] for name in ("rows", "stored"))
-        if rows:
-            lines.append(f"{counted(rows, 'row')} rejected as {reason} because of them, {stored:,} of them stored")
+        if rows := rejects[reason]["rows"]:
+            lines.append(f"{counted(rows, 'row')} rejected as {reason} because of them")
             lines.append(f"  ingest these again with: pststream ingest objects --retry-rejects {reason}")
     lines += [escape_controls(f"  {file['path']}: {counted(file['rows'], 'row')}") for file in rejects["files"]]
     return "\n".join(lines)

@@ -15,7 +15,6 @@ from pststream.cli.command import (
     check_output_path,
     refuse_options,
 )
-from pststream.cli.plan_commands import check_planners
 from pststream.cli.result_texts import (
     describe_adjustment,
     describe_answers,
@@ -30,6 +29,7 @@ from pststream.cli.result_texts import (
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
+from pststream.planner_options import check_planners
 
 
 def init_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -81,14 +81,13 @@ def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
     refuse_options("ingest --retry-rejects", options)
     document = retry_rejects(context.home, context.settings, arguments.retry_rejects, context.progress)
     text = f"{counted(document['retried'], 'reject')} retried\n{describe_ingest('objects', document)}"
-    if document["not_stored"]:
-        text += f"\n  {counted(document['not_stored'], 'reject')} of an older version cannot be retried"
     return CommandResult(document, text, _strict(arguments, [document]))
 
 
 def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
-    unclean = any(one["rejected"] or one["quarantined"] for one in ingests)
-    return DONE_WITH_REJECTS if arguments.strict and unclean else DONE
+    from pststream.pipeline.ingest.ingest import has_rejects
+
+    return DONE_WITH_REJECTS if arguments.strict and any(map(has_rejects, ingests)) else DONE
 
 
 def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -97,28 +96,24 @@ def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult
         raise UsageError(
             f"quarantine {arguments.what}: no file given", "give numbers that `pststream quarantine list` shows"
         )
-    if arguments.what == "discard":
-        from pststream.state.quarantine import discard
+    from pststream.pipeline.ingest.decide_quarantined import decide_quarantined
 
-        rows = discard(context.home, arguments.holds)
-        discarded = [{"hold_id": row["hold_id"], "path": row["path"]} for row in rows]
-        lines = [escape_controls(f"discarded: {row['path']}") for row in rows]
-        return CommandResult({"discarded": discarded}, "\n".join(lines) or "nothing to do")
-    from pststream.pipeline.ingest.ingest import release
-
-    document = release(context.home, context.settings, arguments.holds, context.progress)
-    return CommandResult(document, describe_ingest("released", document))
+    document = decide_quarantined(
+        context.home, context.settings, action=arguments.what, holds=arguments.holds, progress=context.progress
+    )
+    if arguments.what == "release":
+        return CommandResult(document, describe_ingest("released", document))
+    lines = [escape_controls(f"discarded: {row['path']}") for row in document["discarded"]]
+    return CommandResult(document, "\n".join(lines) or "nothing to do")
 
 
 def reader_options(context: CommandContext, arguments: Any) -> Any:
     """Return how files are read, from the arguments. Raises UsageError for contradictory arguments."""
-    from pststream.pipeline.ingest.ingest import ReaderOptions
+    from pststream.pipeline.ingest.ingest import options_of
 
     columns = tuple((field, tuple(names.split("+"))) for field, names in _assignments("--column", arguments.column))
     constants = tuple(_assignments("--constant", arguments.constant))
-    return ReaderOptions(
-        arguments.format, columns, constants, context.settings.timezone, context.settings.max_text_bytes
-    )
+    return replace(options_of(context.settings), format=arguments.format, columns=columns, constants=constants)
 
 
 def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
@@ -249,8 +244,7 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     lines += [describe_delivery(document["deliver"])] if settings.sinks else []
     answered = document["questions"]
     lines += [describe_answers(answered)] if answered["files"] else []
-    judged = [*document["ingest"].values(), {**answered, "quarantined": []}]
-    return CommandResult(document, "\n".join(lines), _strict(arguments, judged))
+    return CommandResult(document, "\n".join(lines), _strict(arguments, [*document["ingest"].values(), answered]))
 
 
 def _watch(context: CommandContext, arguments: Any, options: Any) -> CommandResult:

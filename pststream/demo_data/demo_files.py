@@ -14,7 +14,7 @@ from pststream.demo_data.demo_texts import HOURS, demo_objects
 from pststream.demo_data.faulty_rows import BAD_OBJECTS, BAD_REQUESTS, HOSTILE_OBJECTS, LATE_TIMES
 from pststream.demo_data.standing_subscriptions import standing_subscriptions
 from pststream.generator.generated_objects import SCHEMA
-from pststream.generator.row_writers import RowWriter
+from pststream.table_files import input_file
 
 _ENDINGS = (".csv", ".csv", ".jsonl.gz", ".parquet", ".csv", ".csv")
 _DUPLICATES = 3
@@ -89,7 +89,7 @@ def _late(number: int, ts: str) -> dict:
 def _write_objects(path: Path, table: pa.Table, wrong: list[dict]) -> None:
     """Write a file of objects; a file with faulty rows is written as CSV, as their values do not fit the schema."""
     if not wrong:
-        with RowWriter(path, SCHEMA) as writer:
+        with input_file(path, SCHEMA) as writer:
             writer.write(table)
         return
     path.parent.mkdir(parents=True, exist_ok=True)

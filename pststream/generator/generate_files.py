@@ -13,14 +13,16 @@ import numpy as np
 from pststream.errors import UsageError
 from pststream.generator.answer_requests import SCHEMAS, STYLES, as_kind
 from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.generator.generated_objects import CHUNK as OBJECT_CHUNK
 from pststream.generator.generated_objects import SCHEMA as OBJECT_SCHEMA
 from pststream.generator.generated_objects import object_chunks
+from pststream.generator.generated_requests import CHUNK as REQUEST_CHUNK
 from pststream.generator.generated_requests import SCHEMA as REQUEST_SCHEMA
 from pststream.generator.generated_requests import request_chunks
 from pststream.generator.made_up_words import make_vocabulary
 from pststream.generator.object_sample import LOCAL_SHARE, TERMS_PER_TEXT, ObjectSample, generate_sample
 from pststream.generator.places import Places, city_places
-from pststream.generator.row_writers import RowWriter
+from pststream.table_files import input_file
 
 START = "2026-01-01T00:00:00Z"
 SECONDS_PER_OBJECT = 0.1
@@ -70,7 +72,7 @@ def write_objects(
         ms_per_object=1000.0 * seconds_per_object,
         id_prefix=id_prefix,
     )
-    with RowWriter(path, OBJECT_SCHEMA) as writer:
+    with input_file(path, OBJECT_SCHEMA, OBJECT_CHUNK) as writer:
         for chunk in chunks:
             writer.write(chunk)
     return GeneratedFile(str(path), writer.rows, os.path.getsize(path))
@@ -126,7 +128,7 @@ def write_requests(
         ms_per_insertion=1000.0 * SECONDS_PER_INSERTION if deletions else 0.0,
         id_prefix=f"{kind}-" if kind in SCHEMAS else "s",
     )
-    with RowWriter(path, SCHEMAS.get(kind, REQUEST_SCHEMA)) as writer:
+    with input_file(path, SCHEMAS.get(kind, REQUEST_SCHEMA), REQUEST_CHUNK) as writer:
         for number, chunk in enumerate(chunks):
             rng = np.random.default_rng([seed, 9, number])
             writer.write(as_kind(chunk, kind, rng) if kind in SCHEMAS else chunk)

@@ -69,15 +69,11 @@ class RequestLimits:
 
 
 class RequestColumn(NamedTuple):
-    """A nullable column of the table `requests`, null in deletions and in requests of kinds without it.
-
-    since: format of the homes that added it, see state/tables.Column
-    """
+    """A nullable column of the table `requests`, null in deletions and in requests of kinds without it."""
 
     name: str
     type: pa.DataType
     meaning: str
-    since: int = 0
 
 
 class IndexPieces(NamedTuple):

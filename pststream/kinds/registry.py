@@ -17,7 +17,7 @@ KINDS: dict[str, QueryKind] = {kind.name: kind for kind in (RANGE, KNN, TOPK, FR
 """Kinds of accepted requests. A new kind is one more name in this tuple."""
 
 DEFAULT_KIND = RANGE.name
-"""The kind of requests without the field `kind`, and of stored rows whose column `kind` is null."""
+"""The kind of requests without the field `kind`."""
 
 
 def kinds_with_answers() -> list[QueryKind]:
@@ -30,9 +30,9 @@ def ranked_answers() -> dict[str, RankedAnswers]:
     return {kind.name: kind.answers for kind in KINDS.values() if isinstance(kind.answers, RankedAnswers)}
 
 
-def stored_kind(name: str | None) -> QueryKind:
-    """Return the kind of a stored row; raises PstError if this version does not have it."""
-    kind = KINDS.get(DEFAULT_KIND if name is None else name)
+def stored_kind(name: str) -> QueryKind:
+    """Return the kind of a stored insertion; raises PstError if this version does not have it."""
+    kind = KINDS.get(name)
     if kind is None:
         raise PstError(
             f"`requests` has subscriptions of the kind {name!r}, which this version lacks", "use a newer one"
@@ -66,8 +66,8 @@ def brief_columns() -> list[str]:
 
 
 def split_by_kind(rows: pa.RecordBatch) -> Iterator[tuple[QueryKind, pa.RecordBatch]]:
-    """Split rows of `requests` into groups of one kind each; no rows become one empty group."""
-    names = rows.column("kind").fill_null(DEFAULT_KIND)
+    """Split insertions of `requests` into groups of one kind each; no rows become one empty group."""
+    names = rows.column("kind")
     present = pc.unique(names).to_pylist() or [DEFAULT_KIND]
     for name in present:
         yield stored_kind(name), rows if len(present) == 1 else rows.filter(pc.equal(names, name))

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.ledgers.answer_counts import COLUMNS
 from pststream.ledgers.ledger_rows import MAX_ROW, split_by_status
 from pststream.sorted_keys import distinct_values
@@ -22,13 +23,6 @@ _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
     "retractions", "seconds_by_step", "started_at", "finished_at", "stream_time", "removals", *COLUMNS,
 )  # fmt: skip
-
-
-class TableReader(Protocol):
-    """Reads tables of a home at one version each."""
-
-    def read(self, name: str, columns: Sequence[str], filter: pds.Expression | None = None) -> pa.Table:
-        """Return the rows that pass the filter."""
 
 
 class LedgerHistory:

@@ -58,7 +58,7 @@ class BatchRow(TypedDict):
     started_at: dt.datetime
     finished_at: dt.datetime
     stream_time: dt.datetime | None
-    removals: int | None
+    removals: int
     candidates: list[tuple[str, int]] | None
     changes: list[tuple[str, int]] | None
     evaluations: list[tuple[str, int]] | None

@@ -11,13 +11,10 @@ from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
 from pststream.matching.segments import COLUMNS, Segment, build_segment
-from pststream.shapes.registry import PIECE_COLUMNS
 from pststream.storage.parquet_files import open_parquet, without_views
 
 LAYOUT = 7
 """Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""
-
-PIECE_TYPES = {"kind": pa.string(), "unit": pa.int64(), **{column.name: column.type for column in PIECE_COLUMNS}}
 
 
 class SegmentCache(ArrayCache):
@@ -45,13 +42,10 @@ class SegmentCache(ArrayCache):
 
 
 def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
-    """Read columns of data files; columns that are newer than a file are null."""
+    """Read columns of data files."""
 
     def read(path: str) -> pa.Table:
         with open_parquet(path) as file:
-            stored = set(file.schema_arrow.names)
-            table = without_views(file.read([name for name in columns if name in stored]))
-        nulls = {name: pa.nulls(table.num_rows, PIECE_TYPES[name]) for name in columns if name not in stored}
-        return pa.table({name: nulls[name] if name in nulls else table.column(name) for name in columns})
+            return without_views(file.read(columns)).select(columns)
 
     return pa.concat_tables(map(read, paths))

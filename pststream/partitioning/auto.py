@@ -11,7 +11,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import count_sample
 from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.partitioning.planning_raster import RASTER_OPTIONS
-from pststream.partitioning.registry import make_plan, place_sample, shares_by_subscription
+from pststream.partitioning.registry import installed_planners, make_plan, place_sample, shares_by_subscription
 from pststream.samples.sample_halves import split_sample
 
 
@@ -22,7 +22,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     load is the mean of the two. The best one then plans for the whole sample. On the objects and subscriptions that it
     was made from, a plan of many small decisions looks better than it is for those that it has not seen. The slowest
     worker decides how long a batch takes, so its load counts and not the total. Among equals, and all are equal without
-    a sample, `names.FIRST_PLANNER`, then the planner that is listed first.
+    a sample, `names.FIRST_PLANNER`, then the planner that is listed first. Planners of packages that are not installed
+    are left out.
 
     options  columns, rows: of the raster of every plan; without them, each planner has its own
 
@@ -41,7 +42,7 @@ def plan_by_space_or_terms(sample: WorkloadSample, workers: int, cost: CostModel
 
 
 def _others() -> list[str]:
-    return [name for name in names.PLANNERS if name != names.AUTO]
+    return [name for name in installed_planners() if name != names.AUTO]
 
 
 def _choose(

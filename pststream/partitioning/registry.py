@@ -13,19 +13,42 @@ from pststream.domain.planner_choice import planner_of
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.domain.sample_counts import SampleCounts
 from pststream.errors import UsageError
+from pststream.optional_packages import MissingExtra, needs_extra
 from pststream.partitioning.by_subscription import Placement, describe_sample, place
 from pststream.partitioning.planner_contract import Options, Planner
+from pststream.progress import Progress, no_progress
 
 
 def load_planner(name: str) -> Planner:
     """Import the module of a planner (`names.PLANNERS`) and return its function `plan`.
 
-    Raises UsageError for an unknown planner.
+    Raises UsageError for an unknown planner, MissingExtra for `hypergraph` if its partitioner is not installed.
     """
     if name not in names.PLANNERS:
         raise UsageError(f"planner {name!r} is unknown", "one of: " + ", ".join(names.PLANNERS))
-    planner: Planner = import_module(names.PLANNERS[name]).plan
+    with needs_extra("hypergraph"):
+        planner: Planner = import_module(names.PLANNERS[name]).plan
     return planner
+
+
+def installed_planners(progress: Progress = no_progress) -> list[str]:
+    """Return the planners whose packages are installed, in the order of names.PLANNERS; report the others."""
+    found = []
+    for name in names.PLANNERS:
+        try:
+            load_planner(name)
+        except MissingExtra as error:
+            progress(f"planner {name} is left out: {error.args[0]}; {error.hint}")
+        else:
+            found.append(name)
+    return found
+
+
+def check_planner(name: str, progress: Progress) -> None:
+    """Raise what `load_planner` raises, before any work; of `auto`, report the planners that it leaves out."""
+    load_planner(name)
+    if name == names.AUTO:
+        installed_planners(progress)
 
 
 def shares_by_subscription(name: str) -> bool:
@@ -52,7 +75,8 @@ def make_plan(
 ) -> PartitionPlan:
     """Return the plan that the planner `name` makes of a sample.
 
-    Raises UsageError for an unknown planner, for an option that the planner does not have, or for less than one worker.
+    Raises UsageError for an unknown planner, for an option that the planner does not have, or for less than one worker,
+    MissingExtra as `load_planner`.
     """
     planner = load_planner(name)
     if workers < 1:

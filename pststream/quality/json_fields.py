@@ -1,6 +1,6 @@
-"""Offer the fields of JSON Lines as columns, for the parsers that take many requests at once."""
+"""Find the fields of JSON Lines and offer them as columns; lines that are odd or not valid are marked."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -9,18 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.domain.raw_fields import RawPolygons
-from pststream.kernels.parsing.json_members import LIST, NULL, OBJECT, REAL, TEXT, WHOLE, scan_lines
+from pststream.kernels.parsing.json_lines import LIST, NULL, OBJECT, REAL, TEXT, WHOLE, scan_lines
 from pststream.kernels.parsing.json_polygons import find_polygons
-from pststream.kernels.parsing.json_values import find_list_numbers, find_object_numbers, gather_texts, write_others
+from pststream.kernels.parsing.json_values import (
+    find_list_numbers,
+    find_object_numbers,
+    find_values,
+    gather_texts,
+    write_others,
+)
 from pststream.quality.parse_times import parse_times
-from pststream.quality.utf8 import is_utf8
-
-_ASCII = 127
-_ANY_BYTE = 255
+from pststream.quality.utf8 import is_utf8_block
 
 
 class JsonField(NamedTuple):
-    """The values of a field: what each is (a constant of json_members, 0: absent) and its slice of `data`."""
+    """The values of a field: what each is (a constant of json_lines, 0: absent) and its slice of `data`."""
 
     data: np.ndarray
     kinds: np.ndarray
@@ -36,6 +39,10 @@ class JsonField(NamedTuple):
     def filled(self) -> np.ndarray:
         """See RawField."""
         return self.present & ((self.kinds != TEXT) | (self.starts < self.stops))
+
+    def scalars(self) -> pa.Array:
+        """Texts, and numbers as they are written (string); null where the field is absent or null."""
+        return self._gather(self.present)
 
     def texts(self) -> pa.Array:
         """See RawField."""
@@ -74,8 +81,10 @@ class JsonField(NamedTuple):
         return np.where(self.kinds == kind, self.starts, -1), self.stops
 
     def _gather(self, chosen: np.ndarray) -> pa.Array:
-        offsets, texts = gather_texts(self.data, self.starts, np.where(chosen, self.stops, self.starts))
-        return _strings(offsets, texts, None if chosen.all() else chosen)
+        if chosen.all():
+            return _strings(*gather_texts(self.data, self.starts, self.stops, self.kinds))
+        stops = np.where(chosen, self.stops, self.starts)
+        return _strings(*gather_texts(self.data, self.starts, stops, self.kinds), chosen)
 
     def _numbers(self, spans: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         numbers = np.zeros(spans.shape[:2])
@@ -106,11 +115,8 @@ class JsonFields:
 
     def __getitem__(self, name: str) -> JsonField:
         nowhere = np.full(len(self), -1, np.int32)
-        place = self.places[:, self.names[name]] if name in self.names else nowhere
-        has = np.flatnonzero(place >= 0)
-        kinds, values = np.zeros(len(self), np.int16), np.zeros((2, len(self)), np.int64)
-        kinds[has], values[:, has] = self.kinds[place[has]], self.spans[place[has], 2:].T
-        return JsonField(self.data, kinds, *values)
+        places = self.places[:, self.names[name]] if name in self.names else nowhere
+        return JsonField(self.data, *find_values(places, self.kinds, self.spans))
 
     def select(self, rows: np.ndarray) -> "JsonFields":
         """See RawFields."""
@@ -128,15 +134,45 @@ class JsonFields:
         return _strings(offsets, texts, has), written
 
 
-def scan_json(data: bytes, starts: np.ndarray, stops: np.ndarray, names: Collection[str]) -> JsonFields:
-    """Find the fields of these names in lines: slices of `data`, int64[n]."""
-    most_byte = _ANY_BYTE if is_utf8(data) else _ASCII
-    content = np.frombuffer(data, np.uint8)
-    plain, places, offsets, fields, kinds, spans = scan_lines(
-        content, starts, stops, *_names_as_bytes(names), most_byte, data.count(b":")
-    )
-    numbers = {name: place for place, name in enumerate(names)}
-    return JsonFields(content, numbers, plain, places, offsets[:-1], offsets[1:], fields, kinds, spans)
+class JsonLines(NamedTuple):
+    """Some lines that are not blank.
+
+    numbers   int64[n]     number of line feeds in the data before each line
+    lines     int64[n,2]   slice of the data of each line
+    """
+
+    numbers: np.ndarray
+    lines: np.ndarray
+    fields: JsonFields
+
+
+def scan_json(
+    block: bytes, names: Collection[str], most: int, limits: Sequence[int] | None = None
+) -> Iterator[JsonLines]:
+    """Find the fields of these names in the lines of a block, at most `most` lines at a time.
+
+    limits: of each field; only the fields are found, and a line is plain only if their values are texts or numbers, and
+    each number is below the limit of its field, or whole if the limit is 0. Without limits all members are found.
+    """
+    data, encoded, every = np.frombuffer(block, np.uint8), _names_as_bytes(names), limits is None
+    bounds = np.array(limits or [0] * len(names), np.int64)
+    ordinals = {name: ordinal for ordinal, name in enumerate(names)}
+    utf8 = is_utf8_block(memoryview(block))
+    # A member has a colon; of the fields alone each line has one at most.
+    room = np.count_nonzero(data == ord(":")) if every else most * len(names)
+    position, feeds = 0, 0
+    while position < len(data):
+        lines, numbers, plain = np.empty((most, 2), np.int64), np.empty(most, np.int64), np.empty(most, bool)
+        places, offsets = np.empty((most, len(names)), np.int32), np.empty(most + 1, np.int64)
+        fields, kinds, spans = np.empty(room, np.int16), np.empty(room, np.int16), np.empty((room, 4), np.int64)
+        out = (lines, numbers, plain, places, offsets, fields, kinds, spans)
+        n, passed, position = scan_lines(data, position, utf8, *encoded, bounds, every, *out)
+        if n:
+            slices, m = offsets[: n + 1], offsets[n]
+            members = (fields[:m], kinds[:m], spans[:m])
+            found = JsonFields(data, ordinals, plain[:n], places[:n], slices[:-1], slices[1:], *members)
+            yield JsonLines(feeds + numbers[:n], lines[:n], found)
+        feeds += passed
 
 
 def parse_polygons(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, longest: int) -> RawPolygons:
@@ -147,7 +183,9 @@ def parse_polygons(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, long
 
 def to_floats(data: np.ndarray, spans: np.ndarray) -> np.ndarray:
     """Convert plain JSON numbers to the nearest float64[n]; `spans` int64[n,2] has the slice of each."""
-    return pc.cast(_strings(*gather_texts(data, spans[:, 0], spans[:, 1])), pa.float64()).to_numpy()
+    return pc.cast(
+        _strings(*gather_texts(data, spans[:, 0], spans[:, 1], np.zeros(len(spans), np.int16))), pa.float64()
+    ).to_numpy()
 
 
 def _strings(offsets: np.ndarray, texts: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:

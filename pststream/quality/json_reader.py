@@ -14,10 +14,8 @@ import pyarrow as pa
 
 from pststream.decode_json import NestedTooDeeply, decode_json
 from pststream.errors import InputFileError
-from pststream.kernels.parsing.json_members import find_lines
 from pststream.quality.files.input_files import ByteStream, PartStream, check_head
-from pststream.quality.json_columns import read_columns
-from pststream.quality.json_fields import scan_json
+from pststream.quality.json_fields import JsonLines, scan_json
 from pststream.quality.raw_values import NotFinite, format_number
 from pststream.quality.reject_reasons import Reject, to_display_text
 from pststream.quality.row_chunks import (
@@ -73,48 +71,32 @@ def read_json_requests(
     with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
         lines_before = part.rows_before if part else 0
         for block in _blocks(path, stream, part is None):
-            numbers, starts, stops = find_lines(np.frombuffer(block, np.uint8))
-            for low in range(0, len(numbers), MAX_CHUNK_ROWS):
-                some = slice(low, low + MAX_CHUNK_ROWS)
-                yield _request_chunk(
-                    path, names, block, lines_before + numbers[some], starts[some], stops[some], longest
-                )
+            for some in scan_json(block, names, MAX_CHUNK_ROWS):
+                yield _request_chunk(path, names, block, lines_before, some, longest)
             lines_before += block.count(b"\n") + 1
 
 
 def _request_chunk(
-    path: str,
-    names: Collection[str],
-    block: bytes,
-    rows: np.ndarray,
-    starts: np.ndarray,
-    stops: np.ndarray,
-    longest: int,
+    path: str, names: Collection[str], block: bytes, lines_before: int, some: JsonLines, longest: int
 ) -> RequestChunk:
-    """Return the lines with these slices of `block` as a chunk; lines of more than `longest` bytes are rejects."""
+    """Return some lines of a block as a chunk; lines of more than `longest` bytes are rejects."""
+    rows, lines, fields = lines_before + 1 + some.numbers, some.lines, some.fields
     rejected = []
-    short = stops - starts <= longest
+    short = lines[:, 1] - lines[:, 0] <= longest
     if not short.all():
-        for row, start, stop in zip(rows[~short].tolist(), starts[~short].tolist(), stops[~short].tolist()):
+        for row, (start, stop) in zip(rows[~short].tolist(), lines[~short].tolist()):
             raw, detail = to_display_text(block[start:stop]), f"{stop - start} bytes, more than {longest}"
             rejected.append(Reject(row, "", "row_too_long", raw, detail))
-        rows, starts, stops = rows[short], starts[short], stops[short]
-    fields = scan_json(block, starts, stops, names)
-    return RequestChunk(rows, fields, partial(_decode_places, path, names, block, rows, starts, stops), rejected)
+        rows, lines, fields = rows[short], lines[short], fields.select(short)
+    return RequestChunk(rows, fields, partial(_decode_places, path, names, block, rows, lines), rejected)
 
 
 def _decode_places(
-    path: str,
-    names: Collection[str],
-    block: bytes,
-    rows: np.ndarray,
-    starts: np.ndarray,
-    stops: np.ndarray,
-    places: np.ndarray,
+    path: str, names: Collection[str], block: bytes, rows: np.ndarray, lines: np.ndarray, places: np.ndarray
 ) -> RecordChunk:
-    """Decode the lines at these places of a chunk; `starts`, `stops` are the slices of `block` of all its lines."""
-    lines = [block[start:stop] for start, stop in zip(starts[places].tolist(), stops[places].tolist())]
-    return decode_lines(path, names, rows[places].tolist(), lines)
+    """Decode the lines at these places of a chunk; `lines` are the slices of `block` of all its lines."""
+    chosen = [block[start:stop] for start, stop in lines[places].tolist()]
+    return decode_lines(path, names, rows[places].tolist(), chosen)
 
 
 def decode_lines(path: str, names: Collection[str], rows: list[int], lines: list[bytes]) -> RecordChunk:
@@ -238,25 +220,27 @@ def _parse_block(path: str, sources: ColumnSources, block: bytes, lines_before: 
     """Yield chunks of the lines of a block; lines that the kernel does not read are parsed one by one."""
     names, limits = column_names(sources), _limits(sources)
     numbers = {name for field in _LIMITS for name in sources.get(field, ())}
-    for some in read_columns(block, limits, MAX_CHUNK_ROWS):
-        rows = lines_before + 1 + some.numbers
-        chunk = ColumnChunk(path, rows[some.plain], pa.RecordBatch.from_arrays(some.columns, names=names))
-        if some.plain.all():
+    for some in scan_json(block, names, MAX_CHUNK_ROWS, limits):
+        rows, plain = lines_before + 1 + some.numbers, some.fields.plain
+        fields = some.fields if plain.all() else some.fields.select(plain)
+        table = pa.RecordBatch.from_arrays([fields[name].scalars() for name in names], names=names)
+        chunk = ColumnChunk(path, rows[plain], table)
+        if plain.all():
             yield chunk
             continue
-        lines = [block[start:stop] for start, stop in some.lines[~some.plain].tolist()]
-        odd = _parse_exactly(path, names, numbers, rows[~some.plain].tolist(), lines)
+        lines = [block[start:stop] for start, stop in some.lines[~plain].tolist()]
+        odd = _parse_exactly(path, names, numbers, rows[~plain].tolist(), lines)
         both = np.concatenate([chunk.rows, odd.rows])
         order = np.argsort(both)
         table = pa.concat_batches([chunk.table, odd.table]).take(pa.array(order))
         yield ColumnChunk(path, both[order], table, odd.rejected)
 
 
-def _limits(sources: ColumnSources) -> dict[str, int]:
+def _limits(sources: ColumnSources) -> list[int]:
     """Return the limit of each column; 0 if it is not the only column of a field of numbers, or has other uses too."""
     used = [name for columns in sources.values() for name in columns]
     alone = {columns[0]: _LIMITS[field] for field, columns in sources.items() if field in _LIMITS and len(columns) == 1}
-    return {name: alone.get(name, 0) if used.count(name) == 1 else 0 for name in column_names(sources)}
+    return [alone.get(name, 0) if used.count(name) == 1 else 0 for name in column_names(sources)]
 
 
 def _parse_exactly(path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes]) -> ColumnChunk:

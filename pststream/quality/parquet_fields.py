@@ -80,6 +80,7 @@ class ParquetField(NamedTuple):
         if not pa.types.is_string(self.values.type):
             return _polygons_of_objects(self.values)
         data, offsets = utf8_of(self.values)
+        data = np.frombuffer(data.tobytes().replace(b"\n", b" "), np.uint8)  # the kernel reads no line feeds
         return parse_polygons(data, np.where(self.present, offsets[:-1], -1), offsets[1:], longest)
 
 

@@ -1,10 +1,11 @@
 """Parse times in input rows (ISO 8601, epoch milliseconds, dates, timestamps) to microseconds since 1970 in UTC.
 
-ISO texts are parsed by hand (kernels/parsing/times.py), since a cast of pyarrow fails for the whole column on one bad
-text, and takes either texts with a zone or texts without. Texts that the kernel does not read go one by one to
-`datetime.fromisoformat`, which decides.
+A cast of Arrow reads a column of ISO texts fast, but fails for the whole column on one bad text, and takes either texts
+with a zone or texts without. So a cast is tried on the column; if it fails, patterns select the texts of each form.
+All other texts go one by one to `datetime.fromisoformat`, which decides.
 """
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.kernels.parsing.times import NAIVE, UNREAD, ZONED, read_times
-from pststream.text.buffers import utf8_of
 from pststream.utc_times import from_micros, to_micros
 
 EARLIEST_US = int(datetime(1900, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
@@ -31,6 +30,26 @@ OUT_OF_RANGE_US = 2**62
 
 _MAX_MS = LAST_US // 1000
 _DAY_US = 86_400_000_000
+
+_MONTH_AND_DAY = (
+    "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+)
+_MINUTES = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_SECONDS = f"{_MINUTES}:[0-5][0-9]"
+_CLOCK = f"({_MINUTES}|{_SECONDS}([.][0-9]{{1,6}})?)"
+_ZONE = "(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
+_FORMS = (
+    ("^-?[0-9]{1,15}$", pa.int64()),
+    (f"^[0-9]{{4}}-{_MONTH_AND_DAY}[T ]{_CLOCK}{_ZONE}$", pa.timestamp("us", "UTC")),
+    (f"^[0-9]{{4}}-{_MONTH_AND_DAY}([T ]{_CLOCK})?$", pa.timestamp("us")),
+    (f"^(19|20|21)[0-9]{{2}}-{_MONTH_AND_DAY}[T ]{_SECONDS}[.][0-9]{{7,9}}{_ZONE}$", pa.timestamp("ns", "UTC")),
+    (f"^(19|20|21)[0-9]{{2}}-{_MONTH_AND_DAY}[T ]{_SECONDS}[.][0-9]{{7,9}}$", pa.timestamp("ns")),
+)
+"""Patterns of texts that a cast to the type reads without fault: milliseconds, and times in microseconds, with a zone
+and without, then in nanoseconds. They leave out 29 February, which is not in each year."""
+
+_SMALL_ZONE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?z")
+"""A time that ends in z, which Python reads only as Z."""
 
 
 def parse_time(value: Any, zone: str = "UTC") -> int | None:
@@ -83,16 +102,40 @@ def _parsed(text: str) -> datetime | int | None:
 
 
 def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
-    texts = pc.fill_null(values, "")
-    data, offsets = utf8_of(texts)
-    times, kinds = read_times(data, offsets)
-    naive = kinds == NAIVE
-    times[naive] = _localized(times[naive], zone)
-    for row in np.flatnonzero((kinds == UNREAD) & (offsets[1:] > offsets[:-1])):
-        time = parse_time(texts[int(row)].as_py(), zone)
+    # Most columns have the form of their first text throughout.
+    present = values.drop_null()
+    first = present[0].as_py() if len(present) else ""
+    forms = sorted(_FORMS, key=lambda form: not re.match(form[0], first))
+    if forms[0] is not _FORMS[0]:  # a cast to whole numbers would read hexadecimal digits too
+        try:
+            return _cast(values, forms[0][1], zone), pc.is_valid(values).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            pass  # a text has another form
+    texts = pc.ascii_trim_whitespace(pc.fill_null(values, ""))
+    times, read = np.zeros(len(texts), np.int64), np.zeros(len(texts), bool)
+    left = np.flatnonzero(pc.not_equal(texts, "").to_numpy(zero_copy_only=False))
+    for pattern, kind in forms:
+        some = texts if len(left) == len(texts) else texts.take(pa.array(left))
+        fits = pc.match_substring_regex(some, pattern)
+        chosen = fits.to_numpy(zero_copy_only=False)
+        if chosen.any():
+            times[left[chosen]], read[left[chosen]] = _cast(some.filter(fits), kind, zone), True
+            left = left[~chosen]
+    for row in left:
+        text = texts[int(row)].as_py()
+        time = parse_time(text[:-1] + "Z" if _SMALL_ZONE.fullmatch(text) else text, zone)
         if time is not None:
-            times[row], kinds[row] = time, ZONED
-    return times, kinds != UNREAD
+            times[row], read[row] = time, True
+    return times, read
+
+
+def _cast(texts: pa.Array, kind: pa.DataType, zone: str) -> np.ndarray:
+    """Read texts of a form (_FORMS) as microseconds since 1970; raises pa.ArrowInvalid if one has another form."""
+    numbers = _whole_numbers(pc.cast(texts, kind).cast(pa.int64()))
+    if pa.types.is_integer(kind):
+        return numbers * 1000
+    micros = numbers // 1000 if kind.unit == "ns" else numbers
+    return micros if kind.tz else _localized(micros, zone)
 
 
 def _of_timestamps(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.errors import UsageError
 from pststream.questions.answer_table import answer_table
 from pststream.questions.ask import answer_question
 from pststream.questions.read_questions import Question, read_question_records
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow, describe_time
-from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import Settings
 from pststream.shapes.registry import describe
 from pststream.state.home import Home

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pststream.questions.answer_files import write_answers
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.reports.reading.standing_answers import ANSWERS, CHANGES, StandingAnswers
-from pststream.reports.reading.table_reader import AnyHome, TableReader
+from pststream.table_files import export_tables
 
 
 def export_answers(home: AnyHome, out: str) -> dict[str, Any]:
@@ -13,7 +13,7 @@ def export_answers(home: AnyHome, out: str) -> dict[str, Any]:
     Memory holds the answers of 262,144 subscriptions, and their changes since the last snapshot. Returns {"out",
     "rows"}; raises UsageError for a file name that cannot be used.
     """
-    rows = write_answers(StandingAnswers(TableReader(home)).answers(), out, ANSWERS)
+    rows = export_tables(StandingAnswers(TableReader(home)).answers(), out, ANSWERS)
     return {"out": out, "rows": rows}
 
 
@@ -25,5 +25,5 @@ def export_changes(home: AnyHome, out: str, since_batch: int = 0) -> dict[str, A
     UsageError for a file name that cannot be used.
     """
     answers = StandingAnswers(TableReader(home))
-    rows = write_answers(answers.changes(since_batch), out, CHANGES)
+    rows = export_tables(answers.changes(since_batch), out, CHANGES)
     return {"out": out, "rows": rows, "complete_from": answers.complete_from}

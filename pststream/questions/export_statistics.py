@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.ledgers.term_statistics import statistics_in_force
-from pststream.questions.answer_files import write_answers
 from pststream.questions.open_snapshot import open_snapshot, statistics_files
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.term_weights import read_counts
+from pststream.table_files import export_tables
 
 
 def export_statistics(home: Home, settings: Settings, out: str) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def export_statistics(home: Home, settings: Settings, out: str) -> dict[str, Any
             "objects": pa.repeat(pa.scalar(version.objects, pa.int64()), len(ids)),
         }
     )
-    write_answers([rows], out, rows.schema)
+    export_tables([rows], out, rows.schema)
     return {"out": out, "rows": rows.num_rows}
 
 

@@ -10,15 +10,11 @@ from pststream.shapes.region import Region, RegionLimits
 
 
 class ShapeColumn(NamedTuple):
-    """A nullable column with the numbers of regions of one shape; it is null in rows of other shapes.
-
-    since: format of the homes that added it, see state/tables.Column
-    """
+    """A nullable column with the numbers of regions of one shape; it is null in rows of other shapes."""
 
     name: str
     type: pa.DataType
     meaning: str
-    since: int = 0
 
 
 class Pieces(NamedTuple):

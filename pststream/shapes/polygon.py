@@ -25,13 +25,11 @@ REQUEST_COLUMN: ShapeColumn | None = ShapeColumn(
     "polygon",
     pa.list_(pa.list_(pa.float64())),
     "insert: rings, lon, lat ... each, exteriors counter-clockwise, holes clockwise; null for other shapes",
-    since=6,
 )
 PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
     "polygon_edges",
     pa.list_(pa.float64()),
     "x1, y1, x2, y2 of each edge that decides in the box; null for other shapes, and where the box decides",
-    since=6,
 )
 CODE = codes.POLYGON
 

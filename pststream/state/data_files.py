@@ -21,13 +21,13 @@ from deltalake.exceptions import DeltaError
 
 from pststream import names
 from pststream.errors import RetryableError, UsageError
-from pststream.open_tables import MAX_TABLES, latest_table, open_table
+from pststream.open_tables import latest_table, open_table, table_and_values
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
 from pststream.state.table_types import has_bounds
-from pststream.state.tables import TABLES, select_columns
+from pststream.state.tables import TABLES
 from pststream.storage.parquet_encodings import encoding_options
-from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names, open_parquet
+from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names
 from pststream.storage.registry import storage_of
 from pststream.utc_times import from_micros, iso, to_micros, utc_now
 
@@ -97,12 +97,10 @@ class FileWriter:
         self._written: list[pq.FileMetaData] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Add rows; columns in any order, partition columns ignored. Columns that a later format of homes added may be
-        left out and are null.
-        """
+        """Add rows; columns in any order, partition columns ignored."""
         if rows.num_rows == 0:
             return
-        self._buffered.append(select_columns(rows, self.schema.names).cast(self.schema))
+        self._buffered.append(rows.select(self.schema.names).cast(self.schema))
         self._rows += rows.num_rows
         self._bytes += self._buffered[-1].nbytes
         if self._rows >= ROW_GROUP or self._bytes > BUFFERED_BYTES:
@@ -171,38 +169,15 @@ def _cut_text(text: str, down: bool) -> str:
     return text[:cut] + chr(sys.maxunicode) if cut < len(text) else text
 
 
-def with_bounds(home: Home, name: str, file: DataFile) -> DataFile:
-    """Return a file of a table with the bounds that its Parquet footer gives: older formats recorded fewer."""
-    with open_parquet(_address(home, name, file)) as stored:
-        low, high, nulls = _bounds(stored.metadata, TABLES[name].schema)
-    return replace(file, low={**file.low, **low}, high={**file.high, **high}, nulls={**file.nulls, **nulls})
-
-
 def list_data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
     """Return the files of a table, ordered by path. Raises UsageError for a version that the log does not have."""
-    with latest_table(home.table(name)) as latest:
-        if version is None:
-            return _latest_files(home.table(name), latest)
-        return _files_of(_earlier(home, name, version, latest.version()))
-
-
-_kept: dict[str, tuple[DeltaTable, int, list[DataFile]]] = {}
-"""The files of tables that are kept open, by address: the open table, its version, and its files."""
-
-
-def _latest_files(address: str, table: DeltaTable) -> list[DataFile]:
-    """Return the files of a table that `latest_table` keeps open: the tasks of a batch ask for the same ones."""
-    known = _kept.get(address)
-    if known is not None and known[0] is table and known[1] == table.version():
-        return list(known[2])
-    files = _files_of(table)
-    if len(_kept) >= MAX_TABLES:
-        _kept.clear()
-    if len(files) <= KEPT_FILES:
-        _kept[address] = table, table.version(), files
-    else:
-        _kept.pop(address, None)
-    return list(files)
+    with table_and_values(home.table(name)) as (latest, values):
+        if version is not None:
+            return _files_of(_earlier(home, name, version, latest.version()))
+        files: list[DataFile] = values["files"] if "files" in values else _files_of(latest)
+        if len(files) <= KEPT_FILES:  # the tasks of a batch ask for the same ones
+            values["files"] = files
+        return list(files)
 
 
 def _files_of(table: DeltaTable) -> list[DataFile]:

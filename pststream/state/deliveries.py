@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.delta_tables import open_dataset
+from pststream.delta_tables import greatest_value, latest_dataset, read_table
 from pststream.open_tables import latest_table
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -52,10 +52,10 @@ def read_progress(home: Home, sink: str) -> SinkProgress:
 
     Reads the end of the table, and more of it only for a sink whose last row is old.
     """
-    mine, newest, span = pds.field("sink") == sink, ledger_tables.greatest(home, names.DELIVERIES, "batch_id"), RECENT
+    mine, newest, span = pds.field("sink") == sink, greatest_value(home.table(names.DELIVERIES), "batch_id"), RECENT
     columns = ["batch_id", "position", "complete", "message_limit", "limit_seconds", "state", "written_at"]
     while not (
-        rows := ledger_tables.read(home, names.DELIVERIES, columns, mine & (pds.field("batch_id") > newest - span))
+        rows := read_table(home.table(names.DELIVERIES), columns, mine & (pds.field("batch_id") > newest - span))
     ):
         if span > newest:
             return SinkProgress()
@@ -96,8 +96,7 @@ def dead_letters(home: Home, sink: str) -> Iterator[list[dict[str, Any]]]:
 
     Keeps the ids of all dead letters in memory.
     """
-    with latest_table(home.table(names.DEAD_LETTERS)) as table:
-        data = open_dataset(table)
+    data = latest_dataset(home.table(names.DEAD_LETTERS))
     mine = pds.field("sink") == sink
     replayed = data.to_table(columns=["message_id"], filter=mine & (pds.field("status") == DELIVERED))
     seen = set(replayed.column(0).to_pylist())
@@ -114,7 +113,7 @@ def dead_letters(home: Home, sink: str) -> Iterator[list[dict[str, Any]]]:
 
 def count_dead(home: Home, sink: str) -> int:
     """Count the dead letters that no replay has delivered."""
-    rows = ledger_tables.read(home, names.DEAD_LETTERS, ["message_id", "status"], pds.field("sink") == sink)
+    rows = read_table(home.table(names.DEAD_LETTERS), ["message_id", "status"], pds.field("sink") == sink)
     ids = rows.column("message_id")
     done = ids.filter(pc.equal(rows.column("status"), DELIVERED)).combine_chunks()
     return int(pc.count_distinct(ids.filter(pc.invert(pc.is_in(ids, value_set=pa.array(done, pa.string()))))).as_py())

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delta_tables import greatest_value, last_transaction, read_table, table_version
 from pststream.domain.arrow_columns import sum_column
 from pststream.open_tables import latest_table
 from pststream.state import ledger_tables
@@ -121,12 +122,12 @@ def forget_pending(home: Home) -> None:
 
 def next_erasure_id(home: Home) -> int:
     """Return the number of the next erasure, from 1."""
-    return ledger_tables.greatest(home, names.ERASURES, "erasure_id") + 1
+    return greatest_value(home.table(names.ERASURES), "erasure_id") + 1
 
 
 def count_removals(home: Home) -> int:
     """Return how many commits have removed rows of objects or requests."""
-    return sum(ledger_tables.last_transaction(home, name, APPLICATION) + 1 for name in (names.OBJECTS, names.REQUESTS))
+    return sum(last_transaction(home.table(name), APPLICATION) + 1 for name in (names.OBJECTS, names.REQUESTS))
 
 
 def commit_removal(
@@ -141,7 +142,7 @@ def commit_removal(
     retention_days: int,
 ) -> None:
     """Replace files of a table by files without the removed rows, and record it."""
-    transaction, now = ledger_tables.last_transaction(home, name, APPLICATION) + 1, utc_now()
+    transaction, now = last_transaction(home.table(name), APPLICATION) + 1, utc_now()
     row = {
         "erasure_id": erasure_id, "cause": cause, "table_name": name, "transaction_id": transaction,
         "rows_removed": removal.rows, "matched_objects": removal.matched_objects,
@@ -178,7 +179,7 @@ def drop_older_versions(home: Home, name: str) -> int:
 
     Returns the number of deleted data files. Nobody may read an older version or write to the table now.
     """
-    version = ledger_tables.version(home, name)
+    version = table_version(home.table(name))
     write_checkpoint(home.table(name))
     removed = ledger_tables.vacuum(home, name, 0)
     log = home.files.names(f"tables/{name}/{names.DELTA_LOG}")
@@ -197,11 +198,11 @@ def login_name() -> str:
 
 def removed_rows(home: Home) -> pa.Table:
     """Return the rows of `erasures` that count, without those of killed processes."""
-    rows = ledger_tables.read(home, names.ERASURES).sort_by("erased_at")
+    rows = read_table(home.table(names.ERASURES)).sort_by("erased_at")
     last: dict[tuple[str, int], int] = {}
     for place, key in enumerate(zip(rows.column("table_name").to_pylist(), rows.column("transaction_id").to_pylist())):
         last[key] = place
-    committed = {name: ledger_tables.last_transaction(home, name, APPLICATION) for name in {name for name, _ in last}}
+    committed = {name: last_transaction(home.table(name), APPLICATION) for name in {name for name, _ in last}}
     return rows.take(pa.array(sorted(p for (name, n), p in last.items() if n <= committed[name]), pa.int64()))
 
 

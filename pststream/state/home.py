@@ -6,10 +6,11 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable, Transaction
+from deltalake import DeltaTable, Schema, Transaction
 
 from pststream import names
 from pststream.errors import HomeBusy, HomeError
@@ -24,11 +25,13 @@ from pststream.storage.contract import Files, Storage
 from pststream.storage.registry import normalize, storage_of
 from pststream.text.words import TOKENIZER
 
-FORMAT = 11
-"""Format of homes. A change of tables increments it, and adds a step to state/upgrade.py and a sample to the tests."""
+FORMAT = 1
+"""Format of homes. Until 0.1.0 is released it stays 1: a home with other tables is refused (`digest_of_tables`). After
+that, a change of tables increments it and adds a step to state/upgrade.py.
+"""
 
-OLDEST = 2
-"""Homes of this format and later can be upgraded."""
+TOO_OLD = "was made by a version before 0.1.0; ingest its files into a new home"
+"""What is wrong with a home without a format, or with other tables than this version declares."""
 
 RUNNER = "run"
 """Scope of the lock that `pststream run` holds until it ends; it keeps out a second runner, but not upkeep."""
@@ -57,18 +60,43 @@ def log_retention(table: Table) -> str:
     return "interval 1 hours" if table.writer == "control" else "interval 1 days"
 
 
-def table_properties(table: Table, address: str) -> dict[str, str]:
-    """Return the Delta properties of a new table.
+def declared_properties(table: Table) -> dict[str, str]:
+    """Return the Delta properties of a new table that follow from its declaration.
 
     `FileWriter` keeps bounds of some columns only, so the property BOUNDED_COLUMNS lists them for readers.
     """
-    storage = storage_of(address)
-    properties: dict[str, str] = {LOG_RETENTION: log_retention(table), **storage.table_properties}
     columns = [c.name for c in table.schema if c.name not in table.partitions and has_bounds(c)]
-    properties[BOUNDED_COLUMNS] = ",".join(columns)
-    if table.append_only:
-        properties[APPEND_ONLY] = "true"
-    return properties
+    properties = {LOG_RETENTION: log_retention(table), BOUNDED_COLUMNS: ",".join(columns)}
+    return properties | ({APPEND_ONLY: "true"} if table.append_only else {})
+
+
+def table_properties(table: Table, address: str) -> dict[str, str]:
+    """Return the Delta properties of a new table: those of its declaration and those of its storage."""
+    return {**declared_properties(table), **storage_of(address).table_properties}
+
+
+@cache
+def digest_of_tables() -> str:
+    """Return a digest (hexadecimal SHA-256) of all declared tables: names, columns, partitions, properties.
+
+    Comments of columns are left out, since homes with other comments have the same rows.
+    """
+    declared = [
+        {
+            "name": table.name,
+            "columns": [{**column, "metadata": None} for column in _delta_columns(table)],
+            "partitions": table.partitions,
+            "properties": declared_properties(table),
+        }
+        for _, table in sorted(TABLES.items())
+    ]
+    return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+
+
+def _delta_columns(table: Table) -> list[dict[str, Any]]:
+    """Return the columns as Delta's log has them, which no library names in another way."""
+    columns: list[dict[str, Any]] = json.loads(Schema.from_arrow(table.delta_schema).to_json())["fields"]
+    return columns
 
 
 class Home:
@@ -123,7 +151,7 @@ class Home:
         # through all tables for the last fencing token; new tables have none.
         if has_all_new or not self.storage.has_leases:
             files.create(_lock_name(""), b'{"number": 0}')
-        self.write_mark({"format": FORMAT, "tokenizer": TOKENIZER, "answer_buckets": answer_buckets})
+        self.write_mark({"tokenizer": TOKENIZER, "answer_buckets": answer_buckets}, FORMAT)
         return True
 
     def create_tables(self, names: Iterable[str]) -> bool:
@@ -142,27 +170,25 @@ class Home:
         existing = self.files.tables("tables")
         return [name for name in TABLES if name not in existing]
 
-    def write_mark(self, content: dict[str, Any]) -> None:
-        """Write the mark of the home."""
-        self.files.write(names.HOME_MARK, (json.dumps(content, indent=1) + "\n").encode())
+    def write_mark(self, content: dict[str, Any], format: int) -> None:
+        """Write the mark of the home: this content, the format, and the digest of the tables of this version."""
+        mark = {"home_format": format, "tables": digest_of_tables()}
+        self.files.write(names.HOME_MARK, (json.dumps(mark | content | mark, indent=1) + "\n").encode())
 
     def check(self) -> "Home":
-        """Raise HomeError unless the home is complete and has this format and tokenizer; return it."""
-        mark = self._read_mark()
-        if mark["format"] > FORMAT:
+        """Raise HomeError unless the home is complete and has the format, tables and tokenizer of this version.
+
+        Return the home.
+        """
+        mark = self.read_mark()
+        if mark["home_format"] < FORMAT:
             raise HomeError(
                 self.path,
-                f"was created by a newer version (format {mark['format']}, this version knows {FORMAT})",
-                "upgrade pststream, or use another home",
+                f"was created by an older version (format {mark['home_format']}, this version writes {FORMAT})",
+                f"run: pststream upgrade --home {self.path}",
             )
-        if mark["format"] < FORMAT:
-            raise HomeError(
-                self.path,
-                f"was created by an older version (format {mark['format']}, this version writes {FORMAT})",
-                f"run: pststream upgrade --home {self.path}"
-                if mark["format"] >= OLDEST
-                else "ingest its files into a new home",
-            )
+        if mark.get("tables") != digest_of_tables():
+            raise HomeError(self.path, TOO_OLD)
         if mark.get("tokenizer") != TOKENIZER:
             raise HomeError(
                 self.path,
@@ -178,8 +204,8 @@ class Home:
             )
         return self
 
-    def _read_mark(self) -> dict[str, Any]:
-        """Read the mark of a home of any format; raise HomeError if the home has none."""
+    def read_mark(self) -> dict[str, Any]:
+        """Read the mark of a home of this or an older format; raise HomeError if the home has none."""
         try:
             mark = json.loads(self.files.read(names.HOME_MARK))
         except FileNotFoundError:
@@ -190,8 +216,16 @@ class Home:
             raise HomeError(
                 self.path, f"{names.HOME_MARK} is not readable", f"restore {names.HOME_MARK} from a backup"
             ) from None
-        if not isinstance(mark, dict) or not isinstance(mark.get("format"), int):
+        if isinstance(mark, dict) and "home_format" not in mark:
+            raise HomeError(self.path, TOO_OLD)
+        if not isinstance(mark, dict) or not isinstance(mark["home_format"], int):
             raise HomeError(self.path, f"{names.HOME_MARK} names no format", f"restore {names.HOME_MARK} from a backup")
+        if mark["home_format"] > FORMAT:
+            raise HomeError(
+                self.path,
+                f"was created by a newer version (format {mark['home_format']}, this version knows {FORMAT})",
+                "upgrade pststream, or use another home",
+            )
         return mark
 
     @contextmanager

@@ -1,21 +1,18 @@
-"""Read, append, compact, trim and vacuum Delta tables of a home on the driver, mostly the small control tables."""
+"""Append to, compact, trim and vacuum Delta tables of a home on the driver, mostly the small control tables."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pds
-from pyarrow.parquet import filters_to_expression
 
 from pststream import names
-from pststream.delta_tables import greatest_value, open_dataset, read_table
+from pststream.delta_tables import last_transaction
 from pststream.errors import RetryableError
 from pststream.open_tables import latest_table, translate_delta_errors
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
-from pststream.state.home import LOG_RETENTION, Home, log_retention
+from pststream.state.home import Home
 from pststream.state.log_entries import WRITER_IDS, describe_writer, metadata_action
 from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
@@ -30,9 +27,6 @@ MAX_FILE_BYTES = 128 * 1024 * 1024
 FILES_KEPT = "delta.deletedFileRetentionDuration"
 USUAL = {FILES_KEPT: "interval 7 days"}
 """Delta's default of this property."""
-
-KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None, "interval 1 days")}
-"""Log retention that older versions set, by the writer of the table; any other value was set by the user and stays."""
 
 COMPACTION, DELETION = "join", "delete"
 """Application ids of the commits that compact a control table, and of those that delete versions."""
@@ -58,40 +52,6 @@ def _writer_of(rows: pa.Table) -> dict[str, str]:
     return describe_writer({name: (both["min"], both["max"]) for name, both in bounds.items()})
 
 
-def read(home: Home, name: str, columns: list[str] | None = None, filters: Any = None) -> pa.Table:
-    """Return the rows of a control table; `filters` as pyarrow's readers of Parquet accept them."""
-    expression = None if filters is None else filters_to_expression(filters)
-    return read_table(home.table(name), columns, expression)
-
-
-def count(home: Home, name: str, filter: pds.Expression) -> int:
-    """Count the rows of a table that pass the filter, without reading them all into memory."""
-    with latest_table(home.table(name)) as table:
-        data = open_dataset(table)
-    return int(data.count_rows(filter=filter))
-
-
-def count_values(home: Home, name: str, column: str, filter: pds.Expression) -> Counter[str]:
-    """Count each text of a column of the rows that pass the filter; memory holds some rows at a time."""
-    counts = Counter[str]()
-    with latest_table(home.table(name)) as table:
-        data = open_dataset(table)
-    for rows in data.to_batches(columns=[column], filter=filter):
-        counts.update({one["values"]: one["counts"] for one in rows.column(0).value_counts().to_pylist()})
-    return counts
-
-
-def greatest(home: Home, name: str, column: str) -> int:
-    """Return the greatest value of a column of whole numbers of a control table; 0 if it has no rows."""
-    return greatest_value(home.table(name), column)
-
-
-def version(home: Home, name: str) -> int:
-    """Return the Delta version of a table."""
-    with latest_table(home.table(name)) as table:
-        return table.version()
-
-
 def oldest_version(home: Home, name: str) -> int:
     """Return the oldest Delta version that a table can be opened at: `maintain` removes old entries of its log.
 
@@ -106,13 +66,6 @@ def oldest_version(home: Home, name: str) -> int:
             break
         oldest = start
     return oldest
-
-
-def last_transaction(home: Home, name: str, application: str) -> int:
-    """Return the greatest transaction id that `application` committed to the table; -1 if there is none."""
-    with latest_table(home.table(name)) as table:
-        transaction = table.transaction_version(application)
-    return -1 if transaction is None else int(transaction)
 
 
 def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
@@ -130,7 +83,7 @@ def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
             if groups:
                 added = [file for group in groups for file in _rewrite(home, name, group)]
                 removed = [file for group in groups for file in group]
-                last = last_transaction(home, name, COMPACTION)
+                last = last_transaction(home.table(name), COMPACTION)
                 commit_files(
                     home, name, added, removed, application=COMPACTION, transaction=last + 1, rows_change=False
                 )
@@ -176,11 +129,9 @@ def trim_log(home: Home, name: str, days: int) -> None:
     by the age of the files instead. A table that nothing was committed to since it was made has no entry to remove, and
     gets no checkpoint.
     """
-    declared, kept = TABLES[name], {FILES_KEPT: f"interval {days} days"}
+    kept = {FILES_KEPT: f"interval {days} days"}
     with latest_table(home.table(name)) as table:
         properties, is_new = table.metadata().configuration, table.version() == 0
-    if properties.get(LOG_RETENTION) in KEPT_BEFORE[declared.writer]:
-        kept[LOG_RETENTION] = log_retention(declared)
     if any(properties.get(key, USUAL.get(key)) != value for key, value in kept.items()):
         commit_latest(
             home,
@@ -220,7 +171,7 @@ def delete_versions(home: Home, name: str, column: str, first: int, last: int = 
         kept = (pc.field(column) < first) | (pc.field(column) > last)
         mixed = [file for file in removed if column not in file.partition]
         added = [new for file in mixed for new in _rewrite(home, name, [file], kept)]
-        transaction = last_transaction(home, name, DELETION) + 1
+        transaction = last_transaction(home.table(name), DELETION) + 1
         commit_files(home, name, added, removed, application=DELETION, transaction=transaction)
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from deltalake import DeltaTable, Schema, Transaction
+from deltalake import DeltaTable, Transaction
 
 from pststream.errors import HomeError, RetryableError
 from pststream.state.checkpoints import write_checkpoint
@@ -41,15 +41,13 @@ def describe_writer(bounds: Mapping[str, tuple[Any, Any]], step: str = "") -> di
     return {USER_METADATA: json.dumps(content)} if content else {}
 
 
-def metadata_action(
-    table: DeltaTable, configuration: Mapping[str, str], schema: Schema | None = None
-) -> dict[str, Any]:
-    """Return the action that gives a table these properties, and these columns if any; everything else stays."""
+def metadata_action(table: DeltaTable, configuration: Mapping[str, str]) -> dict[str, Any]:
+    """Return the action that gives a table these properties; everything else stays."""
     metadata = table.metadata()
     return {
         "metaData": {
             "id": metadata.id, "name": metadata.name, "description": metadata.description,
-            "format": {"provider": "parquet", "options": {}}, "schemaString": (schema or table.schema()).to_json(),
+            "format": {"provider": "parquet", "options": {}}, "schemaString": table.schema().to_json(),
             "partitionColumns": metadata.partition_columns, "createdTime": metadata.created_time,
             "configuration": dict(configuration),
         }
@@ -68,8 +66,8 @@ def commit_entry(
     """Commit actions of Delta's protocol to a table of a home as the version after that of `table`.
 
     The files that the actions add are flushed to disk already; the entry is flushed here. delta-rs flushes nothing. It
-    also lists the log several times in a commit, which takes 7 us for each entry, names every commit of given files
-    WRITE, and cannot change a column. Raises VersionTaken if another process has committed that version, HomeError if
+    also lists the log several times in a commit, which takes 7 us for each entry, and names every commit of given files
+    WRITE. Raises VersionTaken if another process has committed that version, HomeError if
     another program has changed the protocol of the table.
     """
     _check_protocol(home, name, table)

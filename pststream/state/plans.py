@@ -10,17 +10,16 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
-from deltalake import DeltaTable
 
 from pststream import names
-from pststream.delta_tables import open_dataset
+from pststream.delta_tables import greatest_value, open_dataset, read_table
 from pststream.domain.node_rows import node_rows, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows
 from pststream.domain.topk_plan import TopkPlan
 from pststream.domain.topk_plan_rows import topk_plan_from_row, topk_plan_row
 from pststream.errors import HomeError
-from pststream.open_tables import MAX_TABLES, latest_table
+from pststream.open_tables import table_and_values
 from pststream.sorted_keys import look_up
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -55,12 +54,12 @@ class Retiring:
 
 def read_plan_rows(home: Home) -> list[dict[str, Any]]:
     """Return the rows of `plans`, oldest first."""
-    return sorted(ledger_tables.read(home, names.PLANS).to_pylist(), key=lambda row: row["plan_version"])
+    return sorted(read_table(home.table(names.PLANS)).to_pylist(), key=lambda row: row["plan_version"])
 
 
 def current_version(home: Home) -> int:
     """Return the version of the current plan; 0 if there is none."""
-    return ledger_tables.greatest(home, names.PLANS, "plan_version")
+    return greatest_value(home.table(names.PLANS), "plan_version")
 
 
 def index_version(home: Home, version: int) -> int:
@@ -69,33 +68,20 @@ def index_version(home: Home, version: int) -> int:
     A plan without a row has the index of its own version.
     """
     index_versions = (
-        ledger_tables.read(home, names.PLANS, ["index_version"], [("plan_version", "=", version)]).column(0).to_pylist()
+        read_table(home.table(names.PLANS), ["index_version"], pds.field("plan_version") == version)
+        .column(0)
+        .to_pylist()
     )
     return int(index_versions[0]) if index_versions else version
 
 
 def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:
     """Return the row of a plan; None if there is no such plan."""
-    address = home.table(names.PLANS)
-    with latest_table(address) as table:
-        rows = _rows_kept(address, table)
+    with table_and_values(home.table(names.PLANS)) as (table, values):
+        rows = values.setdefault("plans", {})  # a micro-batch asks for a plan seven times
         if version not in rows:
             rows[version] = open_dataset(table).to_table(filter=pds.field("plan_version") == version)
     return next(iter(rows[version].to_pylist()), None)
-
-
-_kept: dict[str, tuple[DeltaTable, int, dict[int, pa.Table]]] = {}
-"""The rows of plans that were read, by the address of `plans`: the open table, its version, and the row by plan."""
-
-
-def _rows_kept(address: str, table: DeltaTable) -> dict[int, pa.Table]:
-    """Return the rows read from a table that `latest_table` keeps open: a micro-batch asks for a plan seven times."""
-    known = _kept.get(address)
-    if known is None or known[0] is not table or known[1] != table.version():
-        if len(_kept) >= MAX_TABLES:
-            _kept.clear()
-        known = _kept[address] = table, table.version(), {}
-    return known[2]
 
 
 def read_plan_row(home: Home, version: int) -> dict[str, Any]:
@@ -112,15 +98,15 @@ def retiring_plan(row: Mapping[str, Any]) -> Retiring | None:
 def load_plan(home: Home, version: int) -> PartitionPlan:
     """Read a plan."""
     row = read_plan_row(home, version)
-    of_plan = [("plan_version", "=", version)]
-    units = ledger_tables.read(home, names.PLAN_UNITS, filters=of_plan).sort_by("unit")
-    return plan_from_rows(row, units, nodes_from_rows(ledger_tables.read(home, names.PLAN_NODES, filters=of_plan)))
+    of_plan = pds.field("plan_version") == version
+    units = read_table(home.table(names.PLAN_UNITS), filter=of_plan).sort_by("unit")
+    return plan_from_rows(row, units, nodes_from_rows(read_table(home.table(names.PLAN_NODES), filter=of_plan)))
 
 
 def load_term_frequencies(home: Home, version: int) -> TermFrequencies:
     """Read the term frequencies of the sample that a plan's index was built with."""
-    filters = [("plan_version", "=", index_version(home, version))]
-    return term_frequencies_of(ledger_tables.read(home, names.VOCABULARY, ["term_id", "objects"], filters))
+    of_index = pds.field("plan_version") == index_version(home, version)
+    return term_frequencies_of(read_table(home.table(names.VOCABULARY), ["term_id", "objects"], of_index))
 
 
 def term_frequencies_of(vocabulary: pa.Table) -> TermFrequencies:
@@ -208,8 +194,8 @@ def topk_planner_of(home: Home, version: int) -> tuple[str, str]:
 
 def read_topk_row(home: Home, version: int) -> dict[str, Any]:
     """Read the row of a version of `topk_plans`; raises HomeError if the table has lost it."""
-    rows: list[dict[str, Any]] = ledger_tables.read(
-        home, names.TOPK_PLANS, filters=[("plan_version", "=", version)]
+    rows: list[dict[str, Any]] = read_table(
+        home.table(names.TOPK_PLANS), filter=pds.field("plan_version") == version
     ).to_pylist()
     if not rows:
         raise HomeError(

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import PASSING, InputFileError, UsageError
+from pststream.delta_tables import read_table
+from pststream.errors import InputFileError, UsageError
 from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -22,15 +23,12 @@ from pststream.state.home import Home
 from pststream.utc_times import utc_now
 
 FOLDER = "quarantine"
-UNREADABLE = ("cannot be read", "cannot be decompressed", "not readable as Parquet")
-"""How reasons with a system error begin."""
-
 QUARANTINED, RELEASED, DISCARDED = "held", "released", "discarded"
 
 
 def read_entries(home: Home) -> list[dict[str, Any]]:
     """Return all entries, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
-    rows = ledger_tables.read(home, names.QUARANTINE).sort_by("written_at").to_pylist()
+    rows = read_table(home.table(names.QUARANTINE)).sort_by("written_at").to_pylist()
     ingested = known_hashes(home, {row["sha256"] for row in rows})
     entries: dict[int, dict[str, Any]] = {}
     for row in rows:
@@ -43,20 +41,8 @@ def read_entries(home: Home) -> list[dict[str, Any]]:
 
 
 def judged_files(home: Home) -> set[tuple[str, str]]:
-    """Return kind and hash of each file that was ever quarantined for its content.
-
-    An older version also quarantined files for system errors that have passed since: these are judged again.
-    """
-    return {
-        (row["kind"], row["sha256"])
-        for row in read_entries(home)
-        if row["status"] != QUARANTINED or not all(map(_is_passing, row["reasons"]))
-    }
-
-
-def _is_passing(reason: str) -> bool:
-    """Whether a reason is a system error. Reasons with values of the file may have any text after their beginning."""
-    return reason.startswith(tuple(f"{what}: [Errno {number}]" for what in UNREADABLE for number in PASSING))
+    """Return kind and hash of each file that was ever quarantined."""
+    return {(row["kind"], row["sha256"]) for row in read_entries(home)}
 
 
 def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> list[dict[str, Any]]:

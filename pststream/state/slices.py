@@ -1,4 +1,8 @@
-"""Split data files into slices of about 250,000 rows for tasks, and read columns of slices inside a task."""
+"""Split data files into slices of about 250,000 rows for tasks, and read columns of slices inside a task.
+
+The driver reads tables by `delta_tables`. A task gets the addresses of data files from the driver, so that it need not
+read the log, and reads row groups of them, which bounds its memory and its share of the work.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +15,6 @@ import pyarrow.parquet as pq
 
 from pststream import names
 from pststream.state.data_files import DataFile
-from pststream.state.tables import select_columns
 from pststream.storage.parquet_files import open_parquet, without_views
 from pststream.utc_times import to_micros
 
@@ -77,20 +80,14 @@ def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | No
     """Yield columns of the rows of slices in batches of at most BATCH_ROWS; `rows`: only rows in this key range.
 
     A batch is within a row group, which bounds its bytes (`data_files.BUFFERED_BYTES`).
-    A column that a file of an older home lacks (tables.ADDED_COLUMNS) is null.
     """
     for one in slices:
         with open_parquet(one.path) as file:
             groups = _row_groups(file.metadata, one, rows)
-            if not groups:
-                continue
-            stored = set(file.schema_arrow.names)
-            present = [name for name in columns if name in stored]
             for group in groups:
-                for batch in file.iter_batches(BATCH_ROWS, [group], present, use_threads=False):
+                for batch in file.iter_batches(BATCH_ROWS, [group], columns, use_threads=False):
                     texts = without_views(batch)
-                    complete = texts if len(present) == len(columns) else select_columns(texts, columns)
-                    yield complete if rows is None else _within(complete, rows)
+                    yield texts if rows is None else _within(texts, rows)
 
 
 def _row_groups(metadata: pq.FileMetaData, one: Slice, rows: KeyRange | None) -> list[int]:

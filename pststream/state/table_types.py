@@ -26,17 +26,12 @@ def has_bounds(column: pa.Field) -> bool:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its type and meaning.
-
-    since: format of the homes that added it to a table of older homes. Data files written before lack it; every
-    reader returns null for their rows, so it is nullable.
-    """
+    """A column: its type and meaning, and whether it may have nulls."""
 
     name: str
     type: pa.DataType
     meaning: str
     nullable: bool = False
-    since: int = 0
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ _TABLES = (
             Column("subscription_key", pa.int64(), "request_key of the insertion that is inserted or deleted"),
             Column("effective_at", TIME, "insert: start of validity; delete: its end (exclusive)"),
             Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
-            *(Column(c.name, c.type, c.meaning, True, c.since) for c in request_columns()),
-            Column("kind", pa.string(), "kind of query; null is range", True, since=6),
+            *(Column(c.name, c.type, c.meaning, True) for c in request_columns()),
+            Column("kind", pa.string(), "insert: kind of query", True),
             Column("payload", pa.string(), "JSON of the request's other fields, which the subscriber chooses", True),
             Column("ingest_id", pa.int64(), "the ingest that wrote the row"),
         ),
@@ -68,7 +68,7 @@ _TABLES = (
             Column("detail", pa.string(), "the same in a sentence"),
             Column("raw", pa.string(), "the value, at most 1,000 characters", True),
             Column("ingest_id", pa.int64(), "the ingest that wrote the row; questions: the last ingest before"),
-            Column("record", RECORD, "objects that are future, late or duplicate: all fields, for a retry", True, 9),
+            Column("record", RECORD, "objects that are future, late or duplicate: all fields, for a retry", True),
         ),
         ("ingest_id", "file", "row"),
     ),
@@ -92,13 +92,12 @@ _TABLES = (
             Column("min_ts", TIME, "least ts accepted (objects), least effective_at accepted (requests)", True),
             Column("max_ts", TIME, "greatest ts that passed the row rules; withdrawal: watermark after it", True),
             Column("started_at", TIME, "when the ingest started"),
-            Column("withdrawal_id", pa.int64(), "the withdrawal that takes this position; null: a file", True, 9),
+            Column("withdrawal_id", pa.int64(), "the withdrawal that takes this position; null: a file", True),
             Column(
                 "statistics_version",
                 pa.int64(),
                 "the term statistics in force from this position of the request log on; null: a file",
                 True,
-                10,
             ),
         ),
         ("file_seq", "status"),
@@ -129,28 +128,25 @@ _TABLES = (
                 "of the index and vocabulary that it uses; its own, unless made by a migration",
             ),
             Column(
-                "retiring_version", pa.int64(), "older plan that still serves older subscriptions; null: none", True, 5
+                "retiring_version", pa.int64(), "older plan that still serves older subscriptions; null: none", True
             ),
             Column(
                 "retiring_to",
                 pa.int64(),
                 "greatest subscription_key under the older plan; this plan serves the rest",
                 True,
-                5,
             ),
             Column(
                 "placement_version",
                 pa.int64(),
                 "plan whose counts and loads place subscriptions, see placements; null: shares by space and text",
                 True,
-                11,
             ),
             Column(
                 "topk_version",
                 pa.int64(),
                 "plan version whose row of topk_plans serves topk; null: candidates are found by answer bucket",
                 True,
-                11,
             ),
             Column("planner", pa.string(), "name of the planner"),
             Column("workers", pa.int64(), "number of workers"),
@@ -199,15 +195,13 @@ _TABLES = (
             Column("index_version", pa.int64(), "index version of the plans that use it, see plans"),
             Column("worker", pa.int64(), "the worker; -1: a deletion, which every worker reads"),
             Column("subscription_key", pa.int64(), "see requests"),
-            *(Column(c.name, c.type, c.meaning, True, c.since) for c in PIECE_COLUMNS),
+            *(Column(c.name, c.type, c.meaning, True) for c in PIECE_COLUMNS),
             Column("clauses", pa.list_(IDS), "conjunctive normal form; the first clause is the posted one", True),
             Column("created_at", pa.int64(), "start of validity, microseconds", True),
             Column("end_at", pa.int64(), "end of validity (exclusive), microseconds; 2^63-1 is never"),
             Column("batch_id", pa.int64(), "the batch that wrote it; 0: not known"),
-            Column("kind", pa.string(), "kind of query; null is range", True, since=11),
-            Column(
-                "unit", pa.int64(), "the unit that it belongs to under a plan that shares by subscription", True, 11
-            ),
+            Column("kind", pa.string(), "kind of query; null is range", True),
+            Column("unit", pa.int64(), "the unit that it belongs to under a plan that shares by subscription", True),
         ),
         ("index_version", "worker", "subscription_key", "west", "south"),
         partitions=("index_version", "worker"),
@@ -314,11 +308,11 @@ _TABLES = (
             Column("seconds_by_step", SECONDS, "seconds of each step; *_cpu: CPU seconds within them", True),
             Column("started_at", TIME, "when it started"),
             Column("finished_at", TIME, "when it was done", True),
-            Column("stream_time", TIME, "greatest ts of the objects up to objects_to; null: none", True, 11),
-            Column("removals", pa.int64(), "commits that removed rows of objects or requests before it", True, 11),
-            Column("candidates", COUNTS, "by kind: pairs of an object and a subscription with memory", True, 11),
-            Column("changes", COUNTS, "by kind: rows that entered or left answers", True, 11),
-            Column("evaluations", COUNTS, "by kind: answers or reports computed from stored objects", True, 11),
+            Column("stream_time", TIME, "greatest ts of the objects up to objects_to; null: none", True),
+            Column("removals", pa.int64(), "commits that removed rows of objects or requests before it"),
+            Column("candidates", COUNTS, "by kind: pairs of an object and a subscription with memory", True),
+            Column("changes", COUNTS, "by kind: rows that entered or left answers", True),
+            Column("evaluations", COUNTS, "by kind: answers or reports computed from stored objects", True),
         ),
         ("batch_id", "status"),
         writer="control",
@@ -410,15 +404,3 @@ _TABLES = (
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}
-
-ADDED_COLUMNS = {column.name: column.type for table in _TABLES for column in table.columns if column.since}
-"""Type of each column that data files of older homes lack."""
-
-
-def select_columns(rows: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
-    """Return these columns of the rows, in this order; a column of ADDED_COLUMNS that the rows lack is null."""
-    known = set(rows.schema.names)
-    if known.issuperset(columns):
-        return rows.select(columns)
-    values = [rows.column(name) if name in known else pa.nulls(rows.num_rows, ADDED_COLUMNS[name]) for name in columns]
-    return pa.RecordBatch.from_arrays(values, names=columns)

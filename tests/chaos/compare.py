@@ -7,7 +7,7 @@ from typing import Any
 
 import pststream
 from pststream import names
-from pststream.state import ledger_tables
+from pststream.delta_tables import read_table
 from pststream.state.home import Home as Tables
 from tests.chaos.environment import ChaosEnvironment, received_messages
 from tests.oracles import twin_fast
@@ -34,7 +34,7 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
     The ledger gives the order in which files were ingested; the twin computes the expected result from it.
     """
     tables = Tables(chaos.home.path)
-    done = [row for row in ledger_tables.read(tables, names.FILES).to_pylist() if row["status"] == "done"]
+    done = [row for row in read_table(tables.table(names.FILES)).to_pylist() if row["status"] == "done"]
     done.sort(key=lambda row: row["file_seq"])
     rows = [row for row in done if row["withdrawal_id"] is None and row["statistics_version"] is None]
     # Empty files of both kinds have the same bytes.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pststream import names
-from pststream.state import ledger_tables
+from pststream.delta_tables import read_table
 from pststream.state.home import Home as Tables
 from tests.chaos.command_faults import killed_withdrawal, power_cut
 from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, compare, is_right
@@ -88,7 +88,7 @@ def test_withdrawals_that_are_killed_are_done_once(tmp_path: Path, monkeypatch: 
             killed_withdrawal(chaos, Episode("withdraw", (Fault("withdrawal_killed", step, step),)))
         quiet(chaos)
         summary = compare(chaos)
-        batches = ledger_tables.read(Tables(chaos.home.path), names.BATCHES).to_pylist()
+        batches = read_table(Tables(chaos.home.path).table(names.BATCHES)).to_pylist()
     assert is_right(summary), summary
     assert chaos.injected["withdrawal_killed"] == len(WITHDRAW_STEPS)
     assert summary["matches"] and summary["answers"] > 100 and any(batch["retractions"] for batch in batches)

@@ -15,6 +15,7 @@ from pststream.kinds.registry import KINDS
 from tests.command_process import ROOT
 from tests.commands import Home, run_here
 from tests.conformance.newest_kind import NEWEST
+from tests.conformance.other_tables import accept_tables
 from tests.worlds import moment, write_rows
 
 REGISTRY_LINES = """
@@ -108,6 +109,7 @@ def test_the_pipeline_carries_a_new_kind_with_memory(
     path, run_apart = other.home, other.run
     run = Home(path).run
     run_apart("init")
+    accept_tables(path, monkeypatch)
     ingested = run_apart("ingest", "requests", write_rows(tmp_path / "requests.jsonl", REQUESTS))
     assert ingested["rejects_by_reason"] == {"out_of_range": 1, "field_of_another_kind": 1}
     run_apart("ingest", "objects", write_rows(tmp_path / "objects.jsonl", OBJECTS))

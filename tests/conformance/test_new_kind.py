@@ -12,6 +12,7 @@ from pststream.quality.parse_requests import parse_requests
 from pststream.quality.row_chunks import RecordChunk
 from tests.command_process import ROOT
 from tests.commands import Home, run_here, run_in_new_python
+from tests.conformance.other_tables import accept_tables
 from tests.conformance.square_kind import SQUARE
 from tests.worlds import moment, write_rows
 
@@ -56,7 +57,7 @@ def test_fields_of_other_kinds_stay_payload_where_no_kind_is_given(monkeypatch: 
     accepted, _ = parse_requests(RecordChunk("x", [1], records), datetime.now(UTC))
     (row,) = accepted.to_pylist()
     assert (row["kind"], json.loads(row["payload"])) == ("range", {"width": 5})
-    others = fields_of_other_kinds(stored_kind(None))
+    others = fields_of_other_kinds(stored_kind("range"))
     assert (others["centre"], others["width"]) == (["square"], ["square"])
 
 
@@ -79,6 +80,7 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.Mon
 
     run = Home(home).run
     run_apart("init")
+    accept_tables(home, monkeypatch)
     with open(home / "pststream.toml", "a") as file:
         file.write(f'\n[sinks.all]\nkind = "file"\ntarget = "{tmp_path / "sent"}"\n')
     for kind in ("objects", "requests"):

@@ -13,6 +13,7 @@ from pststream.shapes.region import RegionError
 from tests.command_process import ROOT
 from tests.commands import Home, run_in_new_python
 from tests.conformance import band_shape
+from tests.conformance.other_tables import accept_tables
 from tests.worlds import moment, write_rows
 
 REGISTRY_LINE = """
@@ -68,6 +69,7 @@ def test_the_pipeline_carries_a_new_shape(tmp_path: Path, monkeypatch: pytest.Mo
 
     run = Home(home).run
     run_apart("init")
+    accept_tables(home, monkeypatch)
     for kind in ("objects", "requests"):
         (landing / kind).mkdir(parents=True)
     requests = [REQUEST | {"subscription_id": "band", "band": [59, 60]}]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pststream import names
+from pststream.delta_tables import table_version
 from pststream.reports.pages import airflow_views
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.job_outcomes import delete_old_outcomes
 from pststream.storage.registry import files_at
@@ -74,7 +74,7 @@ def test_a_day_of_a_home_in_a_bucket(
     assert page.status == 200 and "Balance of the workers" in page.text
     assert object_id in airflow_views.object_page(home.path, object_id, subscription_id).text
     assert subscription_id in airflow_views.subscription_page(home.path, subscription_id).text
-    assert ledger_tables.version(Home(home.path), "plans") >= 2
+    assert table_version(Home(home.path).table("plans")) >= 2
     outcome = f"{names.OUTCOMES}/d/r/match-1.json"
     files_at(home.path).write(outcome, b"{}")
     assert [delete_old_outcomes(Home(home.path), days) for days in (1, -1)] == [0, 1]

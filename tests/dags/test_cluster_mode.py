@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobs import entry
 from pststream import names
+from pststream.pipeline.jobs.job import report
 from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun
 from tests.dags.landing_folder import PAIRS, fill_landing
@@ -41,7 +41,7 @@ def test_an_outcome_is_found_by_run_task_and_try(tmp_path: Path) -> None:
     home = str(tmp_path)
     assert read_outcome_of(home, first) is None
     outcome = {"command": "run", "exit_code": 3, "error": None, "result": {"a": 1}}
-    assert entry.report(f"{home}/{first}", outcome) == 3
+    assert report(f"{home}/{first}", outcome) == 3
     assert read_outcome_of(home, first) == outcome
 
 

@@ -5,9 +5,11 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as pds
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
 from pststream.state import ledger_tables, quarantine
@@ -36,7 +38,9 @@ def ingested_now(home: Home, accepted: int, rejected: int) -> None:
     """Add a file of objects that was ingested just now."""
     rows = [thing(row, f"n{row}", 200) for row in range(1, accepted + 1)]
     seq = add_file(home, "objects", rows, [reject(accepted + row, "missing") for row in range(1, rejected + 1)])
-    rows = ledger_tables.read(home, names.FILES, filters=[("file_seq", "=", seq), ("status", "=", "done")]).to_pylist()
+    rows = read_table(
+        home.table(names.FILES), filter=(pds.field("file_seq") == seq) & (pds.field("status") == "done")
+    ).to_pylist()
     delete_rows(home, names.FILES, f"file_seq = {seq}")
     ledger_tables.append(home, names.FILES, [row | {"started_at": utc_now()} for row in rows])
 

@@ -17,7 +17,7 @@ def loaded(airflow_home: Path) -> None:
 
 SCRIPT = """
 import sys
-from pststream.cli.stderr_log import StderrLog
+from pststream.stderr_log import StderrLog
 from pststream.progress import LogMessage
 log = StderrLog("match", quiet=False)
 log.log_progress(LogMessage("batch 3 done", batch_id=3))
@@ -79,7 +79,7 @@ INGEST = {"files": 1, "accepted": 8, "rejected": 0, "rejects_by_reason": {}, "qu
             "1 of 2 checks failed: index",
         ),
         (
-            "balance",
+            "check_balance",
             {"plan_version": 3, "batches": 8, "measured_imbalance": 1.25, "sigma": 1.5, "violated": False},
             "INFO",
             "plan 3, 8 batches: imbalance 1.25, balanced, or too few batches to be sure",
@@ -113,11 +113,3 @@ def test_a_result_is_one_line(job: str, document: Any, level: str, text: str) ->
 
     found = describe_result(job, document)
     assert (logging.getLevelName(found[0]), found[1]) == (level, text)
-
-
-def test_the_error_of_a_job_that_logs_json_is_text() -> None:
-    from jobs.entry import Tee
-
-    errors = Tee(None)
-    errors.write('{"level": "error", "message": "no such option"}\nTraceback\n')
-    assert errors.tail() == "no such option\nTraceback"

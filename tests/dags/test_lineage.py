@@ -57,7 +57,7 @@ def test_a_job_sends_events_of_each_ingest_and_batch_with_its_task_as_parent(tmp
     ("job", "words", "writes"),
     [
         ("micro_batch", ["--home=/h"], {"objects", "requests", "rejects", "worker_index", "matches"}),
-        ("balance", ["check", "--home=/h"], set()),
+        ("check_balance", ["--home=/h"], set()),
         ("balance", ["local", "--home=/h", "--apply"], {"migrations", "plans", "plan_units", "worker_index"}),
     ],
 )

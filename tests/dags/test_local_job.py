@@ -17,7 +17,7 @@ def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pyte
     from pststream.airflow.runners.job_outcome import JobLost, JobRefused
 
     with pytest.raises(JobRefused, match="does not exist"):
-        local_job.run_job("balance", ["check", f"--home={tmp_path}/nowhere"])
+        local_job.run_job("check_balance", [f"--home={tmp_path}/nowhere"])
     (tmp_path / "mute.py").touch()
     monkeypatch.setattr(job_process, "JOBS", tmp_path)
     with pytest.raises(JobLost):

@@ -18,7 +18,7 @@ from tests.lean_jvm import LEAN
 pytestmark = [pytest.mark.airflow, pytest.mark.deep]
 
 RESULTS = "pststream.airflow.runners.job_log"
-RAN = ("micro_batch", "check_tables", "maintain", "term_statistics", "status", "balance", "repartition")
+RAN = ("micro_batch", "check_tables", "maintain", "term_statistics", "status", "check_balance", "repartition")
 JOBS = tuple(f"{job}: " for job in RAN)
 LATER = ("publish", "publish_answers", "deliver", "check_balance", "check_rejects")
 IDLE = {"match": "success"} | dict.fromkeys(LATER, "skipped")
@@ -79,8 +79,8 @@ def _each_job_logs_its_result_in_one_line(records: list[logging.LogRecord]) -> N
     messages = [(record.levelname, record.message) for record in records if record.name == RESULTS]
     lines = [line for line in messages if line[1].startswith(JOBS)]
     assert [message.partition(":")[0] for _, message in lines] == [
-        "micro_batch", "micro_batch", "check_tables", "maintain", "term_statistics", "status", "balance", "balance",
-        "repartition",
+        "micro_batch", "micro_batch", "check_tables", "maintain", "term_statistics", "status", "check_balance",
+        "check_balance", "repartition",
         "repartition",
     ]  # fmt: skip
     level, text = lines[0]

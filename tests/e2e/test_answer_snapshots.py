@@ -17,16 +17,11 @@ from pststream.pipeline.upkeep import old_changes
 from pststream.state.home import Home as State
 from pststream.utc_times import utc_now
 from tests.commands import Home
-from tests.kill_and_rerun import killed_then_run
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 FILES = 6
-STEPS = ("snapshot_written", "snapshot", "state_dropped")
-"""Steps of `maintain` at which a process is killed."""
-
-STOPPED = 99
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +30,13 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home]:
     folder = tmp_path_factory.mktemp("snapshots")
     world = write_standing_world(folder / "files", 21, FILES)
     kept_up, alone = (standing_home(folder / name, world) for name in ("kept_up", "alone"))
-    steps = ["", "", *STEPS, ""]
-    for requests, objects, step in zip(world.requests, world.objects, steps, strict=True):
+    for number, (requests, objects) in enumerate(zip(world.requests, world.objects, strict=True)):
         for home in (kept_up, alone):
             home.ingest("requests", [requests])
             home.ingest("objects", [objects])
             home.match("--max-objects", "9")
-        if step:
-            killed_then_run(kept_up, f"maintain.{step}", "maintain")
-        else:
-            kept_up.run("maintain")
-        if step != "snapshot":  # once, the files go on
+        kept_up.run("maintain")
+        if number != 3:  # once, the files go on
             shutil.rmtree(states_of(kept_up))
     return kept_up, alone
 
@@ -102,9 +93,8 @@ def test_the_first_k_of_a_snapshot_are_the_answers_of_the_twin(homes: tuple[Home
     assert best == {pair: value for pair, (_, value) in twin.answers(twin.batches[-1]).items()}
 
 
-@pytest.mark.parametrize("stopped_at", ["maintain.changes_written", "maintain.changes_removed", ""])
 def test_old_changes_go_and_the_answers_stay(
-    homes: tuple[Home, Home], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped_at: str
+    homes: tuple[Home, Home], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(tmp_path / "home")
     shutil.copytree(homes[1].path, home.path)
@@ -113,10 +103,6 @@ def test_old_changes_go_and_the_answers_stay(
     middle = sorted(batches, key=lambda row: row["batch_id"])[len(batches) // 2]
     now = middle["started_at"] + dt.timedelta(days=1)
     monkeypatch.setattr(old_changes, "utc_now", lambda: now)
-    if stopped_at:
-        with monkeypatch.context() as patch:
-            patch.setattr(old_changes, "crash_point", lambda name: _stop_at(name, stopped_at))
-            home.run("maintain", "--keep", "answer_log=1d", code=STOPPED)
     expired = home.run("maintain", "--keep", "answer_log=1d")["rows_expired"]
     changes, document = exported(home, "changes")
     first = document["complete_from"]
@@ -125,8 +111,7 @@ def test_old_changes_go_and_the_answers_stay(
     old = [row for row in changes if row["batch_id"] < first]
     assert {row["change"] for row in old} == {"entered"}
     assert all(row in before for row in old) and len(changes) < len(before)
-    if stopped_at != "maintain.changes_removed":
-        assert expired == {"answer_log": len(before) - len(changes)}
+    assert expired == {"answer_log": len(before) - len(changes)}
     assert exported(home, "answers")[0] == answers
     assert home.run("maintain", "--keep", "answer_log=1d")["rows_expired"] == {}
     monkeypatch.setattr(old_changes, "utc_now", lambda: utc_now() + dt.timedelta(days=2))
@@ -135,8 +120,3 @@ def test_old_changes_go_and_the_answers_stay(
     assert len(left) == len(answers) == len(exported(home, "answers")[0])
     assert document["complete_from"] == max(row["batch_id"] for row in batches) + 1
     assert exported(home, "answers")[0] == answers
-
-
-def _stop_at(name: str, wanted: str) -> None:
-    if name == wanted:
-        raise SystemExit(STOPPED)

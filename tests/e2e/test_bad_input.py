@@ -248,7 +248,7 @@ def test_files_without_rows(home: Home, tmp_path: Path) -> None:
 def _homes_that_are_refused(path: Path) -> dict[str, Any]:
     mark = json.loads((path / "home.json").read_text())
     return {
-        "a newer version": lambda: (path / "home.json").write_text(json.dumps(mark | {"format": mark["format"] + 1})),
+        "a newer version": lambda: (path / "home.json").write_text(json.dumps(mark | {"home_format": 2})),
         "another tokenizer": lambda: (path / "home.json").write_text(json.dumps(mark | {"tokenizer": {"name": "x"}})),
         "a mark that is cut short": lambda: (path / "home.json").write_text(json.dumps(mark)[:5]),
         "no mark": lambda: (path / "home.json").unlink(),

@@ -15,7 +15,6 @@ import pststream
 from pststream.opened_home import OpenedHome
 from pststream.pipeline.engine.spark_session import get_context, stop_spark
 from pststream.settings import Settings
-from pststream.state.home import FORMAT, OLDEST
 from pststream.storage.registry import files_at
 from tests import worlds
 from tests.bad_store import BUCKET, Uploader
@@ -24,7 +23,6 @@ from tests.commands import KILLED, Home, run_here
 from tests.faulty_store import faulty_store
 from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
 from tests.moto_process import CREDENTIALS, moto_server
-from tests.old_homes import unpacked
 from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
 
@@ -197,25 +195,6 @@ def test_a_held_file_is_released(home: BucketHome, world: WrittenWorld, tmp_path
     assert files_at(home.path).names("quarantine") == [f"quarantine/{hold['hold_id']}/bad.jsonl"]
     assert home.run("quarantine", "release", str(hold["hold_id"]))["accepted"] == 1
     assert files_at(home.path).names("quarantine") == []
-
-
-def test_a_home_of_an_older_format_goes_on(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An old home is copied into the bucket and upgraded there, killed once between step and mark."""
-    sample = unpacked(OLDEST, tmp_path)
-    home = BucketHome(reached(server, monkeypatch), tmp_path)
-    files = files_at(home.path)
-    for path in sorted(sample.path.rglob("*")):
-        if path.is_file():
-            files.write(path.relative_to(sample.path).as_posix(), path.read_bytes())
-    refused = run_here("status", "--home", home.path)
-    assert refused.code == 2 and "pststream upgrade" in refused.err
-    assert home.crash("upgrade.stepped", "upgrade").code == KILLED
-    assert home.run("upgrade") == {"format_before": OLDEST, "format": FORMAT}
-    home.match()
-    sample.run("upgrade")
-    sample.match()
-    assert home.exported() == sample.exported() != []
-    assert home.run("check", "--all")["success"]
 
 
 def test_a_backup_in_its_place_takes_what_landed_since(server: str, home: BucketHome, tmp_path: Path) -> None:

@@ -1,8 +1,4 @@
-"""A SIGKILL at any step of `ingest`, followed by a second run, does not change the result.
-
-Homes go through all steps one after the other, a fresh file or batch for each: killed at the step in a process of
-its own, run again in this one. In the end all is as in a home that nobody disturbed, and as the twin says.
-"""
+"""Other commands, files and settings between a killed `ingest` or `match` and the next do not change the result."""
 
 from pathlib import Path
 
@@ -10,37 +6,11 @@ import pytest
 
 from tests import worlds
 from tests.commands import KILLED, new_home, run_here
-from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, killed_then_run, written
+from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
 from tests.oracles import twin
 from tests.oracles.twin_rows import LogFile
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2500)]
-
-OBJECT_STEPS = {
-    "local": ("started", "parsed", "objects_written", "rejects_written", "done"),
-    "spark": ("parsed", "objects_written"),
-}
-"""Steps by engine; those before and after the tasks are the same code under both."""
-
-REQUEST_STEPS = {"local": ("started", "requests_written", "rejects_written", "done"), "spark": ("requests_written",)}
-
-
-@pytest.mark.parametrize("engine", ["local", "spark"])
-def test_ingest_killed_at_each_step(tmp_path: Path, engine: str) -> None:
-    object_steps, request_steps = OBJECT_STEPS[engine], REQUEST_STEPS[engine]
-    world = written(tmp_path / "files", 21, len(object_steps))
-    home, undisturbed = (home_for(tmp_path / name, world, engine=engine) for name in ("killed", "undisturbed"))
-    undisturbed.ingest("requests", world.requests)
-    undisturbed.ingest("objects", world.objects)
-    undisturbed.match()
-    for step, file in zip(request_steps, world.requests):
-        killed_then_run(home, f"ingest.{step}", "ingest", "requests", file)
-    home.ingest("requests", world.requests[len(request_steps) :])
-    for step, file in zip(object_steps, world.objects):
-        killed_then_run(home, f"ingest.{step}", "ingest", "objects", file)
-    home.match()
-    assert_same_tables(home, undisturbed)
-    assert_as_the_twin(home, world.log, world.lateness_seconds)
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_another_command_after_a_killed_ingest(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import boto3
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.command_process import CommandProcess
 from tests.commands import KILLED, Result, run_apart
@@ -66,26 +66,6 @@ def written(home: Home) -> list[dict[str, Any]]:
     files = sorted((Path(home.path).parent / "delivered").iterdir())
     assert all(file.suffix == ".jsonl" for file in files), files
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", ["deliver.sent", "deliver.dead_letters", "deliver.saved"])
-def test_killed_at_a_step(home: Home, step: str) -> None:
-    expected = expected_messages(home)
-    with receiving(refuses={expected[3]["id"], expected[-1]["id"]}) as receiver:
-        environment = set_up(home, receiver)
-        killed = 0
-        while run_deliver(home, {**environment, "PSTSTREAM_CRASH_AT": step}).code == KILLED and killed < 3:
-            killed += 1
-        assert killed
-        done = run_deliver(home, environment)
-        assert done.code == 0, done.err
-    assert written(home) == expected, "the folder has each message once"
-    taken = [message for message in expected if message["id"] not in receiver.refuses]
-    assert without_repeats(receiver.taken) == taken
-    letters = ledger_tables.read(home, names.DEAD_LETTERS).to_pylist()
-    assert {row["message_id"] for row in letters} == receiver.refuses
-    receiver.refuses.clear()
 
 
 @pytest.mark.slow
@@ -170,7 +150,7 @@ def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.Monk
         received = without_repeats(receiver.taken)
     expected = expected_messages(home)
     assert by_subscription(received) == by_subscription(expected) and len(received) == len(expected)
-    assert not ledger_tables.read(home, names.DEAD_LETTERS).num_rows
+    assert not read_table(home.table(names.DEAD_LETTERS)).num_rows
 
 
 def test_queues_and_topics(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,5 +205,5 @@ def test_no_secret_is_disclosed(home: Home, behaviour: dict[str, Any]) -> None:
 def contents_of(home: Home) -> str:
     """Return all texts of a home's files, Parquet decoded."""
     files = [path for path in Path(home.path).rglob("*") if path.is_file() and path.suffix != ".parquet"]
-    tables = [ledger_tables.read(home, name).to_pylist() for name in (names.DELIVERIES, names.DEAD_LETTERS)]
+    tables = [read_table(home.table(name)).to_pylist() for name in (names.DELIVERIES, names.DEAD_LETTERS)]
     return "".join(path.read_text("utf-8", "replace") for path in files) + json.dumps(tables, default=str)

@@ -8,7 +8,7 @@ import pytest
 from pststream.state import quarantine
 from tests import worlds
 from tests.commands import Home, new_home, run_here
-from tests.kill_and_rerun import accepted_in_order, killed_then_run, rejected, table_of
+from tests.kill_and_rerun import table_of
 from tests.oracles import twin
 from tests.oracles.twin_rows import LogFile
 
@@ -145,42 +145,3 @@ def test_a_file_that_is_still_being_written_stops_no_other(tmp_path: Path, monke
     assert (result["files"], set(named(result["quarantined"]))) == (2, BAD - {"lacking.csv"})
     assert home.run("run", folder)["ingest"]["objects"]["accepted"] == ROWS
     assert set(home.exported()) == expected(folder, "good.csv", "right.jsonl", "lacking.csv")
-
-
-@pytest.mark.slow
-def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
-    undisturbed = home_at(tmp_path / "undisturbed")
-    folder = landing(tmp_path / "landing")
-    undisturbed.run("run", folder)
-    for step in ("gate.checked", "quarantine.copied", "gate.quarantined", "ingest.started"):
-        home = home_at(tmp_path / step)
-        # Requests first: the crash is to be in the ingest of objects.
-        home.run("ingest", "requests", folder / "requests")
-        killed_then_run(home, step, "run", folder)
-        assert_as_undisturbed(home, undisturbed)
-
-    # Release and discard, killed in the last of these homes; undisturbed in the other.
-    quarantined, wanted = listed(home), listed(undisturbed)
-    number = str(quarantined["lacking.csv"]["hold_id"])
-    killed_then_run(home, "ingest.objects_written", "quarantine", "release", number)
-    killed_then_run(
-        home, "quarantine.discarded", "quarantine", "discard", str(quarantined["damaged.parquet"]["hold_id"])
-    )
-    undisturbed.run("quarantine", "release", str(wanted["lacking.csv"]["hold_id"]))
-    undisturbed.run("quarantine", "discard", str(wanted["damaged.parquet"]["hold_id"]))
-    for one in (home, undisturbed):
-        one.match()
-    assert_as_undisturbed(home, undisturbed)
-
-
-def assert_as_undisturbed(home: Home, undisturbed: Home) -> None:
-    columns = ("object_id", "ts", "lon", "lat", "text", "terms")
-    rows, wanted = (sorted(accepted_in_order(one, "objects", *columns)) for one in (home, undisturbed))
-    assert rows == wanted
-    assert sum(rejected(home).values()) == sum(rejected(undisturbed).values())
-    assert home.exported() == undisturbed.exported()
-    for name, hold in listed(undisturbed, "--all").items():
-        mine = listed(home, "--all")[name]
-        assert (mine["status"], mine["reasons"], mine["sha256"]) == (hold["status"], hold["reasons"], hold["sha256"])
-    copies = {path.name for path in (undisturbed.path / "quarantine").glob("*/*")}
-    assert {path.name for path in (home.path / "quarantine").glob("*/*")} == copies

@@ -16,13 +16,13 @@ import pytest
 
 from pststream import atomic_files, open_tables
 from tests.commands import Home, run_here
-from tests.flushed_disk import NEVER, FlushedDisk, places
+from tests.flushed_disk import NEVER, TIMES, FlushedDisk, places
 from tests.kill_and_rerun import assert_same_tables, home_for, written
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-CUTS, FAULTS = 4, 2
+CUTS, FAULTS = 4, 1
 
 
 class Steps:
@@ -102,23 +102,26 @@ def assert_same(home: Home, undisturbed: Home) -> None:
     assert messages(home) == messages(undisturbed)
 
 
+@pytest.mark.parametrize(
+    "number", [0, *(pytest.param(number, marks=pytest.mark.deep) for number in range(1, CUTS * TIMES))]
+)
 def test_a_power_cut_at_any_flush_changes_nothing(
-    steps: Steps, undisturbed: tuple[Home, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    steps: Steps, undisturbed: tuple[Home, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
+    """The first cut is in the middle of all steps."""
     expected, flushes = undisturbed
-    for number, cut_at in enumerate(places(CUTS, flushes)):
-        left = tmp_path / f"left-{number}"
-        steps.start_again()
-        try:
-            home = run_to_the_end(steps, FlushedDisk(steps.path, left, cut_at, number % 2 == 0), left, monkeypatch)
-            assert left.exists(), "there was no cut"
-            assert_same(home, expected)
-        except AssertionError as error:
-            raise AssertionError(f"cut at flush {cut_at} of {flushes}") from error
-        shutil.rmtree(left)
-        shutil.rmtree(f"{left}-pins")
+    order = places(CUTS, flushes)
+    cut_at, left = order[number - len(order) // 2], tmp_path / "left"
+    steps.start_again()
+    home = run_to_the_end(steps, FlushedDisk(steps.path, left, cut_at, number % 2 == 0), left, monkeypatch)
+    assert left.exists(), "there was no cut"
+    try:
+        assert_same(home, expected)
+    except AssertionError as error:
+        raise AssertionError(f"cut at flush {cut_at} of {flushes}") from error
 
 
+@pytest.mark.deep
 def test_a_full_disk_at_any_flush_changes_nothing(
     steps: Steps, undisturbed: tuple[Home, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""A power cut at any flush of init, upgrade, a plan after a killed one, maintain or backup is cured by a second run.
+"""A power cut at any flush of init, a plan after a killed one, maintain or backup is cured by a second run.
 
 The model of the disk is that of test_power_cut.py. PSTSTREAM_FUZZ_TIMES: as many cuts.
 """
@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from pststream import names
-from pststream.state.home import FORMAT
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
 from tests.commands import KILLED, Home, run_here
 from tests.flushed_disk import assert_cured
 from tests.kill_and_rerun import assert_same_tables, home_for, table_of, written
-from tests.old_homes import unpacked
 from tests.worlds import WrittenWorld
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.deep]
 
 CUTS = 3
 
@@ -61,22 +59,6 @@ def test_init(tmp_path: Path, world: WrittenWorld, monkeypatch: pytest.MonkeyPat
         assert home.ingest("objects", world.objects[:1])["accepted"] > 0
 
     assert_cured(tmp_path / "disk", CUTS, lambda: home.run("init"), judge, monkeypatch)
-
-
-def test_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unpacked(5, tmp_path / "expected").run("upgrade")
-    home = unpacked(5, tmp_path / "sample")
-
-    def upgrade() -> None:
-        if json.loads((home.path / names.HOME_MARK).read_text())["format"] != FORMAT:
-            home.run("upgrade")
-
-    def judge() -> None:
-        for name in TABLES:
-            assert table_of(home, name).schema() == table_of(Home(tmp_path / "expected" / "home"), name).schema()
-        assert_same_tables(home, Home(tmp_path / "expected" / "home"))
-
-    assert_cured(home.path, CUTS, upgrade, judge, monkeypatch)
 
 
 def test_a_plan_after_a_killed_one(made: Home, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

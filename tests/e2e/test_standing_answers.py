@@ -19,20 +19,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import pststream
-from pststream import names
 from pststream.answers.bucket_file import HEADER
-from pststream.delta_tables import read_table
+from pststream.delta_tables import TableReader, read_table
 from pststream.pipeline.answers import answer_context
 from pststream.reports.reading import standing_answers
 from pststream.reports.reading.standing_answers import StandingAnswers
-from pststream.reports.reading.table_reader import TableReader
 from pststream.state import erasures
 from pststream.state.home import Home as State
 from pststream.utc_times import utc_now
 from tests import worlds
 from tests.commands import Home, run_here
-from tests.kill_and_rerun import killed_then_run
-from tests.old_homes import unpacked
 from tests.oracles.twin_rows import time_us
 from tests.standing_worlds import StandingTwin, nearest, standing_home, write_standing_world
 from tests.unbalanced_homes import RESTLESS
@@ -41,19 +37,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 FILES = 7
 
-SINGLE_STEPS = ("indexed", "thresholds_indexed", "answered", "matched", "done")
-"""Steps of `match` at which a process is killed."""
-
 BETWEEN = (
     *("plan", "states", "torn", "dirty", "node", "restore", "withdraw", "local", "undo", "balance", "maintain"),
     "statistics",
 )
 """What is done to a home between batches."""
-
-WEIGHED = {"answered": "counted", "done": "committed"}
-"""Of these, those before which another version of the term statistics comes into force; the step at which the process
-that makes it is killed.
-"""
 
 
 @pytest.fixture(scope="module")
@@ -96,23 +84,6 @@ def test_answers_with_other_plans_lost_states_withdrawals_and_upkeep_in_between(
         home.match("--max-objects", "9")
     StandingTwin(home).assert_answers_after_each_batch()
     assert home.run("check")["success"]
-
-
-@pytest.mark.parametrize("place", [0, 2])
-def test_answers_do_not_depend_on_what_buffers_keep(tmp_path: Path, place: int) -> None:
-    """Each run has all policies one after the other; between them each policy is followed by the next of the list."""
-    world = write_standing_world(tmp_path / "files", 11, FILES)
-    home = standing_home(tmp_path / "home", world, workers=2)
-    for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):
-        home.set(answer_buffers=names.ANSWER_BUFFERS[(place + number // 2) % 4])
-        home.ingest("requests", [requests])
-        home.ingest("objects", [objects])
-        home.match()
-        if number == 3:
-            home.run("maintain")  # states are built from buffers that another policy made
-    StandingTwin(home).assert_answers_after_each_batch()
-    states = [answer_context.states_of_home(State(home.path), policy) for policy in names.ANSWER_BUFFERS]
-    assert sum((answer_context.states_folder("") / name).exists() for name in states) == 1
 
 
 def disturb(home: Home, what: str, rnd: random.Random, folder: Path) -> None:
@@ -187,23 +158,6 @@ def _leave_dirty(path: Path) -> None:
         whole.tofile(path)
 
 
-def test_answers_of_an_upgraded_home_count_its_older_objects(tmp_path: Path) -> None:
-    home = unpacked(10, tmp_path)
-    home.run("upgrade")
-    home.match()
-    older = StandingTwin(home)
-    world = write_standing_world(tmp_path / "more", 12, 2, objects=60, subscriptions=30)
-    for requests, objects in zip(world.requests, world.objects):
-        home.ingest("requests", [requests])
-        home.ingest("objects", [objects])
-        home.match("--max-objects", "15")
-    twin = StandingTwin(home)
-    twin.batches = twin.batches[len(older.batches) :]  # earlier ones have no stream time
-    twin.assert_answers_after_each_batch()
-    assert {key for _, key in twin.answers(twin.batches[0])} & older.objects.keys()
-    assert home.run("check")["success"]
-
-
 def test_states_of_batches_that_a_restore_has_undone_are_not_used(tmp_path: Path) -> None:
     """A node has a state of a batch; another batch of the same number is run after the restore, on another node."""
     world = write_standing_world(tmp_path / "files", 11, 6)
@@ -224,22 +178,6 @@ def test_states_of_batches_that_a_restore_has_undone_are_not_used(tmp_path: Path
     home.ingest("objects", world.objects[5:])
     home.match()
     StandingTwin(home).assert_answers_after_each_batch()
-
-
-def test_a_batch_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
-    world = write_standing_world(tmp_path / "files", 7, len(SINGLE_STEPS))
-    home, undisturbed = (standing_home(tmp_path / name, world) for name in ("killed", "undisturbed"))
-    for step, requests, objects in zip(SINGLE_STEPS, world.requests, world.objects):
-        for one in (home, undisturbed):
-            one.ingest("requests", [requests])
-            one.ingest("objects", [objects])
-        if step in WEIGHED:
-            undisturbed.run("term-statistics")
-            killed_then_run(home, f"statistics.{WEIGHED[step]}", "term-statistics")
-        undisturbed.match()
-        killed_then_run(home, f"match.{step}", "match", "--until-empty")
-    StandingTwin(home).assert_answers_after_each_batch()
-    assert exported(home, "changes") == exported(undisturbed, "changes")
 
 
 @pytest.mark.spark

@@ -14,7 +14,7 @@ from pststream.storage.registry import files_at
 from tests import worlds
 from tests.bucket_home import new_bucket_home, store_on_loopback, use
 from tests.commands import Home, new_home, run_here
-from tests.kill_and_rerun import killed_then_run, table_of
+from tests.kill_and_rerun import table_of
 
 pytestmark = [pytest.mark.e2e]
 
@@ -109,12 +109,6 @@ def test_a_random_part_of_a_large_file_is_judged(home: Home, tmp_path: Path) -> 
     (hold,) = home.run("ingest", "objects", large)["quarantined"]
     unmet = int(hold["reasons"][0].partition("is not met: ")[2].split()[0])
     assert " of 200 rows" in hold["reasons"][0] and 5 < unmet < 80, "41 are expected, give or take 6"
-
-
-def test_a_killed_ingest_quarantines_the_file_once(home: Home, tmp_path: Path) -> None:
-    file = worlds.write_rows(tmp_path / "more.csv", rows_of("more", 10, empty=10))
-    done = killed_then_run(home, "gate.checked", "ingest", "objects", file)
-    assert done["files"] == 0 and len(home.run("quarantine", "list")["quarantine"]) == 2
 
 
 BAD_SUITES = {

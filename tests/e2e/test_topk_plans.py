@@ -18,7 +18,6 @@ from pststream.state.home import Home as State
 from pststream.state.plans import read_plan_rows
 from tests.commands import Home
 from tests.e2e.test_standing_answers import BETWEEN, disturb
-from tests.kill_and_rerun import killed_then_run
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
 from tests.unbalanced_homes import RESTLESS
 from tests.worlds import WrittenWorld
@@ -176,25 +175,6 @@ def test_undo_of_plans(tmp_path: Path) -> None:
     history = home.run("balance", "history")["plans"]
     assert [row["kind"] for row in history] == ["plan", "plan", "plan", "undo"]
     assert [move["reason"] for move in history[3]["moves"]] == ["undo of topk"]
-    StandingTwin(home).assert_answers_after_each_batch()
-    assert home.run("check")["success"]
-
-
-@pytest.mark.parametrize("planner", ["location", "prefix"])
-def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
-    world = write_standing_world(tmp_path / "files", 34, 7)
-    home = standing_home(tmp_path / "home", world)
-    steps = ("", "plan.topk_written", "plan.done", "match.thresholds_indexed", "match.answered", "match.matched", "")
-    for requests, objects, step in zip(world.requests, world.objects, steps):
-        ingest(home, requests, objects)
-        if step.startswith("plan"):
-            killed_then_run(home, step, "plan", "--planner", planner, "--workers", "4")
-        if step.startswith("match"):
-            killed_then_run(home, step, "match", "--until-empty")
-        else:
-            home.match()
-    versions = [(row["plan_version"], row["topk_version"]) for row in read_plan_rows(State(home.path))]
-    assert versions == [(1, None), (2, 2), (3, 3), (4, 4)]
     StandingTwin(home).assert_answers_after_each_batch()
     assert home.run("check")["success"]
 

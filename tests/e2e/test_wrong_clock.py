@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pststream.state import ledger_tables
+from pststream.delta_tables import read_table
 from pststream.state.home import Home as State
 from tests.commands import Home, new_home
 
@@ -42,7 +42,7 @@ def test_a_row_ahead_of_the_clock_makes_no_other_row_late(tmp_path: Path) -> Non
 
 
 def read_rejects(home: Home) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = ledger_tables.read(State(home.path), "rejects").to_pylist()
+    rows: list[dict[str, Any]] = read_table(State(home.path).table("rejects")).to_pylist()
     return rows
 
 

@@ -11,6 +11,7 @@ from pststream.pipeline.ingest.stage_file import SCHEMAS, UNFORESEEN, StagedFile
 from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.quality.parse_times import EARLIEST_US, LATEST_US
 from pststream.quality.reject_reasons import REASONS
+from tests.file_options import WITHOUT_BOUNDS
 
 BOUNDS = {"max_text_bytes": 1000, "max_id_bytes": 500, "max_payload_bytes": 2000, "max_expression_words": 20}
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -32,7 +33,7 @@ class Read:
 
 def read(kind: str, path: Path, folder: Path, **options: Any) -> Read:
     """Read a file, and check that the rows fit the tables."""
-    settings = {"format": None, "columns": [], "constants": [], "timezone": "UTC"} | BOUNDS | options
+    settings = WITHOUT_BOUNDS | BOUNDS | options
     staged = stage_file(kind, str(folder), NOW, {"file_seq": 1, "path": str(path), "options": json.dumps(settings)})
     rows = [row for batch in read_staged(staged.parts, SCHEMAS[kind].names) for row in batch.to_pylist()]
     for part in staged.parts:

@@ -14,6 +14,7 @@ from pststream.pipeline.ingest.stage_file import SCHEMAS, StagedFile, stage_file
 from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.quality import csv_reader, file_parts, json_reader, parquet_reader
 from tests import worlds
+from tests.file_options import WITHOUT_BOUNDS
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated
 
@@ -45,7 +46,7 @@ def check(
     kind: str, path: Path, part_bytes: int, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any] | None = None
 ) -> tuple[bool, int]:
     """Compare the readers of parts with one reader; return whether it refuses the file, and the number of parts."""
-    settings = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 300}
+    settings = WITHOUT_BOUNDS | {"max_text_bytes": 300}
     reading = json.dumps(settings | (options or {}))
     file = {"file_seq": 1, "path": str(path), "options": reading, "bytes": path.stat().st_size}
     monkeypatch.setattr(stage_in_parts, "choose_part_bytes", lambda sizes: part_bytes)

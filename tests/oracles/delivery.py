@@ -10,8 +10,8 @@ from collections import Counter
 from typing import Any
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.kinds.registry import stored_kind
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.oracles.text import words
 
@@ -21,12 +21,12 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 def expected_messages(home: Home, limit: int = 0, seconds: int = 1) -> list[Row]:
     """Return the messages that a sink receives without faults, in order."""
-    batches = [row for row in ledger_tables.read(home, names.BATCHES).to_pylist() if row["status"] == "done"]
+    batches = [row for row in read_table(home.table(names.BATCHES)).to_pylist() if row["status"] == "done"]
     batches.sort(key=lambda row: row["batch_id"])
-    things = {row["object_key"]: row for row in ledger_tables.read(home, names.OBJECTS).to_pylist()}
-    asked = {row["request_key"]: row for row in ledger_tables.read(home, names.REQUESTS).to_pylist()}
-    rows = ledger_tables.read(home, names.MATCHES).to_pylist()
-    log = [row for row in ledger_tables.read(home, names.ANSWER_LOG).to_pylist() if row["part"] == "change"]
+    things = {row["object_key"]: row for row in read_table(home.table(names.OBJECTS)).to_pylist()}
+    asked = {row["request_key"]: row for row in read_table(home.table(names.REQUESTS)).to_pylist()}
+    rows = read_table(home.table(names.MATCHES)).to_pylist()
+    log = [row for row in read_table(home.table(names.ANSWER_LOG)).to_pylist() if row["part"] == "change"]
     messages: list[Row] = []
     counts: Counter[tuple[int, int]] = Counter()
     stream_time = None

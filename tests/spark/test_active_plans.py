@@ -150,14 +150,11 @@ def test_undo_with_two_active_plans_and_repartition_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("planner", "seed"), [("grid", 54), ("dkm_sks", 52)])
-def test_killed_at_each_step_and_run_again(tmp_path: Path, planner: str, seed: int) -> None:
-    """After each kill a batch runs under what is then in force, with all that the killed one has left lying about.
-
-    The plan that is retired serves its cells whole, or shares by subscription.
-    """
-    world = written(tmp_path / "files", seed)
-    home = home_for(tmp_path / "home", world, planner)
+@pytest.mark.deep
+def test_batches_between_a_kill_and_the_second_run(tmp_path: Path) -> None:
+    """After each kill a batch runs under what is then in force, with all that the killed one has left lying about."""
+    world = written(tmp_path / "files", 54)
+    home = home_for(tmp_path / "home", world, "grid")
     ingest_and_match(home, world, 0)
     repartition = repartitioned(home)
     steps: list[tuple[str, tuple[str, ...], Plans, Plans]] = [

@@ -44,20 +44,6 @@ def test_a_home_copied_while_batches_run(tmp_path: Path) -> None:
         assert restored.run("check", "--all")["success"]
 
 
-def test_half_a_backup_is_no_home(tmp_path: Path) -> None:
-    world = written(tmp_path / "files", 52, 1)
-    home = home_for(tmp_path / "home", world)
-    home.ingest("objects", world.objects)
-    out = tmp_path / "backup"
-    assert home.crash("backup.copied", "backup", "--out", out).code == KILLED
-    Home(out).run("status", code=2)
-    home.run("backup", "--out", out, code=2)
-    shutil.rmtree(out)
-    document = home.run("backup", "--out", out)
-    assert document["tables"] == home.run("status")["versions"] == Home(out).run("status")["versions"]
-    assert Home(out).exported() == home.exported()
-
-
 def test_a_backup_during_a_release_from_quarantine_goes_on(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", planner="grid", workers=1, gate_min_rows=1, gate_bad_share=0.01)
     good = {"object_id": "o", "ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}

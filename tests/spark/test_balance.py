@@ -9,7 +9,7 @@ from pststream.state.home import Home as State
 from pststream.state.index_files import index_files, segment_files
 from pststream.state.plans import current_version
 from tests.commands import KILLED, Home
-from tests.unbalanced_homes import adjust_with_kills, assert_as_the_twin, home_for, written
+from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 
 
 @pytest.mark.parametrize(("planner", "seed"), [("grid", 41), ("hybrid", 42), ("frequency", 43)])
@@ -99,16 +99,6 @@ def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     assert "--method does not apply to balance global" in error
     quiet = home.run("balance", "local", "--apply")
     assert quiet["plan_version_after"] == quiet["plan_version_before"] and "within" in quiet["reason"]
-
-
-@pytest.mark.parametrize(("planner", "method"), [("a_grid", "shift"), ("quadtree", "fm"), ("frequency", "gr")])
-@pytest.mark.slow
-def test_killed_at_each_step_and_run_again(tmp_path: Path, planner: str, method: str) -> None:
-    """Plans that are served whole, and by term; those by object and by subscription have tests of their own."""
-    world = written(tmp_path / "files", 45)
-    home = home_for(tmp_path / "home", world, planner)
-    adjust_with_kills(home, world, method)
-    assert_as_the_twin(home, world)
 
 
 @pytest.mark.slow

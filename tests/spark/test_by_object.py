@@ -5,17 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pststream.delta_tables import read_table
 from pststream.domain.plan import ObjectPlan, PartitionPlan
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
 from tests.commands import Home
-from tests.kill_and_rerun import killed_then_run
-from tests.kill_and_rerun import written as written_in_files
 from tests.spark.test_active_plans import active, ingest_and_match, repartitioned
 from tests.spark.test_invariance import Schedule, assert_as_the_twin, home_for, run_in_between, written
 from tests.standing_worlds import match_under_changing_plans, standing_home, write_standing_world
-from tests.unbalanced_homes import adjust_with_kills
 from tests.unbalanced_homes import assert_as_the_twin as assert_pairs
 from tests.unbalanced_homes import home_for as unbalanced_home
 from tests.unbalanced_homes import written as unbalanced_world
@@ -82,33 +78,6 @@ def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
     home.run("plans", "show")
     home.run("report", "--out", home.path / "page.html")
     assert "whose objects are divided by text" in (home.path / "page.html").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
-    world = written_in_files(tmp_path / "files", 22, 4)
-    home = home_for(tmp_path, world, Schedule(planner, 3))
-    steps = ("plan.units_written", "plan.indexed", "match.indexed")
-    for step, asked, things in zip(steps, world.requests, world.objects):
-        home.ingest("requests", [asked])
-        home.ingest("objects", [things])
-        for command in (["plan"], ["match", "--until-empty"]):
-            killed_then_run(home, step, *command) if step.startswith(command[0]) else home.run(*command)
-    home.ingest("requests", world.requests[3:])
-    home.ingest("objects", world.objects[3:])
-    home.match()
-    assert_as_the_twin(home, world)
-    rows = read_table(State(home.path).table("plan_nodes")).to_pylist()
-    assert len(rows) == len({(row["plan_version"], row["node"]) for row in rows}) > 0
-
-
-@pytest.mark.slow
-def test_migrations_killed_at_each_step(tmp_path: Path) -> None:
-    world = unbalanced_world(tmp_path / "files", 45)
-    home = unbalanced_home(tmp_path / "home", world, "text")
-    adjust_with_kills(home, world, "gr")
-    assert_pairs(home, world)
 
 
 @pytest.mark.slow

@@ -14,8 +14,6 @@ from pststream.pipeline.index.placement_state import THRESHOLDS, read_state
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
 from tests.commands import Home
-from tests.kill_and_rerun import killed_then_run
-from tests.kill_and_rerun import written as written_in_files
 from tests.spark.test_active_plans import active, ingest_and_match, repartitioned
 from tests.spark.test_invariance import Schedule, assert_as_the_twin, home_for, run_in_between, written
 from tests.standing_worlds import match_under_changing_plans, standing_home, write_standing_world
@@ -103,36 +101,6 @@ def test_migrations_to_and_from_such_a_plan(tmp_path: Path) -> None:
     home.run("plans", "show", "3")
     home.run("report", "--out", home.path / "page.html")
     assert "shared by subscription" in (home.path / "page.html").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("planner", ["keyword_oriented", "dkm_sks"])
-def test_killed_and_run_again(tmp_path: Path, planner: str) -> None:
-    """A killed batch or plan places as an undisturbed one does. `space_oriented` writes as `keyword_oriented` does."""
-    world = written_in_files(tmp_path / "files", 22, 6)
-    homes = [home_for(tmp_path / name, world, Schedule(planner, 3)) for name in ("killed", "undisturbed")]
-    kills = (("plan", "plan.units_written"), ("plan", "areas_placed"), ("plan", "plan.indexed"),
-             ("match", "areas_placed"), ("match", "match.placed"), ("match", "match.indexed"))  # fmt: skip
-    for (killed, step), asked, things in zip(kills, world.requests, world.objects, strict=True):
-        for home in homes:
-            home.ingest("requests", [asked])
-            home.ingest("objects", [things])
-            for command in (["plan"], ["match", "--until-empty"]):
-                is_killed = home is homes[0] and killed == command[0]
-                killed_then_run(home, step, *command) if is_killed else home.run(*command)
-    assert_as_the_twin(homes[0], world)
-    owners = [
-        {(row["subscription_key"], row["worker"], row["unit"], row["batch_id"]) for row in pieces_of(home)}
-        for home in homes
-    ]
-    assert owners[0] == owners[1]
-    loads = [
-        {(r["plan_version"], r["batch_id"], r["areas"], tuple(r["loads"])) for r in read_table(path).to_pylist()}
-        for path in (State(home.path).table("placements") for home in homes)
-    ]
-    assert loads[0] == loads[1]
-    areas = [read_table(State(home.path).table("placement_areas")).to_pylist() for home in homes]
-    assert sorted(map(str, areas[0])) == sorted(map(str, areas[1])) and bool(areas[0]) == (planner == "dkm_sks")
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The comparison of planners measures the real job on the data of a home, and changes nothing in it."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.optional_packages import MissingExtra
 from pststream.pipeline.adjusting.proposal_file import same_plan
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.pipeline.comparing.planner_trial import Trial
@@ -91,6 +93,22 @@ def test_auto_and_the_planner_that_it_chose_share_their_rounds(tmp_path: Path, m
     (other,) = set(planners) - {"auto", chosen}
     seconds = {name: plans[name]["worker_seconds"] for name in planners}
     assert seconds["auto"] == seconds[chosen] != seconds[other]
+
+
+def test_a_planner_without_its_package_is_left_out_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "PLANNERS", {name: names.PLANNERS[name] for name in ("grid", "hypergraph")})
+    monkeypatch.setitem(sys.modules, "mtkahypar", None)
+    monkeypatch.delitem(sys.modules, names.PLANNERS["hypergraph"], raising=False)
+    bench = BenchHome(str(tmp_path / "home"), 3, no_progress)
+    bench.add_subscriptions(200, SubscriptionStyle("q1"))
+    bench.add_objects(200)
+    settings = Settings(workers=2, max_ahead_seconds=0, cache_dir=str(tmp_path / "cache"), engine="local")
+    said: list[str] = []
+    plans = compare(bench.home, settings, objects=200, progress=said.append)["plans"]
+    assert [one["planner"] for one in plans] == ["grid"]
+    assert said[0].startswith("planner hypergraph is left out: mtkahypar is not installed")
+    with pytest.raises(MissingExtra, match=r"pststream\[hypergraph\]"):
+        compare(bench.home, settings, ["grid", "hypergraph"], progress=pytest.fail)
 
 
 def test_memory_is_that_of_the_arrays(tmp_path: Path) -> None:

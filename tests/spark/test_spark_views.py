@@ -13,11 +13,11 @@ import shapely
 
 import pststream
 from pststream import names
+from pststream.delta_tables import TableReader, greatest_value
 from pststream.pipeline.engine.spark_session import get_session
 from pststream.pipeline.engine.spark_views import create_temporary_views
 from pststream.reports.views.definitions import view_statements
 from pststream.settings import load_settings
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import read_plan_row
 from tests.commands import run_here
@@ -59,13 +59,12 @@ def demo_home(folder: Path) -> Home:
 def chaos_home(folder: Path) -> Home:
     """A home whose commands were killed, with retractions, and with matches of a batch that is not done."""
     home = Home(disturbed_home(folder / "pststream-home").path)
-    assert ledger_tables.count(home, names.MATCHES, pds.field("retracted"))
-    assert ledger_tables.count(home, names.MIGRATIONS, pds.field("move") == 0)
-    last = ledger_tables.greatest(home, names.BATCHES, "batch_id")
-    assert ledger_tables.count(home, names.MATCHES, pds.field("batch_id") == last)
-    assert not ledger_tables.count(
-        home, names.BATCHES, (pds.field("batch_id") == last) & (pds.field("status") == "done")
-    )
+    reader = TableReader(home)
+    assert reader.count(names.MATCHES, pds.field("retracted"))
+    assert reader.count(names.MIGRATIONS, pds.field("move") == 0)
+    last = greatest_value(home.table(names.BATCHES), "batch_id")
+    assert reader.count(names.MATCHES, pds.field("batch_id") == last)
+    assert not reader.count(names.BATCHES, (pds.field("batch_id") == last) & (pds.field("status") == "done"))
     return home
 
 

@@ -21,7 +21,7 @@ MOST_MODULES = 20
 
 EXEMPT = {
     "no-spark": {"airflow", "cli", "benchmarks", "pipeline"},
-    "delta-rs": {"airflow", "state", "reports", "delta_tables", "kept_rows", "open_tables"},
+    "delta-rs": {"airflow", "state", "reports", "delta_tables", "open_tables"},
     "numba": {"airflow", "kernels", "names", "errors", "settings"},
     "no-airflow": {"airflow"},
 }

@@ -9,7 +9,7 @@ import pyarrow.dataset as pds
 import pytest
 from deltalake import DeltaTable
 
-from pststream import kept_rows, names
+from pststream import delta_tables, names, open_tables
 from pststream.delta_tables import open_dataset, read_table
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -31,12 +31,12 @@ def in_order(rows: pa.Table) -> list[str]:
     return sorted(map(str, rows.to_pylist()))
 
 
-@pytest.mark.parametrize("kept_bytes", [kept_rows.KEPT_BYTES, 400])
+@pytest.mark.parametrize("kept_bytes", [open_tables.KEPT_BYTES, 400])
 def test_rows_are_those_of_the_table_after_each_commit(
     hand_home: Home, monkeypatch: pytest.MonkeyPatch, kept_bytes: int
 ) -> None:
     """Also where few rows can be kept; most files are then too large to be kept."""
-    monkeypatch.setattr(kept_rows, "KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(open_tables, "KEPT_BYTES", kept_bytes)
     rnd, address = random.Random(7), hand_home.table(TABLE)
     for number in range(20):
         append(hand_home, number)
@@ -75,7 +75,7 @@ def test_a_file_is_read_once_and_again_if_it_has_changed(hand_home: Home) -> Non
 
 
 def test_large_files_are_not_kept(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_rows, "SMALL_BYTES", 1)
+    monkeypatch.setattr(delta_tables, "SMALL_BYTES", 1)
     append(hand_home, 1)
     assert read_table(hand_home.table(TABLE)).num_rows == 2
     [path] = files(hand_home)

@@ -3,6 +3,7 @@
 import random
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from deltalake.exceptions import DeltaError
 
 from pststream import names, open_tables
 from pststream.errors import RetryableError
-from pststream.open_tables import latest_table, open_table, translate_delta_errors
+from pststream.open_tables import latest_table, open_table, table_and_values, translate_delta_errors
 from tests.conformance.counting_storage import PREFIX
 
 SECRET = "s3cr3t"
@@ -154,6 +155,19 @@ def test_a_later_version_may_have_only_a_checkpoint(tmp_path: Path) -> None:
     make_checkpoint(address, 0)
     Path(address, "_delta_log", f"{1:020}.json").unlink()
     assert_kept_equals_opened(address)
+
+
+@pytest.mark.parametrize("change", [append, append_kept, make_again])
+def test_values_are_those_of_the_version(tmp_path: Path, change: Callable[[str, int], None]) -> None:
+    address = str(tmp_path / "table")
+    append(address, 0)
+    for _ in range(2):
+        with table_and_values(address) as (table, values):
+            assert values.setdefault("files", table.file_uris()) == table.file_uris()
+    assert values
+    change(address, 1)
+    with table_and_values(address) as (table, values):
+        assert not values
 
 
 def test_a_block_that_fails_closes_the_table(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pststream import names
 from pststream.errors import HomeError, PstError
 from pststream.ledgers.ledger_rows import log_key
 from pststream.reports.commands.export import export_matches
-from pststream.state.home import FORMAT, OLDEST, Home
+from pststream.state.home import FORMAT, TOO_OLD, Home
 from pststream.state.tables import TABLES
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.unit.reports.commands.homes import add_batch, add_file, at, match_row, thing
@@ -116,8 +116,8 @@ def test_no_home_and_an_older_home_are_refused(hand_home: Home, tmp_path: Path) 
     assert not (tmp_path / "nowhere").exists()
     mark = Path(hand_home.path, "home.json")
     content = json.loads(mark.read_text())
-    for number, remedy in ((OLDEST, "pststream upgrade --home"), (FORMAT + 1, "newer version")):
-        mark.write_text(json.dumps(content | {"format": number}))
+    for changed, remedy in (({"tables": "0"}, TOO_OLD), ({"home_format": FORMAT + 1}, "newer version")):
+        mark.write_text(json.dumps(content | changed))
         with pytest.raises(HomeError) as error:
             pststream.open(hand_home.path)
         assert remedy in str(error.value)

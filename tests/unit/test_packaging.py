@@ -12,7 +12,7 @@ from pststream.optional_packages import MissingExtra, needs_extra
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TOOLS_OF_EXTRAS = ("pyspark", "py4j", "airflow", "great_expectations", "boto3", "botocore", "openlineage", "duckdb")
+TOOLS_OF_EXTRAS = "pyspark py4j airflow great_expectations boto3 botocore openlineage duckdb mtkahypar".split()
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -81,6 +81,7 @@ def test_only_these_modules_need_an_extra() -> None:
     assert {line.rpartition(" ")[2] for line in of_airflow} == {"airflow"}
     assert lines - of_airflow == {
         "pststream.lineage_events openlineage",
+        "pststream.partitioning.hypergraph mtkahypar",
         "pststream.pipeline.engine.worker_daemon pyspark",
         "pststream.storage.aws boto3",
         "pststream.storage.s3 boto3",

@@ -25,8 +25,6 @@ BANNED_NAMES = re.compile(rf"{BANNED.pattern}|\b(found|held)\b", re.IGNORECASE)
 """Words banned in identifiers, split at underscores; prose may use `found` and `held`."""
 
 ALLOWED = {
-    "pststream/pipeline/adjusting/proposal_file.py": {"told"},  # name of an array in files of older versions
-    "pststream/state/upgrade.py": {"told"},  # name of a column of homes before format 6
     "pststream/reports/pages/airflow_views.py": {"found"},  # NOT_FOUND is the name of an HTTP status
 }
 RIDDLE = re.compile(r"(What|Which|Whether|How|Where|That|Who|Whose|When|Why)\b")

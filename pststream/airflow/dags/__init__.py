@@ -1,1 +1,1 @@
-"""Build the DAGs of a home: one module each, with a function `build` that takes the options of the home."""
+"""The DAGs of a home: one module each, with a `KIND`, which builds the DAG from the options of the home."""

@@ -2,9 +2,10 @@
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import Param
 
 from pststream import names
+from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
@@ -51,41 +52,49 @@ def why_balanced(measured: dict) -> str | None:
     return f"{figures}; balanced, or too few batches to be sure"
 
 
-def build(options: DagOptions) -> DAG:
-    """Build the DAG."""
-    with DAG(
-        **options.dag_arguments("adjust_load", "@hourly", priority=PLAN_CHANGE, after=options.asset("imbalance")),
-        description="Move subscriptions from the most loaded workers to the least loaded",
-        doc_md=DOC,
-        params={
-            "home": forms.home_field(options),
-            "method": Param(
-                "gr",
-                type="string",
-                enum=list(names.BALANCERS),
-                values_display=METHODS,
-                title="Method",
-                description="The algorithm that selects the raster cells or units to move.",
-                section="Change",
-            ),
-            "sigma": Param(
-                None,
-                type=["null", "number"],
-                exclusiveMinimum=1,
-                title="Threshold",
-                description="The greatest load over the least that counts as balanced. Empty: the home's setting.",
-                section="Change",
-            ),
-            "dry_run": dry_run_field(),
-            "approval": approval_field(),
-        },
-    ) as dag:
-        change_plan(
-            options,
-            "balance",
-            ["local", forms.optional("method"), forms.optional("sigma")],
-            check=[forms.optional("sigma")],
-            nothing_to_do=why_balanced,
-            timeout=timedelta(hours=1),
-        )
-    return dag
+def _fields(options: DagOptions) -> dict[str, Param]:
+    return {
+        "home": forms.home_field(options),
+        "method": Param(
+            "gr",
+            type="string",
+            enum=list(names.BALANCERS),
+            values_display=METHODS,
+            title="Method",
+            description="The algorithm that selects the raster cells or units to move.",
+            section="Change",
+        ),
+        "sigma": Param(
+            None,
+            type=["null", "number"],
+            exclusiveMinimum=1,
+            title="Threshold",
+            description="The greatest load over the least that counts as balanced. Empty: the home's setting.",
+            section="Change",
+        ),
+        "dry_run": dry_run_field(),
+        "approval": approval_field(),
+    }
+
+
+def _add_tasks(options: DagOptions) -> None:
+    change_plan(
+        options,
+        "balance",
+        ["local", forms.optional("method"), forms.optional("sigma")],
+        check=[forms.optional("sigma")],
+        nothing_to_do=why_balanced,
+        timeout=timedelta(hours=1),
+    )
+
+
+KIND = DagKind(
+    name="adjust_load",
+    cron="@hourly",
+    after="imbalance",
+    priority=PLAN_CHANGE,
+    description="Move subscriptions from the most loaded workers to the least loaded",
+    doc=DOC,
+    fields=_fields,
+    add_tasks=_add_tasks,
+)

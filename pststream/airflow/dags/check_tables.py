@@ -1,12 +1,12 @@
 """Build the DAG `check_tables`: once a day, check the ledgers, the worker index and the matches."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Context, Param, task
+from airflow.sdk import Context, Param, task
 from airflow.sdk.exceptions import AirflowFailException
 
+from pststream.airflow.dag_kind import DagKind, add_job
 from pststream.airflow.dag_options import MAINTENANCE, DagOptions
 from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms
@@ -51,29 +51,30 @@ def verdict(document: dict) -> None:
         raise ChecksFailed("\n".join([*lines, "see `pststream check` and docs/quality.md"]))
 
 
-def build(options: DagOptions) -> DAG:
-    """Build the DAG."""
-    with DAG(
-        **options.dag_arguments("check_tables", "50 4 * * *", priority=MAINTENANCE),
-        description="Check ledgers, worker index and matches against each other",
-        doc_md=DOC,
-        params={
-            "home": forms.home_field(options),
-            "all": Param(
-                False,
-                type="boolean",
-                title="All matches",
-                description="Check the matches of all batches, not only those since the last check that passed.",
-                section="Checks",
-            ),
-        },
-    ) as dag:
-        check = CheckJob(
-            task_id="check",
-            job="check_tables",
-            arguments=[*options.home_arguments, forms.flag("all")],
-            execution_timeout=timedelta(hours=2),
-            **options.job,
-        )
-        verdict(check.output)
-    return dag
+def _fields(options: DagOptions) -> dict[str, Param]:
+    return {
+        "home": forms.home_field(options),
+        "all": Param(
+            False,
+            type="boolean",
+            title="All matches",
+            description="Check the matches of all batches, not only those since the last check that passed.",
+            section="Checks",
+        ),
+    }
+
+
+def _add_tasks(options: DagOptions) -> None:
+    check = add_job(options, "check", [forms.flag("all")], job="check_tables", hours=2, operator=CheckJob)
+    verdict(check.output)
+
+
+KIND = DagKind(
+    name="check_tables",
+    cron="50 4 * * *",
+    priority=MAINTENANCE,
+    description="Check ledgers, worker index and matches against each other",
+    doc=DOC,
+    fields=_fields,
+    add_tasks=_add_tasks,
+)

@@ -4,14 +4,13 @@ import logging
 import os
 from typing import Any
 
-from airflow.sdk import DAG, Param, task
+from airflow.sdk import Param, task
 
 from pststream.airflow.alert_on_change import AlertOnChange
+from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import MAINTENANCE, DagOptions
 from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.tasks import forms, health_checks
-
-EVERY_FIVE_MINUTES = "*/5 * * * *"
 
 DOC = """
 Reads the ledgers and the watcher's heartbeat, without Spark, in seconds. There is one task for each kind of problem. It
@@ -44,7 +43,7 @@ def read_status(home: list[str], aws_conn_id: str | None) -> dict:
     """Return the figures that the checks need."""
     document = run_job("status", home, aws_conn_id=aws_conn_id)
     figures = {name: document[name] for name in FIELDS} | {"waiting_seconds": document["lag"]["seconds"]}
-    return figures | {"balance": run_job("balance", ["check", *home], aws_conn_id=aws_conn_id)}
+    return figures | {"balance": run_job("check_balance", home, aws_conn_id=aws_conn_id)}
 
 
 @task
@@ -90,20 +89,10 @@ def sinks(status: dict, params: Any = None) -> str:
     return _passed(health_checks.check_sinks(status["deliveries"], params["max_dead_letters"]))
 
 
-def build(options: DagOptions) -> DAG:
-    """Build the DAG."""
-    arguments = options.dag_arguments("health", EVERY_FIVE_MINUTES, priority=MAINTENANCE)
-    arguments["default_args"] |= AlertOnChange(options).callbacks
-    with DAG(
-        **arguments,
-        description="Alert for each problem of a home",
-        doc_md=DOC,
-        params=_fields(options),
-    ) as dag:
-        figures = read_status(options.home_arguments, aws_conn_id=options.aws_conn_id)
-        for check in (watcher, lag, balance, rejects, clock, gate, sinks):
-            check(figures)
-    return dag
+def _add_tasks(options: DagOptions) -> None:
+    figures = read_status(options.home_arguments, aws_conn_id=options.aws_conn_id)
+    for check in (watcher, lag, balance, rejects, clock, gate, sinks):
+        check(figures)
 
 
 def _fields(options: DagOptions) -> dict[str, Param]:
@@ -140,3 +129,15 @@ def _fields(options: DagOptions) -> dict[str, Param]:
 
 def _number(default: float, title: str, description: str, **bounds: float) -> Param:
     return Param(default, type="number", title=title, description=description, section="Thresholds", **bounds)
+
+
+KIND = DagKind(
+    name="health",
+    cron="*/5 * * * *",
+    priority=MAINTENANCE,
+    description="Alert for each problem of a home",
+    doc=DOC,
+    fields=_fields,
+    add_tasks=_add_tasks,
+    callbacks=lambda options: AlertOnChange(options).callbacks,
+)

@@ -1,17 +1,14 @@
 """Build the DAG `questions`: answer the question of its form, or the files of questions of the landing folder."""
 
-from datetime import timedelta
-
-from airflow.sdk import DAG
+from airflow.sdk import Param
 
 from pststream import names
+from pststream.airflow.dag_kind import DagKind, add_job
 from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.answered_files import AnswerFilesJob, add_publish_answers
 from pststream.airflow.tasks.match_job import SINCE_FIRST_TRY
 from pststream.airflow.tasks.question_form import AskOperator, question_fields
-
-EVERY_FIVE_MINUTES = "*/5 * * * *"
 
 DOC = """
 Answers questions about stored objects: one that a person types into the form, or the new files in `questions/` of the
@@ -27,27 +24,25 @@ landing folder. A run starts every five minutes, and with each event of the asse
 """
 
 
-def build(options: DagOptions) -> DAG:
-    """Build the DAG."""
-    files = options.asset("question_files")
-    with DAG(
-        **options.dag_arguments("questions", EVERY_FIVE_MINUTES, priority=MICRO_BATCH, after=files),
-        description="Answer questions about stored objects",
-        doc_md=DOC,
-        params={
-            **question_fields(),
-            "home": forms.home_field(options),
-            "landing": forms.landing_field(options),
-        },
-    ) as dag:
-        ask = AskOperator(task_id="ask", options=options, retries=0)
-        answer_files = AnswerFilesJob(
-            task_id="answer_files",
-            arguments=[*options.home_arguments, *options.landing_arguments, SINCE_FIRST_TRY],
-            trigger_rule="none_failed",
-            execution_timeout=timedelta(hours=1),
-            **options.job,
-        )
-        ask >> answer_files
-        add_publish_answers(options.asset(names.QUESTION_ANSWERS), answer_files.output)
-    return dag
+def _fields(options: DagOptions) -> dict[str, Param]:
+    return {**question_fields(), "home": forms.home_field(options), "landing": forms.landing_field(options)}
+
+
+def _add_tasks(options: DagOptions) -> None:
+    ask = AskOperator(task_id="ask", options=options, retries=0)
+    words = [*options.landing_arguments, SINCE_FIRST_TRY]
+    answer_files = add_job(options, "answer_files", words, hours=1, operator=AnswerFilesJob, trigger_rule="none_failed")
+    ask >> answer_files
+    add_publish_answers(options.asset(names.QUESTION_ANSWERS), answer_files.output)
+
+
+KIND = DagKind(
+    name="questions",
+    cron="*/5 * * * *",
+    after="question_files",
+    priority=MICRO_BATCH,
+    description="Answer questions about stored objects",
+    doc=DOC,
+    fields=_fields,
+    add_tasks=_add_tasks,
+)

@@ -2,9 +2,10 @@
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import Param
 
 from pststream import names
+from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
@@ -34,23 +35,15 @@ def why_no_plan(measured: dict) -> str | None:
     return None if measured["plan_version"] else "no plan yet: the first batch makes one"
 
 
-def build(options: DagOptions) -> DAG:
-    """Build the DAG."""
-    with DAG(
-        **options.dag_arguments("repartition", "30 3 * * *", priority=PLAN_CHANGE),
-        description="Make a new plan from the recent stream",
-        doc_md=DOC,
-        params=_fields(options),
-    ) as dag:
-        change_plan(
-            options,
-            "repartition",
-            list(map(forms.optional, ("planner", "kinds", "gain", "workers", "from_version", "to_version"))),
-            check=[],
-            nothing_to_do=why_no_plan,
-            timeout=timedelta(hours=2),
-        )
-    return dag
+def _add_tasks(options: DagOptions) -> None:
+    change_plan(
+        options,
+        "repartition",
+        list(map(forms.optional, ("planner", "kinds", "gain", "workers", "from_version", "to_version"))),
+        check=[],
+        nothing_to_do=why_no_plan,
+        timeout=timedelta(hours=2),
+    )
 
 
 def _fields(options: DagOptions) -> dict[str, Param]:
@@ -123,3 +116,14 @@ def _new_index_fields() -> dict[str, Param]:
             section="New index",
         ),
     }
+
+
+KIND = DagKind(
+    name="repartition",
+    cron="30 3 * * *",
+    priority=PLAN_CHANGE,
+    description="Make a new plan from the recent stream",
+    doc=DOC,
+    fields=_fields,
+    add_tasks=_add_tasks,
+)

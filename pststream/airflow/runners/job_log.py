@@ -14,7 +14,7 @@ from pststream.format_values import counted, duration
 log = logging.getLogger(__name__)
 
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-"""By `level` of a line of a command (pststream/cli/stderr_log.py)."""
+"""By `level` of a line of a command (pststream/stderr_log.py)."""
 
 SPARK_LINE = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (WARN|ERROR|FATAL) ")
 SPARK_LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.ERROR}
@@ -100,15 +100,13 @@ def _plan(document: dict[str, Any]) -> Line:
     return logging.INFO, f"plan {document['plan_version']}: {size}; imbalance {imbalance_text(document['imbalance'])}"
 
 
-def _balance(document: dict[str, Any]) -> Line:
-    if "violated" not in document:
-        return _adjustment(document)
+def _check_balance(document: dict[str, Any]) -> Line:
     state = "out of balance" if document["violated"] else "balanced, or too few batches to be sure"
     measured = f"{counted(document['batches'], 'batch')}: imbalance {imbalance_text(document['measured_imbalance'])}"
     return logging.INFO, f"plan {document['plan_version']}, {measured}, {state}"
 
 
-def _adjustment(document: dict[str, Any]) -> Line:
+def _balance(document: dict[str, Any]) -> Line:
     if not document["moves"]:
         return logging.INFO, f"nothing to move: {document['reason']}"
     verb = "would move" if document["dry_run"] else "moved"
@@ -195,6 +193,7 @@ DESCRIPTIONS: dict[str, Callable[[Any], Line]] = {
     "match": _match,
     "micro_batch": _micro_batch,
     "plan": _plan,
+    "check_balance": _check_balance,
     "balance": _balance,
     "repartition": _repartition,
     "replay": _replay,

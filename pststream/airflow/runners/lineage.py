@@ -25,6 +25,7 @@ READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "plan": ((names.OBJECTS, names.REQUESTS), INDEX),
     "micro_batch": ((names.PLANS,), (names.OBJECTS, names.REQUESTS, names.REJECTS, names.WORKER_INDEX, names.MATCHES)),
     "deliver": ((names.MATCHES, names.OBJECTS, names.REQUESTS), (names.DELIVERIES, names.DEAD_LETTERS)),
+    "check_balance": ((names.UNIT_LOADS, names.PLANS), ()),
     "balance": ((names.UNIT_LOADS, names.OBJECTS, *INDEX), (names.MIGRATIONS, *INDEX)),
     "repartition": ((names.UNIT_LOADS, names.OBJECTS, *INDEX), (names.MIGRATIONS, *INDEX)),
     "replay": ((names.BATCHES, names.UNIT_LOADS, names.OBJECTS, names.REQUESTS, names.MATCHES, names.PLANS), ()),

@@ -103,14 +103,14 @@ def change_plan(
     """Add the tasks to the DAG of the `with` block; exactly the proposal that is shown is applied.
 
     job, arguments  the entry of jobs/ that writes the proposal, and with `--apply` applies it; without its home
-    check           arguments of `pststream balance check`, without its home
-    nothing_to_do   returns the reason why there is nothing to plan, from the document of that command, or None
+    check           arguments of `jobs/check_balance.py`, without its home
+    nothing_to_do   returns the reason why there is nothing to plan, from the document of that job, or None
     """
 
     @task(task_id="check")
     def check_balance(*words: str) -> dict:
         """Return the measured balance; skip the run if there is nothing to do."""
-        measured = run_job("balance", ["check", *words], aws_conn_id=options.aws_conn_id)
+        measured = run_job("check_balance", words, aws_conn_id=options.aws_conn_id)
         if reason := nothing_to_do(measured):
             raise AirflowSkipException(reason)
         return measured

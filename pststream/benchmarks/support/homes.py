@@ -18,6 +18,7 @@ from pststream.generator.synthetic_arrays import (
     synthetic_subscriptions,
     term_ids,
 )
+from pststream.kinds.range.kind import RANGE
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
 from pststream.progress import Progress, StepCounter
@@ -108,6 +109,7 @@ class BenchHome:
         rows = {
             "request_key": pa.array(numbers),
             "op": pa.repeat("insert", count),
+            "kind": pa.repeat(RANGE.name, count),
             "subscription_id": pa.array(numbers).cast(pa.string()),
             "subscription_key": pa.array(numbers),
             "effective_at": pa.repeat(_time(since or self.clock), count),

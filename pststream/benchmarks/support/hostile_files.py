@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.ledgers.log_end import read_files
 from pststream.quality.files import input_files
 from pststream.quality.row_chunks import MAX_ROW_BYTES
-from pststream.state import ledger_tables, quarantine
+from pststream.state import quarantine
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
 
@@ -269,7 +270,7 @@ def find_wrong_verdicts(home: Home, landed: Mapping[str, HostileFile]) -> list[s
     """Return a line for each hostile file of which the home has anything but its verdict; landed: by file name."""
     rows = {Path(one["path"]).name: (one["accepted"], one["rejected"]) for one in read_files(home)}
     rejects: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in ledger_tables.read(home, names.REJECTS, ["file", "reason"]).to_pylist():
+    for one in read_table(home.table(names.REJECTS), ["file", "reason"]).to_pylist():
         rejects[Path(one["file"]).name][one["reason"]] += 1
     reasons = {Path(one["path"]).name: "; ".join(one["reasons"]) for one in quarantine.read_entries(home)}
     wrong = []

@@ -5,15 +5,15 @@ import statistics
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pststream import names
 from pststream.benchmarks.support.object_worlds import ObjectWorld, SampledObjects, write_world
+from pststream.benchmarks.support.own_cache import CACHE_BYTES, with_cache
 from pststream.benchmarks.support.question_sets import Record
 from pststream.benchmarks.support.watchers import COMMAND
-from pststream.kernels.compile import node_folder
 from pststream.progress import Progress
 from pststream.questions.open_snapshot import open_snapshot
 from pststream.questions.read_questions import read_question_records
@@ -25,7 +25,6 @@ from pststream.stored_objects.answerers import ANSWERERS
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.question_batch import TimedQuestion
 
-CACHE_BYTES = 1_000_000_000_000
 RUNS = 3
 
 
@@ -48,14 +47,6 @@ def make_world(folder: Path, world: ObjectWorld, settings: Settings, progress: P
     home = Home(str(folder / "home"))
     home.init()
     return MeasuredWorld(home, with_cache(folder / "cache", settings), write_world(home, world, progress))
-
-
-def with_cache(folder: Path, settings: Settings) -> Settings:
-    """Return settings with an empty cache of segments; commands that use it find the compiled kernels of this node."""
-    folder.mkdir()
-    (node_folder() / "numba").mkdir(parents=True, exist_ok=True)
-    (folder / "numba").symlink_to(node_folder() / "numba", target_is_directory=True)
-    return replace(settings, cache_dir=str(folder), cache_bytes=CACHE_BYTES, engine="local")
 
 
 def build_segments(world: MeasuredWorld) -> tuple[ObjectSnapshot, dict[str, float]]:

@@ -1,7 +1,7 @@
-"""Find the wanted members of JSON objects, one object a line, and copy out the texts of one member of all lines.
+"""Find the members of JSON objects, one object a line: the spans of keys and values, and what each value is.
 
 Lines that are valid JSON are read except for rare forms; all other lines, valid or not, are marked as odd and left to a
-parser of single lines.
+parser of single lines, which decides. So a rare form costs time, but never changes what a line means.
 """
 
 import numpy as np
@@ -9,20 +9,22 @@ import numpy as np
 from pststream.kernels.compile import inlined, kernel
 from pststream.names import MAX_JSON_LEVELS
 
-ABSENT, TEXT, ESCAPED, NUMBER = 0, 1, 2, 3
-"""What the value of a wanted member is: absent or null, a text without or with escapes, a number."""
+TEXT, WHOLE, REAL, NULL, BOOLEAN, LIST, OBJECT, ESCAPED, RARE = 1, 2, 3, 4, 5, 6, 7, 8, 9
+"""What a value is: a text, a number without or with a decimal point, null, true or false, a list, an object; ESCAPED is
+a text with escapes. RARE values are valid and not copied: numbers that Python writes in another form (1e5, -0), and
+lists and objects that contain a RARE or an ESCAPED value."""
 
-_ODD = -1
-_SKIPPED = 4
+_ODD = 0
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _POINT, _ZERO = 34, 92, 44, 58, 45, 46, 48
 _OPEN_LIST, _CLOSE_LIST, _OPEN, _CLOSE, _LINE_FEED = 91, 93, 123, 125, 10
-_MOST_DIGITS = 18
-_MOST_DECIMALS = 900
+_MOST_UNKNOWN = 32
+_LONGEST_NUMBER = 40
 _HALF = np.array([0xD800, 0xDC00, 0xE000], np.int64)
 
 
 @inlined
-def _skip_blanks(data, i, stop):
+def skip_blanks(data, i, stop):
+    """Return the first position that has no space, tab or carriage return; a line feed ends the line."""
     while i < stop and (data[i] == 32 or data[i] == 9 or data[i] == 13):
         i += 1
     return i
@@ -47,7 +49,7 @@ def _hex(data, i, stop):
 
 
 @kernel
-def _escape(data, i, stop):
+def read_escape(data, i, stop):
     """Return the code point of the escape whose backslash is at `i` and the position after it; -1 if it is none.
 
     Half of a surrogate pair is none.
@@ -70,7 +72,7 @@ def _escape(data, i, stop):
 
 
 @kernel
-def _text_end(data, i, stop):
+def text_end(data, i, stop):
     """Return the position of the quote that ends the text at `i`, and TEXT or ESCAPED; _ODD if it is not valid."""
     kind = TEXT
     while i < stop:
@@ -85,7 +87,7 @@ def _text_end(data, i, stop):
         if byte == _QUOTE:
             return i, kind
         if byte == _BACKSLASH:
-            code, i = _escape(data, i, stop)
+            code, i = read_escape(data, i, stop)
             if code < 0:
                 return i, _ODD
             kind = ESCAPED
@@ -95,172 +97,230 @@ def _text_end(data, i, stop):
 
 
 @kernel
-def _number_end(data, i, stop, limit):
-    """Return the position after the number at `i`, and NUMBER or _ODD.
+def number_end(data, i, stop):
+    """Return the position after the number at `i`, and WHOLE, REAL, RARE or _ODD.
 
-    limit  a number with a decimal point is odd if its whole part is not below the limit; -1: it may be any, and have an
-           exponent
-    A number of many digits is odd, and with a limit a number of very many decimals and the whole number -0.
+    The text of a WHOLE or REAL number is its value exactly. A very long number is odd, since Python refuses whole
+    numbers of thousands of digits.
     """
-    negative = data[i] == _MINUS
-    i += negative
-    first, whole = i, np.int64(0)
-    while i < stop and 48 <= data[i] <= 57 and i - first <= _MOST_DIGITS:
-        whole = whole * 10 + np.int64(data[i]) - 48
+    start = i
+    i += data[i] == _MINUS
+    first = i
+    while i < stop and 48 <= data[i] <= 57:
         i += 1
-    digits = i - first
-    if digits == 0 or digits > _MOST_DIGITS or (digits > 1 and data[first] == _ZERO):
+    if i == first or (i - first > 1 and data[first] == _ZERO):
         return i, _ODD
-    real = i < stop and data[i] == _POINT
-    if real:
+    kind = WHOLE
+    if i < stop and data[i] == _POINT:
+        kind = REAL
         i += 1
         first = i
         while i < stop and 48 <= data[i] <= 57:
             i += 1
-        if i == first or (limit >= 0 and i - first > _MOST_DECIMALS):
+        if i == first:
             return i, _ODD
+    elif first > start and data[first] == _ZERO:
+        kind = RARE  # Python reads -0 as 0
     if i < stop and (data[i] | 32) == 101:
+        kind = RARE
         i += 1
         if i < stop and (data[i] == 43 or data[i] == _MINUS):
             i += 1
         first = i
         while i < stop and 48 <= data[i] <= 57:
             i += 1
-        if i == first or limit >= 0:
+        if i == first:
             return i, _ODD
-    if limit >= 0 and ((whole >= limit and (real or limit > 0)) or (negative and whole == 0 and not real)):
-        return i, _ODD
-    return i, NUMBER
+    return i, (kind if i - start <= _LONGEST_NUMBER else _ODD)
+
+
+@inlined
+def _is_below(data, i, stop, kind, limit):
+    """Return whether the whole part of the number at `i` is below the limit; if that is 0, whether it is WHOLE."""
+    whole = np.int64(0)
+    i += data[i] == _MINUS
+    # It ends at the limit, so the sum never overflows.
+    while whole < limit and i < stop and data[i] != _POINT:
+        whole = whole * 10 + np.int64(data[i]) - 48
+        i += 1
+    return whole < limit or (limit == 0 and kind == WHOLE)
 
 
 @kernel
 def _word_end(data, i, stop):
-    """Return the position after null, true or false at `i`, and ABSENT (null), _SKIPPED or _ODD."""
+    """Return the position after null, true or false at `i`, and NULL, BOOLEAN or _ODD."""
     if i + 4 <= stop and data[i] == 110 and data[i + 1] == 117 and data[i + 2] == 108 and data[i + 3] == 108:
-        return i + 4, ABSENT
+        return i + 4, NULL
     if i + 4 <= stop and data[i] == 116 and data[i + 1] == 114 and data[i + 2] == 117 and data[i + 3] == 101:
-        return i + 4, _SKIPPED
+        return i + 4, BOOLEAN
     if i + 5 <= stop and data[i] == 102 and data[i + 1] == 97 and data[i + 2] == 108:
         if data[i + 3] == 115 and data[i + 4] == 101:
-            return i + 5, _SKIPPED
+            return i + 5, BOOLEAN
     return i, _ODD
 
 
 @inlined
-def _scalar_end(data, i, stop, limit):
+def _scalar_end(data, i, stop):
     """Return the position after the text, number or word at `i`, and its kind; see the functions of each."""
     if i >= stop:
         return i, _ODD
     if data[i] == _QUOTE:
-        end, kind = _text_end(data, i + 1, stop)
+        end, kind = text_end(data, i + 1, stop)
         return end + 1, kind
     if data[i] == _MINUS or 48 <= data[i] <= 57:
-        return _number_end(data, i, stop, limit)
+        return number_end(data, i, stop)
     return _word_end(data, i, stop)
 
 
 @inlined
-def _key_end(data, i, stop):
+def key_end(data, i, stop):
     """Return the end of the key at `i` and the position of its value; -1 if it is no key or has an escape."""
     if i >= stop or data[i] != _QUOTE:
         return -1, i
-    end, kind = _text_end(data, i + 1, stop)
-    i = _skip_blanks(data, end + 1, stop)
+    end, kind = text_end(data, i + 1, stop)
+    i = skip_blanks(data, end + 1, stop)
     if kind != TEXT or i >= stop or data[i] != _COLON:
         return -1, i
-    return end, _skip_blanks(data, i + 1, stop)
+    return end, skip_blanks(data, i + 1, stop)
 
 
 @kernel
 def _nested_end(data, i, stop):
-    """Return the position after the list or object at `i`, -1 if it is odd."""
+    """Return the position after the list or object at `i`, and LIST, OBJECT, RARE or _ODD."""
+    nested = OBJECT if data[i] == _OPEN else LIST
     # One bit for each open list (0) or object (1), the innermost last.
     stack, depth = np.int64(0), 0
     while i < stop:
         if data[i] == _OPEN or data[i] == _OPEN_LIST:
             if depth == MAX_JSON_LEVELS - 1:  # the object of the line is a level too
-                return -1
+                return i, _ODD
             stack, depth = (stack << 1) | np.int64(data[i] == _OPEN), depth + 1
-            i = _skip_blanks(data, i + 1, stop)
+            i = skip_blanks(data, i + 1, stop)
             more = not (i < stop and data[i] == (_CLOSE if stack & 1 else _CLOSE_LIST))
         else:
-            i, kind = _scalar_end(data, i, stop, -1)
+            i, kind = _scalar_end(data, i, stop)
             if kind == _ODD:
-                return -1
-            i = _skip_blanks(data, i, stop)
+                return i, _ODD
+            if kind >= ESCAPED:
+                nested = RARE
+            i = skip_blanks(data, i, stop)
             more = i < stop and data[i] == _COMMA
-            i = _skip_blanks(data, i + 1, stop) if more else i
+            i = skip_blanks(data, i + 1, stop) if more else i
         # Close what ends here; a comma after it continues what is around it.
         while not more:
             if i >= stop or data[i] != (_CLOSE if stack & 1 else _CLOSE_LIST):
-                return -1
+                return i, _ODD
             stack, depth, i = stack >> 1, depth - 1, i + 1
             if depth == 0:
-                return i
-            i = _skip_blanks(data, i, stop)
+                return i, nested
+            i = skip_blanks(data, i, stop)
             more = i < stop and data[i] == _COMMA
-            i = _skip_blanks(data, i + 1, stop) if more else i
+            i = skip_blanks(data, i + 1, stop) if more else i
         if stack & 1:
-            key, i = _key_end(data, i, stop)
+            key, i = key_end(data, i, stop)
             if key < 0:
-                return -1
-    return -1
+                return i, _ODD
+    return i, _ODD
 
 
 @inlined
-def _field(data, start, stop, names, name_offsets, guess):
-    """Return the number of the name that equals data[start:stop], -1 if none does; `guess` is tried first."""
+def same_bytes(data, start, stop, other, other_start, other_stop):
+    """Return whether data[start:stop] equals other[other_start:other_stop]."""
+    same = stop - start == other_stop - other_start
+    j = 0
+    while same and j < stop - start:
+        same = data[start + j] == other[other_start + j]
+        j += 1
+    return same
+
+
+@inlined
+def field_of_key(data, start, stop, names, name_offsets, guess):
+    """Return the number of the name that equals data[start:stop], -1 if none does.
+
+    `guess` is tried first: most lines name their members in the order of the line before.
+    """
     width = len(name_offsets) - 1
+    found = -1
     for number in range(width):
         field = (guess + number) % width
-        first = name_offsets[field]
-        if name_offsets[field + 1] - first == stop - start:
-            j = 0
-            while j < stop - start and data[start + j] == names[first + j]:
-                j += 1
-            if j == stop - start:
-                return field
-    return -1
+        if same_bytes(data, start, stop, names, name_offsets[field], name_offsets[field + 1]):
+            found = field
+            break
+    return found
 
 
 @kernel
-def _scan_line(data, i, stop, names, name_offsets, limits, row, starts, ends, kinds):
-    """Write the wanted members of the line at `i`, which ends before `stop`, to a row; the last of equal keys counts.
+def _is_repeated(data, start, stop, fields, spans, first, members):
+    """Return whether a member from number `first` on, of no field, has the key data[start:stop]."""
+    for other in range(first, members):
+        if fields[other] < 0 and same_bytes(data, start, stop, data, spans[other, 0], spans[other, 1]):
+            return True
+    return False
 
-    Returns the end of the line, -1 if it is odd. No part of a plain line has a line feed.
+
+@kernel
+def _scan_line(data, i, stop, names, name_offsets, limits, every, row, places, fields, kinds, spans, members):
+    """Write the members of the line at `i`, which ends before `stop`, from number `members` on.
+
+    Returns the end of the line, -1 if it is odd, and the number after the last member. No part of a plain line has a
+    line feed.
     """
-    if data[i] != _OPEN:
-        return -1
-    i = _skip_blanks(data, i + 1, stop)
-    if i < stop and data[i] == _CLOSE:
-        i = _skip_blanks(data, i + 1, stop)
-        return i if i == stop or data[i] == _LINE_FEED else -1
-    field = -1
-    while True:
+    i = skip_blanks(data, i, stop)
+    if i >= stop or data[i] != _OPEN:
+        return -1, members
+    i = skip_blanks(data, i + 1, stop)
+    first, unknown, field = members, 0, -1
+    more = not (i < stop and data[i] == _CLOSE)
+    while more:
+        # A key. Of members with equal keys Python takes the last; such lines are odd where it matters.
         key = i + 1
-        key_stop, i = _key_end(data, i, stop)
+        key_stop, i = key_end(data, i, stop)
         if key_stop < 0 or i >= stop:
-            return -1
-        field = _field(data, key, key_stop, names, name_offsets, field + 1)
-        start = i
+            return -1, members
+        field = field_of_key(data, key, key_stop, names, name_offsets, field + 1)
+        if field >= 0:
+            if places[row, field] >= 0:
+                return -1, members
+        elif every:
+            # Each key is compared with all before it, so many of them would take long.
+            unknown += 1
+            if unknown > _MOST_UNKNOWN or _is_repeated(data, key, key_stop, fields, spans, first, members):
+                return -1, members
+        # Its value.
+        value = i
         if data[i] == _OPEN or data[i] == _OPEN_LIST:
-            i = _nested_end(data, i, stop)
-            if i < 0 or field >= 0:
-                return -1
+            i, kind = _nested_end(data, i, stop)
         else:
-            i, kind = _scalar_end(data, i, stop, -1 if field < 0 else limits[field])
-            if kind == _ODD or (field >= 0 and kind == _SKIPPED):
-                return -1
+            i, kind = _scalar_end(data, i, stop)
+        if kind == _ODD:
+            return -1, members
+        if every:
+            if kind >= ESCAPED:
+                return -1, members
+        elif field >= 0:
+            if kind == WHOLE or kind == REAL:
+                if not _is_below(data, value, i, kind, limits[field]):
+                    return -1, members
+            elif kind != TEXT and kind != ESCAPED and kind != NULL:
+                return -1, members
+        if every or field >= 0:
             if field >= 0:
-                quote = 0 if kind == NUMBER or kind == ABSENT else 1
-                starts[row, field], ends[row, field], kinds[row, field] = start + quote, i - quote, kind
-        i = _skip_blanks(data, i, stop)
-        if i < stop and data[i] == _CLOSE:
-            i = _skip_blanks(data, i + 1, stop)
-            return i if i == stop or data[i] == _LINE_FEED else -1
-        if i >= stop or data[i] != _COMMA:
-            return -1
-        i = _skip_blanks(data, i + 1, stop)
+                places[row, field] = members
+            quote = 1 if kind == TEXT or kind == ESCAPED else 0
+            fields[members], kinds[members] = field, kind
+            spans[members, 0], spans[members, 1] = key, key_stop
+            spans[members, 2], spans[members, 3] = value + quote, i - quote
+            members += 1
+        # A comma and another member, or the end of the object and of the line.
+        i = skip_blanks(data, i, stop)
+        more = i < stop and data[i] == _COMMA
+        if more:
+            i = skip_blanks(data, i + 1, stop)
+        elif i >= stop or data[i] != _CLOSE:
+            return -1, members
+    i = skip_blanks(data, i + 1, stop)
+    return (i if i == stop or data[i] == _LINE_FEED else -1), members
 
 
 @kernel
@@ -273,86 +333,66 @@ def _is_ascii(data, i):
 
 
 @kernel
-def scan_lines(data, start, utf8, names, name_offsets, limits, lines, numbers, plain, starts, ends, kinds):
-    """Find the wanted members of the lines of data[start:], as many as the arrays have room for.
+def scan_lines(
+    data, start, utf8, names, name_offsets, limits, every, lines, numbers, plain, places, offsets, fields, kinds, spans
+):
+    """Find the members of the lines of data[start:], as many as the arrays have room for.
 
     data                 uint8[bytes]   lines, each but the last with a line feed
     utf8                 bool           the data is UTF-8; if it is not, lines with other bytes than ASCII are odd
-    names, name_offsets                 names of the wanted members as UTF-8 bytes, and offsets int64[w+1]
-    limits               int64[w]       a number with a decimal point is odd unless it is below the limit; 0: any is odd
+    names, name_offsets                 names of the fields as UTF-8 bytes, and offsets int64[w+1]
+    limits               int64[w]       unless `every`: a number of the field is odd unless it is below the limit; 0:
+                                        unless it is whole
+    every                bool           find all members, and no ESCAPED or RARE values: lines with one are odd. If not,
+                                        find those of fields, and neither BOOLEAN, LIST, OBJECT nor RARE values
     lines                int64[r,2]     out: slice of `data` of each line that is not blank
     numbers              int64[r]       out: number of line feeds before each of them in data[start:]
-    plain                bool[r]        out: whether the line is read; it has no members here if not
-    starts, ends         int64[r,w]     out: slice of `data` of each value, without quotes
-    kinds                uint8[r,w]     out: ABSENT, TEXT, ESCAPED or NUMBER
+    plain                bool[r]        out: whether the line is read; a line that is odd has no members here
+    places               int32[r,w]     out: the member of each field, -1 where the line has none
+    offsets              int64[r+1]     out: slice of the members of each line
+    fields, kinds        int16[m]       out: field of each member, -1 if it is none; what its value is
+    spans                int64[m,4]     out: start and stop of key and value, both without quotes
     Returns the number of lines, the number of line feeds, and the position after the last line.
     """
-    count, feeds = 0, 0
+    count, feeds, members = 0, 0, 0
+    offsets[0] = 0
+    # One pass finds members and line ends: a plain line ends where its object ends.
     while count < len(lines) and start < len(data):
         i = start
         while i < len(data) and (data[i] == 32 or 9 <= data[i] <= 13) and data[i] != _LINE_FEED:
             i += 1
         stop = i
         if i < len(data) and data[i] != _LINE_FEED:
-            for field in range(len(limits)):
-                kinds[count, field] = ABSENT
-            stop = -1
-            if i == start and (utf8 or _is_ascii(data, i)):
-                stop = _scan_line(data, i, len(data), names, name_offsets, limits, count, starts, ends, kinds)
+            for field in range(len(name_offsets) - 1):
+                places[count, field] = -1
+            stop, after = -1, members
+            if utf8 or _is_ascii(data, i):
+                stop, after = _scan_line(
+                    data,
+                    start,
+                    len(data),
+                    names,
+                    name_offsets,
+                    limits,
+                    every,
+                    count,
+                    places,
+                    fields,
+                    kinds,
+                    spans,
+                    members,
+                )
             plain[count] = stop >= 0
             if stop < 0:
-                stop = i
+                for field in range(len(name_offsets) - 1):
+                    places[count, field] = -1
+                after, stop = members, i
                 while stop < len(data) and data[stop] != _LINE_FEED:
                     stop += 1
             lines[count, 0], lines[count, 1], numbers[count] = start, stop, feeds
+            members = after
             count += 1
+            offsets[count] = members
         feeds += stop < len(data)
         start = stop + 1
     return count, feeds, start
-
-
-@kernel
-def _write_code(code, out, position):
-    """Write a code point as UTF-8; return the position after it."""
-    if code < 0x80:
-        out[position] = code
-        return position + 1
-    size = 2 if code < 0x800 else 3 if code < 0x10000 else 4
-    for j in range(size - 1, 0, -1):
-        out[position + j] = 0x80 | (code & 0x3F)
-        code >>= 6
-    out[position] = (0xF00 >> size) & 0xFF | code
-    return position + size
-
-
-@kernel
-def gather_values(data, starts, ends, kinds):
-    """Copy the values of one member, with their escapes resolved: offsets int32[n+1] and bytes uint8.
-
-    `starts`, `ends` int64[n], `kinds` uint8[n] are those that `scan_lines` count in `data`; ABSENT values are empty.
-    """
-    total = 0
-    for row in range(len(kinds)):
-        if kinds[row] != ABSENT:
-            total += ends[row] - starts[row]
-    out, offsets = np.empty(total, np.uint8), np.empty(len(kinds) + 1, np.int32)
-    position = 0
-    for row in range(len(kinds)):
-        offsets[row] = position
-        if kinds[row] == ESCAPED:
-            i = starts[row]
-            while i < ends[row]:
-                if data[i] == _BACKSLASH:
-                    code, i = _escape(data, i, ends[row])
-                    position = _write_code(code, out, position)
-                else:
-                    out[position] = data[i]
-                    i, position = i + 1, position + 1
-        elif kinds[row] != ABSENT:
-            # Unsigned positions, for which no negative index is checked, make the copy a vector operation.
-            source, target, size = np.uint64(starts[row]), np.uint64(position), ends[row] - starts[row]
-            for j in range(np.uint64(size)):
-                out[target + j] = data[source + j]
-            position += size
-    offsets[len(kinds)] = position
-    return offsets, out[:position]

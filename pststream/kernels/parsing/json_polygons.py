@@ -7,7 +7,16 @@ exponent. All other values, valid or not, are left to a parser of single values.
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.parsing.json_members import key_end, number_end, same_bytes, skip_blanks, text_end
+from pststream.kernels.parsing.json_lines import (
+    REAL,
+    TEXT,
+    WHOLE,
+    key_end,
+    number_end,
+    same_bytes,
+    skip_blanks,
+    text_end,
+)
 
 _QUOTE, _COMMA, _MINUS = 34, 44, 45
 _OPEN_LIST, _CLOSE_LIST, _OPEN, _CLOSE = 91, 93, 123, 125
@@ -24,7 +33,7 @@ _NAME_OF_SEVERAL = np.frombuffer(b"MultiPolygon", np.uint8)
 def find_polygons(data, starts, stops, longest):
     """Find the positions of many polygons: (read, polygons, rings, positions, spans).
 
-    data           uint8[bytes]          UTF-8
+    data           uint8[bytes]          UTF-8; a value with a line feed is not read
     starts, stops  int64[n]              slice of `data` of each value; a start of -1: there is no value
     longest        int                   a longer value is not read
     read           bool[n]               whether a value is a plain object
@@ -85,8 +94,8 @@ def _read_object(data, i, stop, rings, positions, spans, counts):
 @kernel
 def _read_type(data, i, stop):
     """Return the position after the text at `i`, -1 if it is no text, and _POLYGON, _SEVERAL or _NONE."""
-    end = text_end(data, i + 1, stop) if data[i] == _QUOTE else -1
-    if end < 0:
+    end, kind = text_end(data, i + 1, stop)
+    if data[i] != _QUOTE or kind != TEXT:
         return -1, _NONE
     if same_bytes(data, i + 1, end, _NAME_OF_POLYGON, 0, len(_NAME_OF_POLYGON)):
         return end + 1, _POLYGON
@@ -146,8 +155,8 @@ def _read_position(data, i, stop, spans, counts):
         i = skip_blanks(data, i + 1, stop)
         if i >= stop or (data[i] != _MINUS and not 48 <= data[i] <= 57):
             return -1
-        end, _ = number_end(data, i, stop)
-        if end < 0:
+        end, kind = number_end(data, i, stop)
+        if kind != WHOLE and kind != REAL:
             return -1
         if number < 2:
             spans[2 * counts[2] + number, 0], spans[2 * counts[2] + number, 1] = i, end

@@ -3,37 +3,85 @@
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.parsing.json_members import (
+from pststream.kernels.parsing.json_lines import (
+    ESCAPED,
     OBJECT,
     REAL,
     TEXT,
     field_of_key,
     key_end,
     number_end,
+    read_escape,
     skip_blanks,
     text_end,
 )
 
-_QUOTE, _COMMA, _COLON, _MINUS, _POINT, _ZERO = 34, 44, 58, 45, 46, 48
+_QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _POINT, _ZERO = 34, 92, 44, 58, 45, 46, 48
 _CLOSE_LIST, _OPEN, _CLOSE = 93, 123, 125
 _MOST_EXACT_DIGITS = 15
 
 
 @kernel
-def gather_texts(data, starts, stops):
-    """Copy slices of data: offsets int32[n+1] and bytes uint8, the buffers of an Arrow column of texts."""
-    offsets = np.empty(len(starts) + 1, np.int32)
+def find_values(places, kinds, spans):
+    """Return the kinds int16[n] and slices (int64[n] each) of the values of one field; 0 and empty where it is absent.
+
+    places      int32[n]            the member of the field in each line, -1 where it has none
+    kinds, spans                    of `scan_lines`
+    """
+    found = np.zeros(len(places), np.int16)
+    starts, stops = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+    for row in range(len(places)):
+        member = places[row]
+        if member >= 0:
+            found[row], starts[row], stops[row] = kinds[member], spans[member, 2], spans[member, 3]
+    return found, starts, stops
+
+
+@kernel
+def _write_code(code, out, position):
+    """Write a code point as UTF-8; return the position after it."""
+    if code < 0x80:
+        out[position] = code
+        return position + 1
+    size = 2 if code < 0x800 else 3 if code < 0x10000 else 4
+    for j in range(size - 1, 0, -1):
+        out[position + j] = 0x80 | (code & 0x3F)
+        code >>= 6
+    out[position] = (0xF00 >> size) & 0xFF | code
+    return position + size
+
+
+@kernel
+def gather_texts(data, starts, stops, kinds):
+    """Copy slices of data: offsets int32[n+1] and bytes uint8, the buffers of an Arrow column of texts.
+
+    `starts`, `stops` int64[n]; `kinds` int16[n]: the escapes of ESCAPED slices are resolved.
+    """
     total = 0
-    for i in range(len(starts)):
-        offsets[i] = total
-        total += stops[i] - starts[i]
-    offsets[len(starts)] = total
-    out = np.empty(total, np.uint8)
-    for i in range(len(starts)):
-        position = offsets[i] - starts[i]
-        for j in range(starts[i], stops[i]):
-            out[position + j] = data[j]
-    return offsets, out
+    for row in range(len(starts)):
+        total += stops[row] - starts[row]
+    # No escape is shorter than the character that it stands for.
+    out, offsets = np.empty(total, np.uint8), np.empty(len(starts) + 1, np.int32)
+    position = 0
+    for row in range(len(starts)):
+        offsets[row] = position
+        if kinds[row] == ESCAPED:
+            i = starts[row]
+            while i < stops[row]:
+                if data[i] == _BACKSLASH:
+                    code, i = read_escape(data, i, stops[row])
+                    position = _write_code(code, out, position)
+                else:
+                    out[position] = data[i]
+                    i, position = i + 1, position + 1
+        else:
+            # Unsigned positions, for which no negative index is checked, make the copy a vector operation.
+            source, target, size = np.uint64(starts[row]), np.uint64(position), stops[row] - starts[row]
+            for j in range(np.uint64(size)):
+                out[target + j] = data[source + j]
+            position += size
+    offsets[len(starts)] = position
+    return offsets, out[:position]
 
 
 @kernel
@@ -82,7 +130,7 @@ def find_object_numbers(data, starts, stops, names, name_offsets):
             if key_stop < 0 or (data[value] != _MINUS and not 48 <= data[value] <= 57):
                 break
             key = skip_blanks(data, position + 1, stops[row]) + 1
-            name = field_of_key(data, key, key_stop, names, name_offsets)
+            name = field_of_key(data, key, key_stop, names, name_offsets, number)
             end, _ = number_end(data, value, stops[row])
             if name < 0 or spans[row, name, 0] >= 0:
                 break
@@ -154,7 +202,8 @@ def _write_member(data, kind, span, out, position):
         byte = data[start]
         # Copy a text, a number or another byte; blanks stand after commas only.
         if byte == _QUOTE:
-            end = text_end(data, start + 1, stop) + 1
+            end, _ = text_end(data, start + 1, stop)
+            end += 1
         elif byte == _MINUS or 48 <= byte <= 57:
             end, number = number_end(data, start, stop)
             if number == REAL and not _is_shortest(data, start, end):

@@ -7,14 +7,16 @@ decide_adjustment.py.
 
 from dataclasses import replace
 
+import pyarrow.dataset as pds
+
 from pststream import names
 from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.delta_tables import read_table
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.ledgers.log_end import Ledger
 from pststream.samples.posting_reads import keep_pieces
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, load_plan, read_plan_row, retiring_plan
 
@@ -67,7 +69,7 @@ def plan_after_undo(home: Home, version: int) -> tuple[int, Retiring | None]:
     The undo of a retirement assigns all subscriptions to the retired plan, and no plan is retiring: newer and older
     subscriptions may be in one file since the retirement, so the two plans cannot be separated again.
     """
-    rows = ledger_tables.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
+    rows = read_table(home.table(names.MIGRATIONS), filter=pds.field("plan_version") == version).to_pylist()
     if not rows:
         raise UsageError(f"plan {version} was not made by a migration", "pststream plans list names those that were")
     if rows[0]["kind"] == "undo":

@@ -9,8 +9,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as pds
+
 from pststream import names
 from pststream.balancing.local_adjustment import Adjustment
+from pststream.delta_tables import read_table
 from pststream.domain.imbalance import finite_imbalance
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import Ledger
@@ -148,7 +151,7 @@ def _apply_proposal(
     before, adjustment = proposal.plan_version, proposal.decision.adjustment
     if before == version and proposal.digest == digest_of(load_plan(home, version)):
         return _apply(home, settings, version, kind, proposal.decision, False, progress)
-    rows = ledger_tables.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
+    rows = read_table(home.table(names.MIGRATIONS), filter=pds.field("plan_version") == version).to_pylist()
     if adjustment and rows and before == version - 1 and same_plan(load_plan(home, version), adjustment.plan):
         retiring = retiring_plan(read_plan_row(home, version))
         return _document(proposal.decision, before, rows[0]["subscriptions"], rows[0]["bytes"], retiring)

@@ -25,7 +25,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.format_values import counted
 from pststream.partitioning.auto import plan_by_space_or_terms
-from pststream.partitioning.registry import make_plan
+from pststream.partitioning.registry import check_planner, make_plan
 from pststream.pipeline.adjusting.active_plans import combined_loads, plan_after_undo, split_sample
 from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads, needed_batches
 from pststream.pipeline.adjusting.proposal_file import Decision
@@ -115,12 +115,13 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     If two plans are active already, retire the older one instead, if few subscriptions are left under it.
 
     The old plan continues to serve the stored subscriptions, and the new plan serves later ones (PS2Stream section
-    V-B), so nothing is copied. The setting `mapping` assigns the parts of the new plan to workers that store most of
-    their subscriptions already, so that few subscriptions move when the old plan is retired. No plan that shares by
-    subscription is made, so `auto` chooses among the planners that make other plans.
+    V-B), so nothing is copied. The parts of the new plan are assigned to workers that store most of their subscriptions
+    already, so that few subscriptions move when the old plan is retired. No plan that shares by subscription is made,
+    so `auto` chooses among the planners that make other plans.
     """
     if retiring_plan(read_plan_row(home, version)):
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
+    check_planner(settings.planner, progress)
     measured = measure_loads(home, version, settings.balance_batches)
     sample, cost = _recent_sample(home, settings, version, measured, progress)
     now = load_plan(home, version)
@@ -132,7 +133,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     if isinstance(plan, SubscriptionPlan):
         return Decision(_NO_CELLS.format(planner_of(plan.planner, plan.options)), measured.imbalance)
     plan = replace(plan, options={**plan.options, **stored_options(settings, sample, options)})
-    plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
+    plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan)))
     before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
     text = f"a new plan of {planner_of(plan.planner, plan.options)} lowers the greatest load by {gain:.1%}"

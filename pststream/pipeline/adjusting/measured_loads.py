@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import greatest_value, read_table
 from pststream.domain.imbalance import imbalance_of
 from pststream.ledgers.log_end import read_batches
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import load_plan
 
@@ -71,13 +72,13 @@ def needed_batches(settings: Settings) -> int:
 
 def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
     """Return the loads of the workers in the last `batches` batches, without batches that ran under another plan."""
-    last = ledger_tables.greatest(home, names.BATCHES, "batch_id")
+    last = greatest_value(home.table(names.BATCHES), "batch_id")
     recent = [b for b in read_batches(home, last - batches - 1) if b["status"] == "done"][-batches:]
     of_plan = [b for b in recent if b["plan_version"] == version]
     numbers = [b["batch_id"] for b in of_plan]
     workers = load_plan(home, version).workers
-    filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", names.WHOLE_WORKER)]
-    rows = ledger_tables.read(home, names.UNIT_LOADS, ["batch_id", "worker", "cpu_seconds"], filters)
+    of_workers = pds.field("batch_id").isin(numbers or [-1]) & (pds.field("unit") == names.WHOLE_WORKER)
+    rows = read_table(home.table(names.UNIT_LOADS), ["batch_id", "worker", "cpu_seconds"], of_workers)
     batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
     cpu_seconds = np.zeros((len(numbers), workers))
     np.add.at(cpu_seconds, (np.searchsorted(numbers, batch), worker), seconds)

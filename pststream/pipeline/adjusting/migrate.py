@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import changed_cells
 from pststream.pipeline.engine.contract import SentRows, Stage
@@ -31,7 +32,6 @@ from pststream.progress import Counted, Progress, TaskCounter
 from pststream.routing.dispatch import make_dispatch
 from pststream.settings import Settings
 from pststream.sorted_keys import distinct_values
-from pststream.state import ledger_tables
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import (
@@ -93,7 +93,7 @@ def migrate(
         # them: pieces from before a migration, and pieces of an adjustment that was killed before its plan
         # was in force.
         application = migration_application(context.index_version)
-        last = ledger_tables.last_transaction(home, names.WORKER_INDEX, application)
+        last = last_transaction(home.table(names.WORKER_INDEX), application)
         commit_files(home, names.WORKER_INDEX, added, application=application, transaction=last + 1)
     if not dry_run:
         to_come = index_files_to_come(home, context.index_version, context.plan_version + 1, retiring)

@@ -12,8 +12,10 @@ import time
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.domain.imbalance import finite_imbalance
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import Ledger
@@ -122,7 +124,7 @@ def _plan_by_sample(
 def put_in_force(home: Home, version: int, topk_version: int | None) -> None:
     """Write a plan version with the plan before it for all kinds but `topk`; topk_version None: search by bucket."""
     for table in (names.PLAN_UNITS, names.PLAN_NODES):
-        rows = ledger_tables.read(home, table, filters=[("plan_version", "=", version - 1)])
+        rows = read_table(home.table(table), filter=pds.field("plan_version") == version - 1)
         place = rows.schema.get_field_index("plan_version")
         rows = rows.set_column(place, "plan_version", pa.array([version] * rows.num_rows, pa.int64()))
         if rows.num_rows:

@@ -24,9 +24,7 @@ from pststream.domain.plan_nodes import PlanNodes
 from pststream.domain.plan_rows import validate
 from pststream.errors import UsageError
 
-FORMAT = 2
-OLD_HEADER = "told"
-"""The name that older versions give the JSON text."""
+FORMAT = 1
 
 ZIP = b"PK"
 """First bytes of the files that NumPy writes."""
@@ -96,7 +94,7 @@ def read_proposal(path: Path) -> Proposal:
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-        header = arrays.pop("header" if "header" in arrays else OLD_HEADER)
+        header = arrays.pop("header")
         return _proposal(json.loads(str(header)), arrays)
     except FileNotFoundError:
         raise UsageError(f"proposal {path}: is not there", "a dry run with --proposal writes it") from None
@@ -135,7 +133,7 @@ def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal
     validate(plan)
     moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(header["moves"])]
     before, after = (WorkerLoads(**_under(name, arrays)) for name in ("before", "after"))
-    adjustment = Adjustment(plan, moves, header["reasons"], before, after, header.get("saved", []))
+    adjustment = Adjustment(plan, moves, header["reasons"], before, after, header["saved"])
     return Proposal(
         header["kind"],
         header["plan_version"],

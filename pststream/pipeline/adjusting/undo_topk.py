@@ -6,7 +6,10 @@ Nothing migrates under such a plan, so the undo is a new plan version that names
 
 from typing import Any
 
+import pyarrow.dataset as pds
+
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.pipeline.adjusting.plan_topk import put_in_force
 from pststream.pipeline.planning.plan import delete_rows_of_killed_planner
 from pststream.state import ledger_tables
@@ -21,8 +24,8 @@ def is_change_of_topk(home: Home, version: int) -> bool:
     """Whether a plan version was made by `plan` to change the plan of `topk`, and by no migration or undo."""
     if topk_version_of(home, version) == topk_version_of(home, version - 1):
         return False
-    of_version = [("plan_version", "=", version)]
-    return not ledger_tables.read(home, names.MIGRATIONS, ["plan_version"], of_version).num_rows
+    of_version = pds.field("plan_version") == version
+    return not read_table(home.table(names.MIGRATIONS), ["plan_version"], of_version).num_rows
 
 
 def undo_topk(home: Home, version: int, dry_run: bool) -> dict[str, Any]:

@@ -76,7 +76,6 @@ class AnswerContext:
     reevaluate    all answers may have changed: the batch withdraws objects, or rows were erased since the last one
     reweighed     the batch puts another version of the term statistics in force: all scores may have changed
     cache_dir, cache_bytes   as `task_context.cache_place` returns them
-    buffers       policy of the entries that buffers keep; each has states of its own
     removals      number of removals of rows before this batch
     topk_version  version of `topk_plans` in force; None: candidates of `topk` are found by bucket
     """
@@ -100,7 +99,6 @@ class AnswerContext:
     reweighed: bool
     cache_dir: str
     cache_bytes: int
-    buffers: str
     removals: int
     topk_version: int | None
 
@@ -111,7 +109,7 @@ class AnswerContext:
 
     def queries(self) -> StandingQueries:
         """Return the subscriptions with memory of the request log."""
-        return open_queries(self.request_files, (self.cache_dir, self.cache_bytes), self.buffers)
+        return open_queries(self.request_files, (self.cache_dir, self.cache_bytes))
 
     def batch_end(self, position: Position, windows: np.ndarray) -> BatchEnd:
         """Return the end of this batch or of the one before, with the boundaries of count windows (int64[w])."""
@@ -170,12 +168,6 @@ class AnswerContext:
         batches = read_batches(Home(self.home), batch_id - 1, batch_id)
         return started_at == (to_micros(batches[0]["started_at"]) if batches else 0)
 
-    def folders_of_other_policies(self) -> list[Path]:
-        """Return the folders of the node's cache for states of this home by other policies of buffers."""
-        home = Home(self.home)
-        states = (states_of_home(home, policy) for policy in names.ANSWER_BUFFERS if policy != self.buffers)
-        return [states_folder(self.cache_dir) / name for name in states]
-
     def read_messages(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch]:
         """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms."""
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
@@ -188,12 +180,12 @@ def states_folder(cache_dir: str) -> Path:
     return (Path(cache_dir) if cache_dir else node_folder()) / "answers"
 
 
-def states_of_home(home: Home, buffers: str = Settings.answer_buffers) -> str:
+def states_of_home(home: Home) -> str:
     """Return the name of the folder of a home's states: another home may have been at the path before, and a restored
-    home has the tables of another one. States of other policies of buffers keep other numbers of entries.
+    home has the tables of another one.
     """
     table_id = describe_snapshot(home.table(names.ANSWER_LOG)).partition("@")[0]
-    return hashlib.sha256(f"{home.path}\n{table_id}\n{buffers}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{home.path}\n{table_id}".encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=4)
@@ -228,11 +220,11 @@ def make_answer_context(
     withdrawn_before = withdrawn_objects(home, up_to=batch["objects_after"])
     has_scored = has_standing_queries(home, batch["requests_to"], is_weighed=True)
     version, before_version = (statistics_in_force(home, at) for at in (batch["requests_to"], previous.requests_to))
-    is_erased = bool(before) and count_removals(home) > (before[-1]["removals"] or 0)
+    is_erased = bool(before) and count_removals(home) > before[-1]["removals"]
     cache_dir, cache_bytes = cache_place(settings)
     return AnswerContext(
         home=home.path,
-        states=states_of_home(home, settings.answer_buffers),
+        states=states_of_home(home),
         batch_id=batch["batch_id"],
         buckets=home.answer_buckets,
         previous=previous,
@@ -250,8 +242,7 @@ def make_answer_context(
         reweighed=version != before_version,
         cache_dir=cache_dir,
         cache_bytes=cache_bytes,
-        buffers=settings.answer_buffers,
-        removals=batch.get("removals") or 0,
+        removals=batch["removals"],
         topk_version=topk_version_of(home, batch["plan_version"]) if "plan_version" in batch else None,
     )
 
@@ -263,8 +254,9 @@ def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerConte
         "objects_after": last["objects_to"],
         "objects_to": last["objects_to"],
         "requests_to": last["requests_to"],
+        "removals": 0,
     }
-    previous = read_previous(home, settings, [last])
+    previous = read_previous([last])
     return make_answer_context(home, settings, batch, [last], previous, previous.stream_time)
 
 
@@ -282,11 +274,9 @@ def _request_files(home: Home, requests_to: int) -> list[DataFile]:
     return KeyRange("request_key", -1, requests_to).files(list_data_files(home, names.REQUESTS))
 
 
-def open_queries(
-    groups: tuple[Paths, ...], cache: tuple[str, int], buffers: str = Settings.answer_buffers
-) -> StandingQueries:
+def open_queries(groups: tuple[Paths, ...], cache: tuple[str, int]) -> StandingQueries:
     """Return the subscriptions with memory in groups of files; cache: as `task_context.cache_place` returns it."""
-    return StandingQueries(groups, _query_cache(*cache), buffers)
+    return StandingQueries(groups, _query_cache(*cache))
 
 
 def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
@@ -296,16 +286,13 @@ def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
         yield whole_file(path, rows)
 
 
-def read_previous(home: Home, settings: Settings, before: Sequence[BatchRow]) -> Position:
+def read_previous(before: Sequence[BatchRow]) -> Position:
     """Return the end of the batch before a batch; before: the last batches before it, in order."""
     if not before:
         return Position(0, 0, 0, 0, names.NO_TIME)
     last = before[-1]
     objects_to, stream_time = last["objects_to"], last["stream_time"]
-    if stream_time is None:  # a batch of an older format, or no object so far
-        latest = find_stream_time(home, settings, objects_to, withdrawn_objects(home, up_to=objects_to))
-    else:
-        latest = to_micros(stream_time)
+    latest = names.NO_TIME if stream_time is None else to_micros(stream_time)
     started_at = to_micros(last["started_at"])
     return Position(last["batch_id"], objects_to, last["requests_after"], last["requests_to"], latest, started_at)
 

@@ -16,11 +16,11 @@ from pststream import names
 from pststream.answers.bucket_file import BucketState, build_bucket, unite_objects
 from pststream.answers.contract import Logged, Subscriptions, Thresholds, Values
 from pststream.answers.fold import with_ends
+from pststream.delta_tables import last_transaction
 from pststream.domain.arrow_columns import TIME, integers
 from pststream.ledgers.log_end import read_batches
 from pststream.pipeline.answers.log_rows import of_batches, split_keys
 from pststream.pipeline.answers.standing_queries import StandingQueries
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
@@ -40,7 +40,7 @@ WRITTEN_ROWS = 131_072
 
 def last_snapshot(home: Home) -> int:
     """Return the batch of the last snapshot of all buckets; 0: there is none."""
-    return max(ledger_tables.last_transaction(home, names.ANSWERS, TRANSACTIONS), 0)
+    return max(last_transaction(home.table(names.ANSWERS), TRANSACTIONS), 0)
 
 
 def write_snapshot(home: Home, batch_id: int, bucket: int, buffers: Iterable[Logged]) -> DataFile | None:

@@ -7,7 +7,6 @@ result.
 """
 
 import pickle
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,7 +21,6 @@ from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import BucketState, open_bucket
 from pststream.answers.buckets import bucket_of
-from pststream.answers.buffer_policy import SKYBAND, trim_evaluations
 from pststream.answers.contract import Asked, BatchEnd, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers, split_asked
 from pststream.answers.sorted_rows import key_order
@@ -147,9 +145,6 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
         written = FoldedWriter(Home(context.home), context.batch_id, bucket)
         for part in split_asked(folded, ASKED, ASKED_VALUES):
             answers = _evaluate(context, position, queries, part.asked, end)
-            if context.buffers == SKYBAND:
-                asked, answers = trim_evaluations(part.asked, answers)
-                part = part._replace(asked=asked)
             steps.end("evaluate")
             whole = fold_answers(state, part, answers)
             report.counts.changes.update(_count_by_kind(queries, whole.changes.subscription))
@@ -225,8 +220,6 @@ def open_previous_state(context: AnswerContext, bucket: int, queries: StandingQu
         state = None
     if state is None:
         drop_scored_index(context.index_folder(bucket))  # after a restore a key may be that of another subscription
-        for folder in context.folders_of_other_policies():
-            shutil.rmtree(folder, ignore_errors=True)
         state = build_state(home, path, queries, bucket, context.last_snapshot)
     if state.batch_id < last.batch_id:
         inserted, deleted = _requests(queries, bucket, context, state, last)

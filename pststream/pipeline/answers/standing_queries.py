@@ -15,22 +15,20 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.buckets import bucket_of
-from pststream.answers.buffer_policy import EVALUATION_COST, MOST_TIMES_K, SKYBAND, THRESHOLD, choose_kept
+from pststream.answers.buffer_policy import MOST_TIMES_K, spread_kept
 from pststream.answers.contract import Subscriptions
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.domain.arrow_columns import integers, lists
 from pststream.kernels.answers.touched_rows import rows_of_keys
 from pststream.kinds.registry import ranked_answers
 from pststream.sorted_keys import distinct_values, is_among
-from pststream.storage.parquet_files import open_parquet
+from pststream.storage.parquet_files import open_parquet, without_views
 
 COLUMNS = (
     *("request_key", "op", "subscription_key", "effective_at", "expires_at", "kind", "k", "window_us"),
     *("window_objects", "clauses"),
 )
-"""Columns of `requests` that are read, with the numbers of the kinds; `kind` and those after it are null in files of
-older homes.
-"""
+"""Columns of `requests` that are read, with the numbers of the kinds."""
 
 _building = threading.Lock()
 
@@ -86,10 +84,10 @@ class _Group(NamedTuple):
 
 
 class StandingQueries:
-    """The subscriptions with memory in groups of data files of `requests`; buffers: policy of what they keep."""
+    """The subscriptions with memory in groups of data files of `requests`."""
 
-    def __init__(self, groups: Sequence[Paths], cache: ArrayCache, buffers: str = THRESHOLD) -> None:
-        self._groups, self._cache, self._buffers = groups, cache, buffers
+    def __init__(self, groups: Sequence[Paths], cache: ArrayCache) -> None:
+        self._groups, self._cache = groups, cache
         self._opened: list[_Group] = []
 
     def insertions(self, after: int, up_to: int, bucket: int, buckets: int) -> Subscriptions:
@@ -98,7 +96,7 @@ class StandingQueries:
         for queries, _, _ in self._arrays():
             low, high = np.searchsorted(queries.key, [after, up_to], "right")
             rows = low + np.flatnonzero(bucket_of(queries.key[low:high], buckets) == bucket)
-            parts.append(_subscriptions(queries, rows, self._buffers))
+            parts.append(_subscriptions(queries, rows))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         order = np.argsort(columns[0], kind="stable")
         return Subscriptions(*(column[order] for column in columns))
@@ -208,14 +206,14 @@ def weighed_kinds() -> np.ndarray:
     return np.array([answers.is_weighed for answers in ranked_answers().values()], np.bool_)
 
 
-def _subscriptions(queries: Queries, rows: np.ndarray, buffers: str) -> Subscriptions:
+def _subscriptions(queries: Queries, rows: np.ndarray) -> Subscriptions:
     key, k, created = queries.key[rows], queries.k[rows], queries.created_at[rows]
     window_micros, window_objects = queries.window_micros[rows], queries.window_objects[rows]
     has_window = (window_micros > 0) | (window_objects > 0)
     return Subscriptions(
         key=key,
         k=k.astype(np.int32),
-        kept=entries_kept(key, k, has_window, buffers),
+        kept=entries_kept(key, k, has_window),
         window_micros=window_micros,
         window_objects=window_objects,
         counts_from=np.where(has_window, names.NO_TIME, created),
@@ -224,16 +222,14 @@ def _subscriptions(queries: Queries, rows: np.ndarray, buffers: str) -> Subscrip
     )
 
 
-def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray, buffers: str = THRESHOLD) -> np.ndarray:
-    """Return how many entries an evaluation keeps for each subscription: int32[n]; buffers: the policy.
+def entries_kept(key: np.ndarray, k: np.ndarray, has_window: np.ndarray) -> np.ndarray:
+    """Return how many entries an evaluation keeps for each subscription: int32[n].
 
-    Without a window no object leaves, so k are enough. With one, `threshold` keeps about half as many more, spread by
-    the key. No policy keeps more than a buffer has room for; `skyband` asks for that many, and trims the answer.
+    Without a window no object leaves, so k are enough. With one, about half as many more are kept, spread by the key,
+    but no more than a buffer has room for.
     """
-    most = MOST_TIMES_K * k
-    given = (most if buffers == SKYBAND else k + k // 2 + 1).astype(np.int32)
-    kept = choose_kept(buffers, key, k.astype(np.int32), given, EVALUATION_COST)
-    return np.where(has_window, np.minimum(kept, most), k).astype(np.int32)
+    kept = spread_kept(key, k, k + k // 2 + 1)
+    return np.where(has_window, np.minimum(kept, MOST_TIMES_K * k), k).astype(np.int32)
 
 
 def _build(paths: Paths) -> dict[str, np.ndarray]:
@@ -261,7 +257,7 @@ def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
     deletions = Deletions(*(integers(deleted, name) for name in ("request_key", "subscription_key", "effective_at")))
     is_insertion = (kind >= 0) & (op == "insert")
     inserted, kind = rows.filter(pa.array(is_insertion)), kind[is_insertion]
-    clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], COLUMN_TYPES["clauses"])])
+    clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], CLAUSES)])
     literals = clauses.flatten()
     queries = Queries(
         key=integers(inserted, "request_key"),
@@ -295,36 +291,18 @@ def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
     return numbers
 
 
-COLUMN_TYPES = {
-    "kind": pa.string(),
-    **dict.fromkeys(("k", "window_us", "window_objects"), pa.int64()),
-    "clauses": pa.list_(pa.list_(pa.int64())),
-}
-"""Types of the columns that a file may lack, or whose items have another name in files."""
+CLAUSES = pa.list_(pa.list_(pa.int64()))
+"""Type of clauses in memory; their items have another name in files."""
 
 
 def _read(path: str) -> Iterator[pa.Table]:
-    """Yield the columns of each row group of a file; those that it lacks are null."""
+    """Yield the columns of each row group of a file."""
+    columns = list(dict.fromkeys((*COLUMNS, *(name for one in ranked_answers().values() for name in one.numbers))))
     with open_parquet(path) as file:
-        stored = [name for name in (*COLUMNS, *_number_types()) if name in file.schema_arrow.names]
         for group in range(file.metadata.num_row_groups):
-            yield _complete(file.read_row_group(group, stored))
-
-
-def _number_types() -> dict[str, pa.DataType]:
-    """Return the types of the columns with the numbers of kinds."""
-    return {name: pa.float64() for answers in ranked_answers().values() for name in answers.numbers}
-
-
-def _complete(table: pa.Table) -> pa.Table:
-    types = COLUMN_TYPES | _number_types()
-    columns = [*COLUMNS, *_number_types()]
-    for name in columns:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, types[name]))
-    for name, type_ in types.items():
-        table = table.set_column(table.schema.get_field_index(name), name, table.column(name).cast(type_))
-    return table.select(columns)
+            rows = without_views(file.read_row_group(group, columns))
+            place = rows.schema.get_field_index("clauses")
+            yield rows.set_column(place, "clauses", rows.column(place).cast(CLAUSES))
 
 
 def _floats(rows: pa.Table, name: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from pststream import lineage, names
+from pststream.delta_tables import table_version
 from pststream.format_values import counted, counted_matches, duration
 from pststream.ledgers.answer_counts import AnswerCounts, ledger_columns
 from pststream.ledgers.ledger_rows import step_seconds
@@ -171,8 +172,8 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
         "objects_to": pending.objects_to,
         "requests_after": pending.requests_after,
         "requests_to": pending.requests_to,
-        "objects_version": ledger_tables.version(home, names.OBJECTS),
-        "requests_version": ledger_tables.version(home, names.REQUESTS),
+        "objects_version": table_version(home.table(names.OBJECTS)),
+        "requests_version": table_version(home.table(names.REQUESTS)),
         "removals": count_removals(home),
         "started_at": utc_now(),
     }
@@ -268,7 +269,7 @@ def _index_batch(
 def _read_start(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> _Start:
     """Return the state that a batch starts from, once its requests are in the index."""
     before = ledger.batches_before(batch["batch_id"])
-    previous = read_previous(home, settings, before)
+    previous = read_previous(before)
     stream_time = previous.stream_time
     if withdrawn_objects(home, batch["objects_after"], batch["objects_to"]):
         withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])

@@ -13,6 +13,7 @@ from typing import Any
 
 from pststream import names
 from pststream.errors import PstError, UsageError
+from pststream.partitioning.registry import installed_planners, load_planner
 from pststream.pipeline.comparing.planner_trial import Trial, done_files, share_rounds
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
@@ -27,7 +28,7 @@ def compare(
     rounds: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Plan and match with each planner (None: all), on about `objects` of the newest objects, in whole files.
+    """Plan and match with each planner (None: all installed ones), on about `objects` of the newest, in whole files.
 
     In each of `rounds` rounds the objects are matched once more under every plan in turn, and the least seconds of each
     worker count: on a shared machine the load of others comes and goes, and must not fall on one planner alone. `auto`
@@ -36,17 +37,21 @@ def compare(
     otherwise one at a time.
 
     Returns {"plans": [figures of each, the best throughput first], "objects", "requests", "matches", "workers"}.
-    Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
+    Raises UsageError for a home without objects or requests, MissingExtra for a planner whose package is not installed,
+    PstError if two planners do not find the same matches.
     """
     home.check()
     with home.locked():
         if {file["kind"] for file in done_files(home)} != {"objects", "requests"}:
             raise UsageError(f"home {home.path} has no objects or no requests", "ingest some first")
+        for planner in planners or ():
+            load_planner(planner)
+        chosen = planners or installed_planners(progress)
         root = home.work_folder / "compare"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
         try:
-            figures = _run_trials(home, settings, planners or tuple(names.PLANNERS), objects, rounds, root, progress)
+            figures = _run_trials(home, settings, chosen, objects, rounds, root, progress)
         finally:
             shutil.rmtree(root, ignore_errors=True)
     matches = {f["planner"]: f["matches"] for f in figures}

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.domain.arrow_columns import sum_column
 from pststream.domain.imbalance import finite_imbalance, imbalance_of
 from pststream.domain.planner_choice import planner_of
@@ -65,8 +67,8 @@ class Trial:
         ledger_tables.append(self.scratch, names.FILES, measured)
         match(self.scratch, self.settings, max_objects=1 << 40)
         self.batch = read_batches(self.scratch)[-1]
-        of_workers = [("batch_id", "=", self.batch["batch_id"]), ("unit", "=", names.WHOLE_WORKER)]
-        self.loads = ledger_tables.read(self.scratch, names.UNIT_LOADS, filters=of_workers).sort_by("worker")
+        of_workers = (pds.field("batch_id") == self.batch["batch_id"]) & (pds.field("unit") == names.WHOLE_WORKER)
+        self.loads = read_table(self.scratch.table(names.UNIT_LOADS), filter=of_workers).sort_by("worker")
         self._inserted_rows = self._stored_rows() - stored
         self.rounds: list[np.ndarray] = []
         self.memory = measure_index_memory(self.scratch, self.settings, self.plan, 1)

@@ -6,9 +6,9 @@ are copied in part. So a scratch home of a large home is small, and a home in a 
 
 from functools import partial
 
+from pststream.delta_tables import last_transaction
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.data_files import (
     DataFile,
     FileWriter,
@@ -33,7 +33,7 @@ def add_rows(home: Home, scratch: Home, settings: Settings, name: str, rows: Key
     cut = addresses_and_rows(home, name, (file for file in files if not _is_within(file, rows)))
     slices = [Slice(path, 0, count) for path, count in cut]
     copied = get_engine(settings).run_tasks(slices, partial(_copy_rows, scratch.table(name), name, rows))
-    last = ledger_tables.last_transaction(scratch, name, "scratch")
+    last = last_transaction(scratch.table(name), "scratch")
     commit_files(scratch, name, filter(None, copied), application="scratch", transaction=last + 1)
 
 

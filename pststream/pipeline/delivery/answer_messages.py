@@ -34,12 +34,12 @@ from pststream.delivery.change_messages import (
 )
 from pststream.delivery.messages import DIGEST_OBJECTS, erased_object
 from pststream.delivery.rate_limit import MessageLimiter
+from pststream.delta_tables import TableReader
 from pststream.kinds.answer_contract import AnswerRow
 from pststream.pipeline.delivery.external_sort import SortedRows
 from pststream.pipeline.delivery.message_rows import MessageRows, ObjectRows, SubscriptionRows, halve_if_too_large
 from pststream.pipeline.delivery.message_source import MessageBlock
 from pststream.pipeline.delivery.stored_words import StoredWords
-from pststream.reports.reading.table_reader import TableReader
 from pststream.sinks.contract import Message
 from pststream.sorted_keys import distinct_values
 from pststream.utc_times import from_micros, iso

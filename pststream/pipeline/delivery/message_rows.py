@@ -9,9 +9,9 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delivery.messages import MessageObject, MessageSubscription, message_object, message_subscription
+from pststream.delta_tables import TableReader
 from pststream.errors import PstError
 from pststream.kinds.registry import brief_columns
-from pststream.reports.reading.table_reader import TableReader
 from pststream.sorted_keys import distinct_values
 from pststream.utc_times import iso
 

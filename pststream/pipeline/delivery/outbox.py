@@ -19,10 +19,10 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.delivery.change_messages import ChangeBatch
 from pststream.delivery.rate_limit import MessageLimiter
+from pststream.delta_tables import TableReader
 from pststream.pipeline.delivery.answer_messages import AnswerMessages
 from pststream.pipeline.delivery.message_source import CountedSource
 from pststream.pipeline.delivery.pair_messages import PairMessages
-from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import LONGEST_SECONDS
 from pststream.sinks.contract import Message
 from pststream.state.home import Home

@@ -19,6 +19,7 @@ from pststream import names
 from pststream.delivery.change_messages import ChangeBatch
 from pststream.delivery.messages import DIGEST_OBJECTS, MATCHED, RETRACTED, digest_message, pair_message
 from pststream.delivery.rate_limit import MessageLimiter
+from pststream.delta_tables import TableReader
 from pststream.pipeline.delivery.external_sort import SortedRows
 from pststream.pipeline.delivery.message_rows import (
     MessageRows,
@@ -29,7 +30,6 @@ from pststream.pipeline.delivery.message_rows import (
 )
 from pststream.pipeline.delivery.message_source import MessageBlock
 from pststream.reports.reading.pairs import flatten_lists
-from pststream.reports.reading.table_reader import TableReader
 from pststream.sinks.contract import Message
 
 WINDOW = 65_536

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.plan import PartitionPlan
 from pststream.kinds.contract import QueryKind
@@ -34,7 +35,6 @@ from pststream.progress import Counted, Progress, TaskCounter
 from pststream.routing.dispatch import DispatchIndex, make_dispatch
 from pststream.settings import Settings
 from pststream.sorted_keys import look_up
-from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
@@ -117,7 +117,7 @@ def rebuild_index(
     files, placed = write_placed_index(settings, new, placing, tasks, send, reading, progress)
     # A killed planner may have built an index of this version, which the caller has deleted; so each try has a
     # transaction number of its own.
-    last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "rebuild")
+    last = last_transaction(home.table(names.WORKER_INDEX), "rebuild")
     commit_files(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
     if placing is not None:
         commit_placement(home, placed, placing, INDEX_BUILT)

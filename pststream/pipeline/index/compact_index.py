@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.ledgers.log_end import Ledger
 from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
@@ -27,7 +28,6 @@ from pststream.pipeline.index.superseded_pieces import (
     send_replaced,
 )
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, FileOfPlan, files_of_plan, index_files
@@ -125,7 +125,7 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     replaced = [key for key in groups if key in compactions or key[0] == names.EVERY_WORKER]
     removed = [file for key in replaced for file in groups[key]]
     kept = before - _count_rows(removed)
-    last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "upkeep")
+    last = last_transaction(home.table(names.WORKER_INDEX), "upkeep")
     added = _replace(home, settings, list(compactions.values()), removed, "upkeep", last + 1) if removed else []
     return before - kept - _count_rows(added)
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.array_cache.array_cache import ArrayCache
+from pststream.delta_tables import last_transaction, read_table
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.sample_counts import SampleCounts
 from pststream.kernels.planning.nearest_areas import AreaIndex
@@ -60,7 +62,7 @@ def save_counts(home: Home, version: int, counts: SampleCounts) -> None:
 
 def read_counts(home: Home, version: int, grid: DispatchGrid) -> SampleCounts:
     """Read the counts of the sample of a plan; grid: its raster."""
-    rows = ledger_tables.read(home, names.PLACEMENT_COUNTS, filters=[("plan_version", "=", version)])
+    rows = read_table(home.table(names.PLACEMENT_COUNTS), filter=pds.field("plan_version") == version)
     rows = rows.sort_by([("term_id", "ascending"), ("cell", "ascending")])
     # Copies, since read-only arrays are a type of its own for the compiler.
     terms, cells, objects = (rows.column(name).to_numpy().copy() for name in ("term_id", "cell", "objects"))
@@ -87,8 +89,10 @@ def read_state(home: Home, version: int, batch_id: int, step: str) -> PlacementS
     """
     reach = LAST_BATCHES
     while True:
-        filters = [("plan_version", "=", version), ("batch_id", "<=", batch_id), ("batch_id", ">", batch_id - reach)]
-        rows = ledger_tables.read(home, names.PLACEMENTS, filters=filters).to_pylist()
+        recent = (pds.field("batch_id") <= batch_id) & (pds.field("batch_id") > batch_id - reach)
+        rows = read_table(
+            home.table(names.PLACEMENTS), filter=(pds.field("plan_version") == version) & recent
+        ).to_pylist()
         earlier = [row for row in rows if _moment(row) < (batch_id, STEPS.index(step))]
         if earlier:
             last = max(earlier, key=_moment)
@@ -102,13 +106,13 @@ def read_area_index(context: TaskContext, version: int, areas: int) -> AreaIndex
     """Return the index over the first areas of a plan, mapped from the node's cache; areas: their number."""
     if not areas:
         return build_area_index(NO_AREAS)
-    home, of_plan = Home(context.home), ("plan_version", "=", version)
+    home = Home(context.home)
     files = [file.path for file in list_data_files(home, names.PLACEMENT_AREAS) if _is_of(file, version)]
     cache = _area_cache(context.cache_dir, context.cache_bytes)
 
     def build() -> dict[str, np.ndarray]:
-        filters = [of_plan, ("number", "<", areas)]
-        rows = ledger_tables.read(home, names.PLACEMENT_AREAS, filters=filters).sort_by("number")
+        first = (pds.field("plan_version") == version) & (pds.field("number") < areas)
+        rows = read_table(home.table(names.PLACEMENT_AREAS), filter=first).sort_by("number")
         return build_area_index(np.column_stack([rows.column(name).to_numpy() for name in RANGE]))._asdict()
 
     return AreaIndex(**cache.arrays((context.home, f"plan {version}, {areas} areas", *files), build))
@@ -163,7 +167,7 @@ def commit_placed(home: Home, written: Mapping[str, list[DataFile]], version: in
         application, transaction = f"{step}-{version}", batch_id
         if step == REBUILD:
             # A killed planner may have built an index of this version; so each try has a transaction number of its own.
-            application, transaction = step, ledger_tables.last_transaction(home, name, step) + 1
+            application, transaction = step, last_transaction(home.table(name), step) + 1
         commit_files(home, name, written[name], application=application, transaction=transaction)
         if name == names.PLACEMENT_AREAS:
             crash_point("areas_placed")

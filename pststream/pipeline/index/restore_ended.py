@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.ledgers.log_end import Ledger
 from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.engine.contract import SentRows, Stage
@@ -41,7 +42,6 @@ from pststream.pipeline.index.build_index import (
 from pststream.pipeline.index.missing_pieces import write_missing
 from pststream.settings import Settings
 from pststream.sorted_keys import distinct_values, is_among
-from pststream.state import ledger_tables
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
@@ -59,7 +59,7 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
     request log, and 8 for each of these subscriptions that is not missing.
     """
     version = current_version(home)
-    if not version or ledger_tables.last_transaction(home, names.WORKER_INDEX, "upkeep") < 0:
+    if not version or last_transaction(home.table(names.WORKER_INDEX), "upkeep") < 0:
         return 0  # nothing was dropped
     context = make_task_context(home, settings, version)
     applied = Ledger(home).requests_applied
@@ -78,7 +78,7 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
         write = partial(write_missing, home.table(names.WORKER_INDEX), context, tuple(files), False)
         written = get_engine(settings).run_shuffled(tasks, send, [Stage(context.workers, write)]) if tasks else []
         added += [file for part in written for file in part.files]
-    last_commit = ledger_tables.last_transaction(home, names.WORKER_INDEX, APPLICATION)
+    last_commit = last_transaction(home.table(names.WORKER_INDEX), APPLICATION)
     if added:
         commit_files(home, names.WORKER_INDEX, added, application=APPLICATION, transaction=last_commit + 1)
     return sum(file.rows for file in added)

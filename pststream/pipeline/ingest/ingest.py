@@ -51,17 +51,29 @@ class ReaderOptions:
     max_text_bytes: int = 1_048_576
 
 
+def options_of(settings: Settings) -> ReaderOptions:
+    """Return the options that the settings give."""
+    return ReaderOptions(timezone=settings.timezone, max_text_bytes=settings.max_text_bytes)
+
+
+def has_rejects(document: Mapping[str, Any]) -> bool:
+    """Whether files, as a document counts them, have rejected rows or were quarantined."""
+    return bool(document["rejected"] or document.get("quarantined"))
+
+
 def ingest(
     home: Home,
     settings: Settings,
     kind: str,
     paths: Sequence[str],
-    options: ReaderOptions,
+    options: ReaderOptions | None = None,
     progress: Progress = no_progress,
     quarantine_unreadable: bool = False,
     folder: str | None = None,
 ) -> dict[str, Any]:
     """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/s3.md).
+
+    Without options, those that the settings give.
 
     Returns {"files", "files_skipped" (ingested before), "rows", "accepted", "rejected", "rejects_by_reason":
     {reason: n}, "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending": [{"path", "reason",
@@ -75,6 +87,7 @@ def ingest(
     local files are from there and must not lead out of it; without it, this holds for the folders and globs of `paths`
     (quality/files/confined_files.py).
     """
+    options = options or options_of(settings)
     object_options(options.__dict__)
     home.check()
     suites = load_landed_suites(home, [kind])[kind]

@@ -156,8 +156,7 @@ def _run(
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     # Objects of a file are late before its watermark minus the lateness.
     watermarks = _watermarks(ledger, files, staged)
-    # A file whose ingest was begun by an older version has no lateness of its own.
-    late_by = json.loads(files[0]["options"]).get("lateness_seconds", settings.lateness_seconds) * 1_000_000
+    late_by = json.loads(files[0]["options"])["lateness_seconds"] * 1_000_000
     horizons = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in watermarks.items()}
     verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_folder.staging_path(home), progress))
     # Each task writes the accepted and the rejected rows of one staged file.

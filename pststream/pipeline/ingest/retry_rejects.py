@@ -47,8 +47,8 @@ FOLDER = "retries"
 def retry_rejects(home: Home, settings: Settings, reason: str, progress: Progress = no_progress) -> dict[str, Any]:
     """Ingest the objects that were rejected for this reason and have not been retried, as one file.
 
-    Returns what `ingest` returns, and "retried" (rows), "not_stored" (rows whose fields an older version did not
-    store). Raises UsageError for a reason whose rejects have no stored fields.
+    Returns what `ingest` returns, and "retried" (rows). Raises UsageError for a reason whose rejects have no stored
+    fields.
     """
     if reason not in RETRIABLE:
         raise UsageError(f"rows rejected as {reason} cannot be retried", "one of: " + ", ".join(RETRIABLE))
@@ -58,7 +58,7 @@ def retry_rejects(home: Home, settings: Settings, reason: str, progress: Progres
         remove_unneeded_files(home)
         ledger = Ledger(home)
         rejects = KeyRange("ingest_id", _retried_to(home, reason), ledger.next_ingest_id - 1)
-        local, retried, not_stored = _write_records(home, reason, rejects)
+        local, retried = _write_records(home, reason, rejects)
         done = []
         if local is not None:
             files = number_files(ledger, [_store_file(home, settings, local, reason, rejects.up_to)])
@@ -67,7 +67,7 @@ def retry_rejects(home: Home, settings: Settings, reason: str, progress: Progres
             done = append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
             remove_unneeded_files(home)
             fetched_files.remove_unneeded_copies(home)
-    return {**summary_of(done), "retried": retried, "not_stored": not_stored}
+    return {**summary_of(done), "retried": retried}
 
 
 def remove_unneeded_files(home: Home) -> None:
@@ -84,24 +84,22 @@ def _retried_to(home: Home, reason: str) -> int:
     return max((one.ingests_to for one in retries if one.reason == reason), default=0)
 
 
-def _write_records(home: Home, reason: str, rejects: KeyRange) -> tuple[Path | None, int, int]:
+def _write_records(home: Home, reason: str, rejects: KeyRange) -> tuple[Path | None, int]:
     """Write the stored fields of the rejects with this reason to a Parquet file.
 
-    Returns its path (None: there are none), the number of its rows, and of rejects without stored fields.
+    Return its path (None: there are none) and the number of its rows.
     """
     writer = FileWriter(f"{home.work_folder}/{FOLDER}", pa.schema(list(RECORD)))
     files = rejects.files(list_data_files(home, names.REJECTS))
     files.sort(key=lambda file: file.low.get("ingest_id", 0))
     slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.REJECTS, files)]
-    stored = count = 0
+    count = 0
     for rows in read_slices(slices, ["kind", "reason", "ingest_id", "record"], rejects):
         wanted = pc.and_(pc.equal(rows.column("kind"), names.OBJECTS), pc.equal(rows.column("reason"), reason))
         records = rows.column("record").filter(wanted)
         count += len(records)
-        records = records.drop_null()
-        stored += len(records)
         writer.write(pa.RecordBatch.from_arrays(records.flatten(), names=[field.name for field in RECORD]))
-    return (Path(writer.address) if writer.close() else None), stored, count - stored
+    return (Path(writer.address) if writer.close() else None), count
 
 
 def _store_file(home: Home, settings: Settings, local: Path, reason: str, ingests_to: int) -> dict[str, Any]:

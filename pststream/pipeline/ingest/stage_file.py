@@ -26,7 +26,7 @@ from pststream.quality.parse_request_columns import parse_request_chunk, request
 from pststream.quality.parse_requests import REQUESTS
 from pststream.quality.readers import read_chunks, read_requests
 from pststream.quality.row_chunks import FilePart, check_row_number
-from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
+from pststream.shapes.region import RegionLimits
 from pststream.state.table_types import IDS
 from pststream.utc_times import to_micros
 
@@ -193,15 +193,14 @@ def _parse(kind: str, file: dict[str, Any], at: dt.datetime, part: FilePart | No
 
 def _latest(options: dict[str, Any], at: dt.datetime) -> int:
     """Return the time (microseconds) after which an object is too far ahead of the clock, which was at `at`."""
-    ahead = options.get(MAX_AHEAD, 0)  # a file that an older version began has no bound
+    ahead = options[MAX_AHEAD]
     return to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US
 
 
 def _request_limits(options: dict[str, Any]) -> RequestLimits:
-    """Return the bounds that the ledger stores for a file. A file that an older version began may lack some."""
-    vertices = options.get("max_polygon_vertices", DEFAULT_LIMITS.max_polygon_vertices)
-    bounds = {name: options[name] for name in REQUEST_BOUNDS if name in options}
-    return RequestLimits(RegionLimits(vertices), **bounds)
+    """Return the bounds that the ledger stores for a file."""
+    bounds = {name: options[name] for name in REQUEST_BOUNDS}
+    return RequestLimits(RegionLimits(options["max_polygon_vertices"]), **bounds)
 
 
 def object_options(options: dict[str, Any]) -> ObjectOptions:

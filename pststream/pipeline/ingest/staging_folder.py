@@ -32,7 +32,7 @@ def clear_staging(home: Home) -> None:
 def save_staged(home: Home, files: list[dict[str, Any]], staged: list[StagedFile]) -> None:
     """Write the list of the staged files of these input files (ledger rows)."""
     rows = [{name: asdict(one)[name] for name in _FIELDS} for one in staged]
-    content = {"format": FORMAT, "of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
+    content = {"home_format": FORMAT, "of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
     home.files.write(_LIST, json.dumps(content).encode())
 
 
@@ -42,7 +42,7 @@ def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | N
         content = json.loads(home.files.read(_LIST))
     except (FileNotFoundError, ValueError):
         return None
-    if content.get("format") != FORMAT:  # staged before an upgrade, with other columns
+    if content["home_format"] != FORMAT:  # staged before an upgrade, with other columns
         return None
     staged = [
         StagedFile(**one | {"parts": tuple(StagedRows(**part) for part in one["parts"])}) for one in content["staged"]

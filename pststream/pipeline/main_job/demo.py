@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pststream.delta_tables import TableReader
 from pststream.demo_data.demo_files import write_demo
 from pststream.demo_data.demo_questions import demo_questions
 from pststream.demo_data.standing_subscriptions import standing_subscriptions
@@ -16,7 +17,6 @@ from pststream.progress import Progress
 from pststream.questions.answered_question import answer_for_page
 from pststream.reports.pages.report_page import write_report
 from pststream.reports.reading.standing_answers import StandingAnswers
-from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.storage.registry import local_path, normalize

@@ -1,19 +1,20 @@
 """Read from the ledgers the batches and the counts of ingested files since a given time, for a retried job.
 
-jobs/micro_batch.py calls this after a retry, since each try knows only its own work.
+The job of a landing folder calls this after a retry, since each try knows only its own work.
 """
 
 import datetime as dt
+from collections import Counter
 from typing import Any
 
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import latest_dataset
 from pststream.ledgers.ledger_rows import FileRow
 from pststream.ledgers.log_end import read_files, read_latest
 from pststream.pipeline.batch.micro_batch import batch_summary
 from pststream.pipeline.main_job.landing_scanner import KINDS
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 
 
@@ -35,7 +36,9 @@ def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
 def _count(home: Home, files: list[FileRow]) -> dict[str, Any]:
     numbers = sorted({file["ingest_id"] for file in files})
     mine = pds.field("ingest_id").isin(numbers) & (pds.field("kind") == files[0]["kind"])
-    reasons = ledger_tables.count_values(home, names.REJECTS, "reason", mine)
+    reasons = Counter[str]()
+    for rejects in latest_dataset(home.table(names.REJECTS)).to_batches(columns=["reason"], filter=mine):
+        reasons.update(rejects.column(0).to_pylist())
     sums = {name: sum(file[name] for file in files) for name in ("accepted", "rejected")}
     rows = {"rows": sums["accepted"] + sums["rejected"]}
     return {"files": len(files), **rows, **sums, "rejects_by_reason": dict(sorted(reasons.items()))}

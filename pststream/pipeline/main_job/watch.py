@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
+from pststream.delta_tables import table_version
 from pststream.errors import (
     HomeBusy,
     HomeError,
@@ -41,7 +42,6 @@ from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
 from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
@@ -241,7 +241,7 @@ class _Watcher:
         done = match(self.home, self.settings, max_objects=self.max_objects, one=True, progress=self.progress)
         self._ledger_at = time.monotonic()
         self._pending = bool(done["batches"])
-        if (version := ledger_tables.version(self.home, names.BATCHES)) != self._sinks_woken_at_version:
+        if (version := table_version(self.home.table(names.BATCHES))) != self._sinks_woken_at_version:
             self._sinks_woken_at_version = (
                 version  # changed by a batch of this round, of a failed round or of another command
             )

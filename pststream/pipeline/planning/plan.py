@@ -20,7 +20,7 @@ from pststream.domain.sample_counts import SampleCounts, count_sample
 from pststream.errors import RetryableError
 from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger
-from pststream.partitioning.registry import make_plan, place_sample
+from pststream.partitioning.registry import check_planner, make_plan, place_sample
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import PlanAndFrequencies, rebuild_index
 from pststream.pipeline.index.placement_state import save_counts, save_start
@@ -135,6 +135,7 @@ def _make_plan(
     home: Home, settings: Settings, versions: tuple[int | None, int | None], progress: Progress
 ) -> _MadePlan:
     """Draw a sample and run the planner on it."""
+    check_planner(settings.planner, progress)
     sample, vocabulary = draw_sample(home, settings, versions, progress=progress)
     boxes = counted(sample.pieces, "subscription box", "subscription boxes")
     progress(f"sample: {counted(sample.objects, 'object')}, {boxes}, {counted(vocabulary.num_rows, 'term')}")

@@ -18,11 +18,11 @@ from pststream.atomic_files import TEMPORARY_PREFIX
 from pststream.errors import RetryableError
 from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
 from pststream.pipeline.questions.question_ledger import QuestionFile
-from pststream.questions.answer_files import write_parquet
 from pststream.questions.answer_table import ANSWERS
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.table_files import TableWriter
 
 FOLDER = "answers"
 """Subfolder of a landing folder with the answers."""
@@ -43,7 +43,10 @@ def write_answers_file(home: Home, landing: str, file: QuestionFile) -> str | No
     answers = str(Path(landing).absolute().joinpath(*place))
     try:
         with _replacing_below(landing, place) as target:
-            write_parquet(read_answers(home, file["question_file"]), target)
+            writer = TableWriter(target, ".parquet", ANSWERS)
+            for rows in read_answers(home, file["question_file"]):
+                writer.write(pa.Table.from_batches([rows]))
+            writer.close()
     except OSError as error:
         reason = f"{answers}: the answers cannot be written: {error.strerror or error}"
         raise RetryableError(reason, "they are in the table question_answers; the next run writes them") from None

@@ -4,10 +4,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.errors import QuestionsBusy
 from pststream.pipeline.questions.question_ledger import QuestionFile, unfinished_files
 from pststream.pipeline.questions.written_answers import WrittenAnswers, drop_written, load_written, save_written
-from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
@@ -24,7 +24,7 @@ def commit_answers(home: Home, file: QuestionFile, written: WrittenAnswers) -> N
     number = file["question_file"]
     for name, files in written.files.items():
         # Files of a commit that is there already may be compacted since, and belong to older versions of the table.
-        if files and ledger_tables.last_transaction(home, name, APPLICATION) < number:
+        if files and last_transaction(home.table(name), APPLICATION) < number:
             commit_files(home, name, files, application=APPLICATION, transaction=number)
         crash_point(f"questions.{name}_committed")
 

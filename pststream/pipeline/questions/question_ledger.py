@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import greatest_value
 from pststream.ledgers.ledger_rows import MAX_ROW, log_key
 from pststream.ledgers.log_end import Ledger, read_latest
 from pststream.settings import Settings
@@ -79,7 +80,7 @@ def number_file(home: Home, settings: Settings, path: str, sha256: str, size: in
     next_ingest = min((file["ingest_id"] for file in running), default=ledger.next_ingest_id)
     options = {name: getattr(settings, name) for name in STORED_SETTINGS}
     return {
-        "question_file": ledger_tables.greatest(home, names.QUESTION_FILES, "question_file") + 1,
+        "question_file": greatest_value(home.table(names.QUESTION_FILES), "question_file") + 1,
         "path": path,
         "sha256": sha256,
         "bytes": size,

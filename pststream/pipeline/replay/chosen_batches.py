@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.delta_tables import greatest_value
+from pststream.delta_tables import greatest_value, table_version
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import read_batches
 from pststream.open_tables import open_table
@@ -38,7 +38,7 @@ def batches_between(home: Home, after: int, up_to: int) -> ChosenBatches:
     The log of `matches` records the number of each batch as a transaction id. Raises UsageError if there is no such
     batch, or if the log does not have a version, or no longer; RetryableError if the last batch is unfinished.
     """
-    newest = ledger_tables.version(home, names.MATCHES)
+    newest = table_version(home.table(names.MATCHES))
     oldest = ledger_tables.oldest_version(home, names.MATCHES)
     for version in (after, up_to):
         if not oldest <= version <= newest:

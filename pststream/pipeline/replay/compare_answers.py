@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.answers.remaining_rows import OLD_CHANGES, remaining_rows
+from pststream.delta_tables import last_transaction
 from pststream.pipeline.answers.log_rows import CHANGE
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import removed_rows
 from pststream.state.home import Home
@@ -50,7 +50,7 @@ def _have_equal_answers(home: Home, scratch: Home, settings: Settings, last: int
     removed = set(removed_rows(home).column("table_name").to_pylist())
     if removed & {names.OBJECTS, names.REQUESTS}:
         return None
-    if last < ledger_tables.last_transaction(home, names.ANSWER_LOG, OLD_CHANGES):
+    if last < last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES):
         return None
     recorded, replayed = (_list_changes(one, last) for one in (home, scratch))
     compare = partial(_count_differences, recorded, replayed, last)

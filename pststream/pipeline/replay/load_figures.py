@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.domain.arrow_columns import sum_column
 from pststream.domain.imbalance import finite_imbalance, imbalance_of
 from pststream.ledgers.log_end import read_batches
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 
 COUNTS = ("objects", "discarded", "requests", "matches", "retractions")
@@ -27,8 +28,10 @@ class BatchLoads:
 
 def read_loads(home: Home, first: int, last: int) -> BatchLoads:
     """Read what the batches `first` to `last` recorded."""
-    within = [("batch_id", ">=", first), ("batch_id", "<=", last), ("unit", "=", names.WHOLE_WORKER)]
-    workers = ledger_tables.read(home, names.UNIT_LOADS, list(LOADS), within)
+    within = (
+        (pds.field("batch_id") >= first) & (pds.field("batch_id") <= last) & (pds.field("unit") == names.WHOLE_WORKER)
+    )
+    workers = read_table(home.table(names.UNIT_LOADS), list(LOADS), within)
     rows = [dict(row) for row in read_batches(home, first - 1, last)]
     return BatchLoads(rows, workers.sort_by([("batch_id", "ascending"), ("worker", "ascending")]))
 

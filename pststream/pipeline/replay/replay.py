@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.errors import RetryableError, UsageError
 from pststream.pipeline.replay.chosen_batches import ChosenBatches, refuse_removed_matches
 from pststream.pipeline.replay.compare_answers import compare_answers
@@ -22,7 +23,6 @@ from pststream.pipeline.replay.tried_plan import TriedPlan
 from pststream.pipeline.replay.write_results import write_results
 from pststream.progress import Progress, no_progress
 from pststream.reports.commands.topk_plan import read_topk_plan
-from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import current_version, load_plan, read_plan_row

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.ledgers.log_end import Ledger, read_latest
 from pststream.pipeline.adjusting.plan_topk import plan_topk
 from pststream.pipeline.batch.micro_batch import run_batch
@@ -101,10 +102,15 @@ def _add_later_rows(home: Home, scratch: Home, settings: Settings, chosen: Chose
 
 
 def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
-    """Return the row of `batches` with which a batch starts under another plan."""
+    """Return the row of `batches` with which a batch starts under another plan; nothing is removed in a scratch home."""
     kept = ("batch_id", "started_at", "objects_version", "requests_version")
     ranges = ("objects_after", "objects_to", "requests_after", "requests_to")
-    return {**{name: batch[name] for name in (*kept, *ranges)}, "status": "started", "plan_version": version}
+    return {
+        **{name: batch[name] for name in (*kept, *ranges)},
+        "status": "started",
+        "plan_version": version,
+        "removals": 0,
+    }
 
 
 def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
@@ -119,7 +125,7 @@ def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
     within = needed & (seq <= last_key >> names.ROW_BITS)
     files = read_latest(home, names.FILES, "file_seq", filter=within & (pds.field("status") == "done"))
     ledger_tables.append(scratch, names.FILES, files)
-    ledger_tables.append(scratch, names.WITHDRAWALS, ledger_tables.read(home, names.WITHDRAWALS))
+    ledger_tables.append(scratch, names.WITHDRAWALS, read_table(home.table(names.WITHDRAWALS)))
     add_references(scratch, names.TERM_STATISTICS, home, list_data_files(home, names.TERM_STATISTICS))
     if before is not None:
         ledger_tables.append(scratch, names.BATCHES, [before])

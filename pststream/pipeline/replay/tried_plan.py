@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.domain.plan import PartitionPlan, SubscriptionPlan
 from pststream.errors import UsageError
 from pststream.pipeline.adjusting.active_plans import plan_after_undo
@@ -19,7 +21,6 @@ from pststream.pipeline.index.placement_state import (
     save_start,
 )
 from pststream.pipeline.replay.chosen_batches import ChosenBatches
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import (
     current_version,
@@ -87,8 +88,8 @@ def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
     """Put the plan in force in the scratch home, with an index of its own, still empty."""
     zeros = np.zeros(tried.plan.units)
     save_units(scratch, tried.version, tried.plan, dict.fromkeys(("load", "objects", "subscriptions"), zeros))
-    of_index = [("plan_version", "=", tried.index)]
-    vocabulary = ledger_tables.read(home, names.VOCABULARY, filters=of_index).drop_columns(["plan_version"])
+    of_index = pds.field("plan_version") == tried.index
+    vocabulary = read_table(home.table(names.VOCABULARY), filter=of_index).drop_columns(["plan_version"])
     save_vocabulary(scratch, tried.version, vocabulary)
     if tried.placement:
         counts = read_counts(home, tried.placement, tried.plan.grid)

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from pststream import names
 from pststream.atomic_files import write_atomically
+from pststream.delta_tables import TableReader
 from pststream.domain.arrow_columns import TIME
 from pststream.pipeline.replay.load_figures import BatchLoads
 from pststream.reports.reading.pairs import flatten_lists, read_inserted_subscriptions
-from pststream.reports.reading.table_reader import TableReader
 from pststream.state.home import Home
 
 MATCHES = pa.schema(

@@ -50,7 +50,6 @@ def log_reports(
         return AnswerCounts()
     context = ReportContext(
         list_segments(home, *cache),
-        settings.report_counts,
         batch["objects_after"],
         batch["objects_to"],
         batch["requests_after"],

@@ -28,7 +28,7 @@ from pststream.pipeline.term_reports.report_ticks import (
 )
 from pststream.pipeline.term_reports.standing_regions import StandingRegions
 from pststream.questions.open_snapshot import StoredSegments
-from pststream.region_terms.count_ways import COUNT_WAYS
+from pststream.region_terms.shared_terms import answer_shared
 from pststream.sorted_keys import is_among
 from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import take_regions
@@ -48,7 +48,6 @@ class ReportContext:
     """What the tasks of a batch need to know; small, since it travels with every task.
 
     segments           of stored objects
-    way                name of the way to count terms: names.COUNT_WAYS
     objects_after, objects_to    key range of the objects of the batch
     requests_after     key of the last request before the batch
     stream_before, stream_time   stream time before the batch and after it, also if the object with it was erased since
@@ -57,7 +56,6 @@ class ReportContext:
     """
 
     segments: StoredSegments
-    way: str
     objects_after: int
     objects_to: int
     requests_after: int
@@ -234,7 +232,7 @@ def _ask(
     owner, up_to = pairs.owner, pairs.tick * asked.step[pairs.owner]
     after = up_to - (asked.window[owner] if window is None else window)
     limits = asked.k[owner] if most is None else np.full(len(owner), most)
-    answered = COUNT_WAYS[context.way](
+    answered = answer_shared(
         snapshot,
         take_regions(asked.regions, owner),
         np.column_stack([after, np.full(len(owner), LAST_KEY)]),

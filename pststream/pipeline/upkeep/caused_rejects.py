@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.domain.arrow_columns import micros, one_array, sum_column
+from pststream.domain.arrow_columns import micros, one_array
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import MAX_ROW, FileRow, log_key
 from pststream.ledgers.log_end import read_files
 from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.pipeline.upkeep.selected_objects import SelectedObjects
-from pststream.quality.parse_times import parse_times
 from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
@@ -42,8 +41,8 @@ def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: Withd
     """Count the rejects that the selected objects (at least one) have caused, apart from those withdrawn earlier.
 
     late: rows that would not have been late, had these objects not moved the watermark. duplicate: rows with the id of
-    one of these objects. Returns {"late", "duplicate": {"rows", "stored" (all fields are stored, so that they can be
-    retried)}, "files": [{"path", "rows"}], at most MAX_LISTED_FILES}.
+    one of these objects. Returns {"late", "duplicate": {"rows"}, "files": [{"path", "rows"}], at most
+    MAX_LISTED_FILES}.
     """
     first = int(selected.keys[0]) >> names.ROW_BITS
     begin = min(first, int(withdrawn.keys[0]) >> names.ROW_BITS) if withdrawn else first
@@ -59,7 +58,7 @@ def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: Withd
             "without": [horizons[one["file_seq"]].without for one in files],
         }
     )
-    counts = {reason: {"rows": 0, "stored": 0} for reason in REASONS}
+    counts = {reason: {"rows": 0} for reason in REASONS}
     by_file = Counter[str]()
     for rejects in _read_rejects(home, files[0]["ingest_id"]):
         rows = rejects.join(bounds, ["ingest_id", "file"], join_type="inner").combine_chunks()
@@ -72,7 +71,6 @@ def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: Withd
         for reason, caused in is_caused.items():
             part = rows.filter(pc.and_(pc.equal(rows.column("reason"), reason), caused))
             counts[reason]["rows"] += part.num_rows
-            counts[reason]["stored"] += sum_column(part, "stored")
             by_file.update({one["values"]: one["counts"] for one in part.column("file").value_counts().to_pylist()})
     listed = sorted(by_file.items(), key=lambda one: (-one[1], one[0]))[:MAX_LISTED_FILES]
     return {**counts, "files": [{"path": path, "rows": rows} for path, rows in listed]}
@@ -91,11 +89,8 @@ def _read_rejects(home: Home, ingest_id: int) -> Iterator[pa.Table]:
         wanted = rows.filter(pc.and_(pc.equal(rows.column("kind"), names.OBJECTS), is_known))
         if not wanted.num_rows:
             continue
-        record = wanted.column("record")
-        parsed, _ = parse_times(wanted.column("raw"), "UTC")  # of rows that older versions rejected
-        ts = pc.coalesce(pc.struct_field(record, "ts").cast(pa.int64()), pa.array(parsed))
         named = {name: wanted.column(name) for name in ("file", "reason", "raw", "ingest_id")}
-        yield pa.table({**named, "ts": ts, "stored": pc.is_valid(record)})
+        yield pa.table({**named, "ts": pc.struct_field(wanted.column("record"), "ts").cast(pa.int64())})
 
 
 def _horizons(
@@ -113,7 +108,7 @@ def _horizons(
     given = without = names.NO_TIME if watermark is None else to_micros(watermark)
     horizons: dict[int, _Horizon] = {}
     for file in files:
-        late_by = json.loads(file["options"]).get("lateness_seconds", 0) * 1_000_000
+        late_by = json.loads(file["options"])["lateness_seconds"] * 1_000_000
         horizons[file["file_seq"]] = _Horizon(
             max(given - late_by, names.NO_TIME), max(without - late_by, names.NO_TIME)
         )

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.domain.pieces import IDENTITY
 from pststream.matching.deletions import merge_deletions
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
@@ -31,7 +32,6 @@ from pststream.sorted_keys import distinct_values, is_among, look_up
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
-from pststream.state.ledger_tables import last_transaction
 from pststream.state.plans import current_version, index_version
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 
@@ -148,7 +148,7 @@ def count_placement_faults(
 def _may_have_strays(home: Home, version: int) -> bool:
     """Whether a migration, finished or killed, added pieces to the index of a plan; a killed one made no plan."""
     index = index_version(home, version)
-    return index != version or last_transaction(home, names.WORKER_INDEX, migration_application(index)) >= 0
+    return index != version or last_transaction(home.table(names.WORKER_INDEX), migration_application(index)) >= 0
 
 
 def _send_rows(check: IndexCheck, round_: KeyRound, task: tuple[int, tuple[Slice, ...]]) -> Iterator[SentRows]:

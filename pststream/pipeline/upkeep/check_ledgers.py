@@ -3,13 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.domain.arrow_columns import sum_column
 from pststream.ledgers.ledger_rows import seconds_ahead
 from pststream.ledgers.log_end import Ledger, read_latest
 from pststream.pipeline.upkeep.answers.check_topk_plans import count_topk_plan_faults
-from pststream.state import ledger_tables
 from pststream.state.data_files import list_data_files
 from pststream.state.erasures import count_removed, removed_rows
 from pststream.state.home import Home
@@ -92,7 +93,7 @@ def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
 
 def _missing(home: Home, table: str, number: str) -> int:
     """Count the numbers from 1 to the greatest that have no row, plus each further `done` row of the same number."""
-    rows = ledger_tables.read(home, table, [number, "status"])
+    rows = read_table(home.table(table), [number, "status"])
     numbers = rows.column(number)
     greatest = pc.max(numbers).as_py() or 0
     done = rows.filter(pc.equal(rows.column("status"), "done")).column(number)
@@ -137,6 +138,6 @@ def _rows_up_to(home: Home, key: int) -> int:
 def _units_off(home: Home) -> int:
     """Return the rows of `plan_units` minus the units that the plans state; rows of a killed planner do not count."""
     plans = read_plan_rows(home)
-    versions = [("plan_version", "<=", max((row["plan_version"] for row in plans), default=0))]
-    units = ledger_tables.read(home, names.PLAN_UNITS, ["plan_version"], versions).num_rows
+    versions = pds.field("plan_version") <= max((row["plan_version"] for row in plans), default=0)
+    units = read_table(home.table(names.PLAN_UNITS), ["plan_version"], versions).num_rows
     return int(units - sum(row["units"] for row in plans))

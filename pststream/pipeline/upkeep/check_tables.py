@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.dataset as pds
+
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.ledgers.log_end import Ledger, read_batches
 from pststream.pipeline.upkeep.answers.check_answers import count_answer_faults, has_answers
 from pststream.pipeline.upkeep.check_index import count_placement_faults
@@ -106,8 +109,8 @@ def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
 
 def _passed(home: Home, suite: str, name: str) -> int:
     """Return the number of the last batch that a check has passed."""
-    passed = [("suite", "=", suite), ("subject", "=", name), ("success", "=", True)]
-    rows = ledger_tables.read(home, names.QUALITY_RESULTS, ["batch_id"], passed)
+    passed = (pds.field("suite") == suite) & (pds.field("subject") == name) & pds.field("success")
+    rows = read_table(home.table(names.QUALITY_RESULTS), ["batch_id"], passed)
     return max(rows.column(0).to_pylist(), default=0)
 
 

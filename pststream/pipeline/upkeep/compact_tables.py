@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import read_slices, whole_file
@@ -69,7 +69,7 @@ def compact_tables(home: Home, settings: Settings) -> int:
         added = [file for file in get_engine(settings).run_tasks(tasks, _write_compacted) if file]
         removed = [file for files in groups for file in files]
         # A compaction that was killed has committed nothing, so each try has a transaction id of its own.
-        last = ledger_tables.last_transaction(home, name, TRANSACTIONS)
+        last = last_transaction(home.table(name), TRANSACTIONS)
         commit_files(home, name, added, removed, application=TRANSACTIONS, transaction=last + 1, rows_change=False)
         fewer += len(removed) - len(added)
     return fewer

@@ -49,7 +49,7 @@ from pststream.progress import Progress, no_progress
 from pststream.quality.suites.run_suites import LONGEST_VALUE
 from pststream.settings import Settings
 from pststream.sorted_keys import distinct_values, is_among
-from pststream.state import erasures, fetched_files, ledger_tables, quarantine
+from pststream.state import erasures, fetched_files, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import read_progress
 from pststream.state.erasures import ERASE, PendingErasure, Removal
@@ -286,7 +286,7 @@ def restart_deliveries(
 def _with_changes(home: Home, batch_ids: Sequence[int]) -> list[int]:
     """Return those of some batches that changed answers."""
     is_one = pds.field("batch_id").isin(list(batch_ids))
-    rows = ledger_tables.read(home, names.BATCHES, ["batch_id", "changes"], is_one).to_pylist()
+    rows = read_table(home.table(names.BATCHES), ["batch_id", "changes"], is_one).to_pylist()
     return [row["batch_id"] for row in rows if any(dict(row["changes"] or ()).values())]
 
 

@@ -14,11 +14,12 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.answers.remaining_rows import OLD_CHANGES, remaining_rows
+from pststream.delta_tables import greatest_value, last_transaction, read_table
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.erase import restart_deliveries, without_other_writers
 from pststream.settings import Settings, read_keep
-from pststream.state import erasures, ledger_tables
+from pststream.state import erasures
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.erasures import KEEP
@@ -47,7 +48,7 @@ def remove_old_changes(home: Home, settings: Settings) -> dict[str, int]:
     """
     days = read_keep(settings.keep).get(names.ANSWER_LOG)
     up_to = _last_old_batch(home, utc_now() - dt.timedelta(days=days)) if days else 0
-    if up_to <= ledger_tables.last_transaction(home, names.ANSWER_LOG, OLD_CHANGES):
+    if up_to <= last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES):
         return {}
     with without_other_writers(home, settings):
         return _remove(home, settings, up_to)
@@ -75,9 +76,9 @@ def _remove(home: Home, settings: Settings, up_to: int) -> dict[str, int]:
 
 def _last_old_batch(home: Home, oldest: dt.datetime) -> int:
     """Return the last batch before the first that started at a time or later; 0: there is none."""
-    recent = ledger_tables.read(home, names.BATCHES, ["batch_id"], pds.field("started_at") >= oldest).column(0)
+    recent = read_table(home.table(names.BATCHES), ["batch_id"], pds.field("started_at") >= oldest).column(0)
     first = pc.min(recent).as_py()
-    return ledger_tables.greatest(home, names.BATCHES, "batch_id") if first is None else int(first) - 1
+    return greatest_value(home.table(names.BATCHES), "batch_id") if first is None else int(first) - 1
 
 
 def _sum_up(old: _OldChanges, bucket: int) -> tuple[list[DataFile], int]:

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import greatest_value, read_table
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_other_writers
 from pststream.pipeline.upkeep.remove_rows import find_rows
 from pststream.pipeline.upkeep.row_changes import RejectsBelow, ReportsBelow, RowsBelow
 from pststream.progress import Progress
 from pststream.settings import Settings, read_keep
-from pststream.state import erasures, ledger_tables
+from pststream.state import erasures
 from pststream.state.erasures import KEEP
 from pststream.state.home import Home
 from pststream.utc_times import to_micros, utc_now
@@ -81,7 +82,7 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
 def _recent_questions(home: Home, oldest: dt.datetime) -> tuple[str, ...]:
     """Return the files of questions that were answered since, as RejectsBelow names them."""
     is_recent = pds.field("started_at") >= oldest
-    rows = ledger_tables.read(home, names.QUESTION_FILES, ["ingest_id", "path"], is_recent)
+    rows = read_table(home.table(names.QUESTION_FILES), ["ingest_id", "path"], is_recent)
     return tuple(sorted({f"{row['ingest_id']} {row['path']}" for row in rows.to_pylist()}))
 
 
@@ -89,9 +90,9 @@ def _bound(home: Home, settings: Settings, ledger: Ledger, name: str, oldest: dt
     """Return the value of the column AGE_OF below which rows are too old; None if none is."""
     if name in LEDGER_OF:
         stored, column = LEDGER_OF[name], AGE_OF[name]
-        recent = ledger_tables.read(home, stored, [column], pds.field("started_at") >= oldest).column(0)
+        recent = read_table(home.table(stored), [column], pds.field("started_at") >= oldest).column(0)
         first = pc.min(recent).as_py()
-        return ledger_tables.greatest(home, stored, column) + 1 if first is None else int(first)
+        return greatest_value(home.table(stored), column) + 1 if first is None else int(first)
     if name == names.DEAD_LETTERS:
         return to_micros(oldest)
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import ne
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pststream import names
 from pststream.delivery.change_messages import ENTERED, LEFT, REPORT
 from pststream.domain.arrow_columns import csr, lists, micros
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS
-from pststream.sorted_keys import distinct_values, is_among
+from pststream.sorted_keys import is_among
 from pststream.state.data_files import DataFile
 
 TEXTS_OF_PATTERN = 200
@@ -25,9 +26,6 @@ TEXTS_OF_PATTERN = 200
 
 MAX_SOUGHT = 200
 """Of a longer text only so many characters are sought."""
-
-ERASED = "erased"
-"""What a sentence becomes that named an erased row."""
 
 _JSON_IN_HTML = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&'"})
 
@@ -306,7 +304,7 @@ class WordsOf:
 
 @dataclass(frozen=True)
 class SentencesOf:
-    """Replaces the sentences in a column of lists that name what is erased; suites quote values of rows."""
+    """Deletes the sentences in a column of lists that name what is erased; suites quote values of rows."""
 
     table: str
     column: str
@@ -322,15 +320,12 @@ class SentencesOf:
         return True
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """Replace the sentences; the lists keep their lengths."""
+        """Delete the sentences; the rows and their other sentences stay."""
         sentences = rows.column(self.column)
-        named = self.finder.search(pc.list_flatten(sentences))
-        if not named.any():
-            return rows, 0
-        owners = distinct_values(pc.list_parent_indices(sentences).to_numpy()[named])
-        erased = iter(named.tolist())
-        shorter = [[ERASED if next(erased) else text for text in one] for one in sentences.to_pylist()]
-        return _with_column(rows, self.column, pa.array(shorter, sentences.type)), len(owners)
+        named = iter(self.finder.search(pc.list_flatten(sentences)).tolist())
+        before = sentences.to_pylist()
+        after = [[text for text in one if not next(named)] for one in before]
+        return _with_column(rows, self.column, pa.array(after, sentences.type)), sum(map(ne, before, after))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.delta_tables import read_table
+from pststream.delta_tables import greatest_value, last_transaction, read_table
 from pststream.domain.arrow_columns import csr
 from pststream.errors import UsageError
 from pststream.kernels.questions.build_segment import number_terms
@@ -89,7 +89,7 @@ def make_term_statistics(
     with home.locked():
         finish_interrupted_work(home, settings, progress)
         before = statistics_in_force(home).version
-        if ledger_tables.greatest(home, names.TERM_STATISTICS, "statistics_version") > before:
+        if greatest_value(home.table(names.TERM_STATISTICS), "statistics_version") > before:
             ledger_tables.delete_versions(home, names.TERM_STATISTICS, "statistics_version", before + 1)
         parts = _count(home, settings, _Target(home.table(names.TERM_STATISTICS), before + 1))
         crash_point("statistics.counted")
@@ -131,7 +131,7 @@ def _count(home: Home, settings: Settings, target: _Target) -> list[_Counted]:
 
 def _record(home: Home, version: int, parts: list[_Counted]) -> None:
     """Commit the counts, then write the row of `files` that puts the version in force."""
-    last = ledger_tables.last_transaction(home, names.TERM_STATISTICS, PATH)
+    last = last_transaction(home.table(names.TERM_STATISTICS), PATH)
     files = [part.file for part in parts if part.file]
     commit_files(home, names.TERM_STATISTICS, files, application=PATH, transaction=last + 1)
     crash_point("statistics.committed")

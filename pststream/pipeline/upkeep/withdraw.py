@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.delta_tables import greatest_value
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.pipeline.index.restore_ended import restore_ended
@@ -89,7 +90,7 @@ def _restore_subscriptions(
 
 def _record(home: Home, ledger: Ledger, keys: np.ndarray, watermark: int | None) -> int:
     """Write the keys of the objects, then the row of `files` that makes the withdrawal count; return its number."""
-    number: int = ledger_tables.greatest(home, names.WITHDRAWALS, "withdrawal_id") + 1
+    number: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
     numbers = pa.array(np.full(len(keys), number, np.int64))
     ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": numbers, "object_key": keys}))
     crash_point("withdraw.named")
@@ -117,7 +118,7 @@ def _document(
     before = ledger.watermark()
     keys = selected.keys
     after = before if not len(keys) else None if watermark is None else from_micros(watermark)
-    nothing = {"rows": 0, "stored": 0}
+    nothing = {"rows": 0}
     caused = count_caused_rejects(home, selected, withdrawn) if len(keys) else None
     return {
         "dry_run": dry_run,

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import brief_columns, stored_kind
 from pststream.ledgers.history import LedgerHistory, done_batches_filter
 from pststream.reports.commands.explain.explain_rows import read_insertions, read_objects, read_rejects_of_id
 from pststream.reports.reading.pairs import flatten_lists, read_retracted_pairs
-from pststream.reports.reading.table_reader import TableReader
 from pststream.sorted_keys import distinct_values
 
 MAX_OBJECTS_SHOWN = 25

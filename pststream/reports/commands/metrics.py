@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from pststream import __version__, names
 from pststream.atomic_files import write_atomically
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.domain.imbalance import finite_imbalance, imbalance_of
 from pststream.reports.commands.metric_names import METRICS, PREFIX
 from pststream.reports.commands.status import read_status
 from pststream.reports.reading.delivery_progress import REMOVED
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.domain.arrow_columns import sum_column
 from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.ledgers.history import LedgerHistory
 from pststream.reports.commands.text_tables import table_lines
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
 _MIGRATION = (

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.domain.imbalance import finite_imbalance, imbalance_text
 from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
@@ -17,7 +18,6 @@ from pststream.errors import UsageError
 from pststream.format_values import counted, duration
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.commands.topk_plan import read_topk_planners
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
 NO_OPTIONS = "defaults"

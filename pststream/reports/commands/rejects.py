@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.ledgers.retries import COLUMNS as RETRY_COLUMNS
 from pststream.ledgers.retries import Retry, is_retry, retries_among
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
 ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.standing_answers import StandingAnswers, in_parts
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
 

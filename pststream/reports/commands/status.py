@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.domain.arrow_columns import TIME, sum_column
 from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.escape_text import escape_controls
@@ -30,7 +31,6 @@ from pststream.reports.reading.backlog import (
 )
 from pststream.reports.reading.delivery_progress import read_deliveries, render_deliveries
 from pststream.reports.reading.subscription_counts import count_live, count_subscriptions, describe_kinds
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.reports.reading.watcher_status import read_watcher, render_watcher
 from pststream.utc_times import iso, utc_now
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.errors import UsageError
 from pststream.format_values import counted, duration, whole
 from pststream.reports.commands.text_tables import table_lines
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.sorted_keys import distinct_values
 from pststream.utc_times import iso
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from pststream.delta_tables import TableReader
 from pststream.errors import PstError
 from pststream.kinds.contract import StoredSubscription
 from pststream.mask_urls import mask_urls
@@ -22,7 +23,6 @@ from pststream.reports.pages.standing_section import StandingSection, prepare_st
 from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.plan_view import read_plan
 from pststream.reports.reading.samples import sample_points
-from pststream.reports.reading.tolerant_reader import TolerantReader
 
 NOT_FOUND, UNAVAILABLE = 404, 503
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
@@ -78,7 +78,7 @@ def busy_page() -> Page:
 
 def _subscription(home: str, subscription_id: str) -> Page:
     tables = open_home(home)
-    lookup = look_up_subscription(tables.reader, subscription_id)
+    lookup = look_up_subscription(tables.strict, subscription_id)
     if lookup.insertions:
         standing = _standing(tables, lookup.insertions[0])
         return Page(200, render_subscription(subscription_id, lookup, read_plan(tables), standing))
@@ -87,17 +87,17 @@ def _subscription(home: str, subscription_id: str) -> Page:
     return Page(NOT_FOUND, render_message("No such subscription", message, advice, lookup.rejects))
 
 
-def _standing(tables: TolerantReader, subscription: StoredSubscription) -> StandingSection | None:
+def _standing(tables: TableReader, subscription: StoredSubscription) -> StandingSection | None:
     """Return the answer of a subscription with memory."""
     if subscription.kind.answers is None or not subscription.query.is_readable():
         return None
-    (view,) = read_answer_views(tables.reader, [asked_answer(subscription)])
+    (view,) = read_answer_views(tables.strict, [asked_answer(subscription)])
     return prepare_standing(subscription, view)
 
 
 def _object(home: str, object_id: str, subscription_id: str) -> Page:
     tables = open_home(home)
-    lookup = look_up_object(tables.reader, object_id)
+    lookup = look_up_object(tables.strict, object_id)
     if not lookup.objects:
         message = f"No object “{object_id}” was accepted."
         advice = "Ids are compared exactly. pststream rejects lists the rows that were rejected."
@@ -108,7 +108,7 @@ def _object(home: str, object_id: str, subscription_id: str) -> Page:
     return Page(200 if known else NOT_FOUND, page)
 
 
-def _explain(tables: TolerantReader, object_id: str, subscription_id: str) -> dict[str, Any]:
+def _explain(tables: TableReader, object_id: str, subscription_id: str) -> dict[str, Any]:
     from pststream.reports.commands.explain.explain import explain  # here, since it loads Numba
 
     return explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS)
@@ -123,8 +123,5 @@ def _serve(home: str, make: Callable[[], Page]) -> Page:
     except (DeltaError, OSError, pa.ArrowException, PstError) as error:
         cause = (mask_urls(str(error)).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_TEXT]
         message = f"The tables of {home} cannot be read at the moment: {cause}"
-        advice = (
-            "Load the page again in a moment. If an older version of pststream wrote the home, run: pststream upgrade"
-            f" --home {home}. If the error stays, run: pststream status --home {home}"
-        )
+        advice = f"Load the page again in a moment. If the error stays, run: pststream status --home {home}"
         return Page(UNAVAILABLE, render_message("Cannot be read", message, advice))

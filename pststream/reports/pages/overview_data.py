@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import HomeFolder, TableReader
 from pststream.domain.imbalance import imbalance_of
 from pststream.errors import UsageError
 from pststream.reports.commands.rejects import COLUMNS
@@ -23,7 +24,6 @@ from pststream.reports.reading.batch_history import BatchHistory, read_batch_his
 from pststream.reports.reading.delivery_progress import read_deliveries
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import RejectView, sample_points
-from pststream.reports.reading.tolerant_reader import TolerantReader
 from pststream.storage.registry import files_at, normalize
 from pststream.utc_times import utc_now
 
@@ -71,12 +71,12 @@ class Overview:
     problems: list[str]
 
 
-def open_home(home: str) -> TolerantReader:
+def open_home(home: str) -> TableReader:
     """Open the tables of a home; raises NoHome if it does not exist or its creation did not finish."""
     home = normalize(home)
     if not files_at(home).exists(names.HOME_MARK):
         raise NoHome(f"there is no home at {home}", f"run: pststream init --home {home}")
-    return TolerantReader(home)
+    return TableReader(HomeFolder(home), tolerant=True)
 
 
 def read_overview(home: str) -> Overview:
@@ -85,7 +85,7 @@ def read_overview(home: str) -> Overview:
     Raises NoHome. A table that cannot be read counts as empty, and `problems` names it.
     """
     tables = open_home(home)
-    reader, ledgers = tables.reader, read_ledgers(tables)
+    reader, ledgers = tables.strict, read_ledgers(tables)
     history, plan = read_batch_history(tables), read_plan(tables)
     since = history.batches[0].batch_id if history.batches else 0
     lag: dict[str, dict[str, Any]] = {kind: {"rows": 0, "files": 0} for kind in ("objects", "requests")}
@@ -116,7 +116,7 @@ def read_overview(home: str) -> Overview:
     )
 
 
-def _balance(tables: TolerantReader, since: int) -> dict[int, float]:
+def _balance(tables: TableReader, since: int) -> dict[int, float]:
     """The imbalance by CPU time of each batch from `since` on; a worker without a row had no work."""
     workers = {row["plan_version"]: row["workers"] for row in tables.rows(names.PLANS, ("plan_version", "workers"))}
     whole = (pds.field("unit") == names.WHOLE_WORKER) & (pds.field("worker") >= 0) & (pds.field("batch_id") >= since)
@@ -135,7 +135,7 @@ def _balance(tables: TolerantReader, since: int) -> dict[int, float]:
     }
 
 
-def _migrations(tables: TolerantReader) -> list[list[dict[str, Any]]]:
+def _migrations(tables: TableReader) -> list[list[dict[str, Any]]]:
     """The moves of the latest migrations, grouped by plan; plans that never came into force are left out."""
     plans = {row["plan_version"] for row in tables.rows(names.PLANS, ("plan_version",))}
     versions = {row["plan_version"] for row in tables.rows(names.MIGRATIONS, ("plan_version",))}
@@ -146,7 +146,7 @@ def _migrations(tables: TolerantReader) -> list[list[dict[str, Any]]]:
     return [[row for row in rows if row["plan_version"] == version] for version in latest]
 
 
-def _matches(tables: TolerantReader, history: BatchHistory) -> list[dict[str, Any]]:
+def _matches(tables: TableReader, history: BatchHistory) -> list[dict[str, Any]]:
     """Some matched objects of the latest batch that has matches."""
     last = next((batch.batch_id for batch in reversed(history.batches) if batch.matches), None)
     if last is None:
@@ -162,20 +162,20 @@ def _matches(tables: TolerantReader, history: BatchHistory) -> list[dict[str, An
     return list(objects.values())[:_MATCHES]
 
 
-def _answers(tables: TolerantReader, history: BatchHistory) -> list[dict[str, Any]]:
+def _answers(tables: TableReader, history: BatchHistory) -> list[dict[str, Any]]:
     """Some subscriptions whose answers the latest batches that are done have changed, from a few data files."""
     last = history.batches[-1].batch_id if history.batches else 0
     wanted = (pds.field("part") == "change") & (pds.field("batch_id") <= last)
     keys: list[int] = []
-    for _, file in tables.reader.files(names.ANSWER_LOG, "batch_id", wanted, greatest=True)[:_MATCHES]:
-        rows = next(tables.reader.batches_of(names.ANSWER_LOG, file, ("subscription_key",), wanted, rows=256), None)
+    for _, file in tables.strict.files(names.ANSWER_LOG, "batch_id", wanted, greatest=True)[:_MATCHES]:
+        rows = next(tables.strict.batches_of(names.ANSWER_LOG, file, ("subscription_key",), wanted, rows=256), None)
         keys += dict.fromkeys(rows.column(0).to_pylist()) if rows is not None else ()
     keys = sorted(set(keys))[:_MATCHES]
     among = pds.field("request_key").isin(keys)
     return tables.rows(names.REQUESTS, ("subscription_id", "kind"), among) if keys else []
 
 
-def _rejects(tables: TolerantReader) -> list[RejectView]:
+def _rejects(tables: TableReader) -> list[RejectView]:
     """Some of the latest rejected rows by kind and reason, the most frequent first, with examples."""
     views: dict[tuple[str, str], RejectView] = {}
     for row in _latest_rejects(tables):
@@ -186,11 +186,11 @@ def _rejects(tables: TolerantReader) -> list[RejectView]:
     return sorted(views.values(), key=lambda view: -view.count)
 
 
-def _latest_rejects(tables: TolerantReader) -> list[dict[str, Any]]:
+def _latest_rejects(tables: TableReader) -> list[dict[str, Any]]:
     """Return the first rows in the data files of the latest ingests, in no order; `pststream rejects` sorts them."""
     rows: list[dict[str, Any]] = []
-    for _, file in tables.reader.files(names.REJECTS, "ingest_id", greatest=True):
-        for batch in tables.reader.batches_of(names.REJECTS, file, COLUMNS, rows=LATEST_REJECTS):
+    for _, file in tables.strict.files(names.REJECTS, "ingest_id", greatest=True):
+        for batch in tables.strict.batches_of(names.REJECTS, file, COLUMNS, rows=LATEST_REJECTS):
             rows += batch.slice(0, LATEST_REJECTS - len(rows)).to_pylist()
             if len(rows) == LATEST_REJECTS:
                 return rows

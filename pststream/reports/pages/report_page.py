@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pststream import names
+from pststream.delta_tables import HomeFolder, TableReader
 from pststream.kinds.registry import kinds_with_answers
 from pststream.reports.commands.explain.explain_rows import read_first_insertions
 from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
@@ -25,7 +26,6 @@ from pststream.reports.reading.answer_view import asked_answer, read_answer_view
 from pststream.reports.reading.batch_history import BatchHistory, read_batch_history
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
-from pststream.reports.reading.tolerant_reader import TolerantReader
 from pststream.utc_times import utc_now
 
 ROWS_OF_ANSWER = 5
@@ -88,7 +88,7 @@ def write_report(
 
 def read_report(home: str) -> Report:
     """Read the data of the page: the whole ledgers, and samples or counts of all other tables."""
-    tables = TolerantReader(home)
+    tables = TableReader(HomeFolder(home), tolerant=True)
     history = read_batch_history(tables)
     plan = read_plan(tables)
     loads = read_loads(tables, plan) if plan is not None else None
@@ -99,13 +99,13 @@ def read_report(home: str) -> Report:
     return Report(home, now, history, plan, loads, topk, points, matches, rejects, tables.problems, standing=standing)
 
 
-def _read_standing(tables: TolerantReader) -> list[StandingSection]:
+def _read_standing(tables: TableReader) -> list[StandingSection]:
     """Read the answers of some of the first subscriptions of each kind with memory; those with rows come first."""
     sections = []
     for kind in kinds_with_answers():
-        first = read_first_insertions(tables.reader, kind.name, _FIRST_OF_KIND)
+        first = read_first_insertions(tables.strict, kind.name, _FIRST_OF_KIND)
         readable = [one for one in first if one.query.is_readable()]
-        views = read_answer_views(tables.reader, [asked_answer(one) for one in readable])
+        views = read_answer_views(tables.strict, [asked_answer(one) for one in readable])
         shown = sorted(zip(readable, views, strict=True), key=lambda pair: not pair[1].rows)[:_SHOWN_OF_KIND]
         sections += [prepare_standing(subscription, view, ROWS_OF_ANSWER) for subscription, view in shown]
     return sections

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.imbalance import imbalance_text
 from pststream.format_values import counted, percent, whole_or_short
 from pststream.reports.commands.topk_plan import describe_units, name_plan, read_topk_plan
@@ -15,7 +16,6 @@ from pststream.reports.plots.plan_map import MapLayer
 from pststream.reports.plots.projection import Projection
 from pststream.reports.plots.topk_parts import draw_topk_parts
 from pststream.reports.reading.plan_view import PlanView
-from pststream.reports.reading.tolerant_reader import TolerantReader
 
 
 class TopkSection(NamedTuple):
@@ -25,11 +25,11 @@ class TopkSection(NamedTuple):
     parts: MapLayer | None
 
 
-def read_topk(tables: TolerantReader, view: PlanView | None, since: int = 0) -> dict[str, Any] | None:
+def read_topk(tables: TableReader, view: PlanView | None, since: int = 0) -> dict[str, Any] | None:
     """Read the plan of `topk` under a plan, with the loads of batches from `since` on; None: search is by bucket."""
     if view is None:
         return None
-    plan = tables.tolerate(names.TOPK_PLANS, lambda: read_topk_plan(tables.reader, view.version, since), None)
+    plan = tables.tolerate(names.TOPK_PLANS, lambda: read_topk_plan(tables.strict, view.version, since), None)
     return plan if plan is not None and plan["topk_version"] is not None else None
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.arrow_columns import sum_column
 from pststream.format_values import byte_size, counted
 from pststream.ledgers.history import LedgerHistory
-from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import iso
 
 

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.arrow_columns import TIME
 from pststream.kinds.contract import StoredSubscription
 from pststream.kinds.question_fields import parse_duration
-from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import to_micros
 
 MAX_SEARCHED = 4_000_000

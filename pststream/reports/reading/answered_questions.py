@@ -1,9 +1,9 @@
 """Count the answered files of questions, their questions, rejects and rows, from the ledger of these files."""
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.arrow_columns import sum_column
 from pststream.ledgers.ledger_rows import split_by_status
-from pststream.reports.reading.table_reader import TableReader
 
 _COUNTS = ("questions", "rejected", "rows")
 

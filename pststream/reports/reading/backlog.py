@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import log_key
-from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import iso
 
 _QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "written_at")

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.arrow_columns import sum_column
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import step_seconds
-from pststream.reports.reading.tolerant_reader import TolerantReader
 
 LATEST = 60
 """Number of batches that the history lists one by one, the latest ones."""
@@ -67,7 +67,7 @@ class BatchHistory:
     unfinished: int | None = None
 
 
-def read_batch_history(tables: TolerantReader) -> BatchHistory:
+def read_batch_history(tables: TableReader) -> BatchHistory:
     """Read the totals and the latest batches of a home."""
     ledgers = read_ledgers(tables)
     if ledgers is None:
@@ -93,11 +93,11 @@ def read_batch_history(tables: TolerantReader) -> BatchHistory:
     return BatchHistory(totals, tuple(map(_view, latest)), unfinished[-1] if unfinished else None)
 
 
-def read_ledgers(tables: TolerantReader) -> LedgerHistory | None:
+def read_ledgers(tables: TableReader) -> LedgerHistory | None:
     """Read both ledgers; None if one of them is missing or broken."""
-    if tables.dataset(names.FILES) is None:
-        return None
-    return tables.tolerate(names.BATCHES, lambda: LedgerHistory(tables.reader), None)
+    return tables.tolerate(
+        names.FILES, lambda: tables.tolerate(names.BATCHES, lambda: LedgerHistory(tables.strict), None), None
+    )
 
 
 def _view(row: dict[str, Any]) -> BatchView:

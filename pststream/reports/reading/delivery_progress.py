@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.format_values import counted
 from pststream.ledgers.history import LedgerHistory
-from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import load_settings
 from pststream.utc_times import iso
 

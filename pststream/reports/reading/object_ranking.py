@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.arrow_columns import TIME
 from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
 from pststream.kinds.question_contract import Window
 from pststream.ledgers.withdrawals import WithdrawnObjects
 from pststream.reports.reading.pairs import flatten_lists
-from pststream.reports.reading.table_reader import TableReader
 
 MAX_SEARCHED = 4_000_000
 """Greatest number of objects that are compared for one subscription."""

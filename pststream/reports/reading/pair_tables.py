@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pststream import names
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.domain.arrow_columns import TIME, sum_column
 from pststream.ledgers.history import read_done_batches
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs, read_inserted_subscriptions, stream_pairs
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 PAIR_SCHEMA = pa.schema(
     [
@@ -42,11 +42,19 @@ class PairStream:
         return stream_pairs(self._reader, self.inserted, self._since)
 
 
+def encoded_pairs(pairs: Pairs, inserted: InsertedSubscriptions) -> pa.Table:
+    """Return some pairs as a table with the columns of PAIR_SCHEMA; its dictionaries are objects and subscriptions."""
+    row, place = pa.array(pairs.row), pa.array(pairs.subscription)
+    subscriptions = {"subscription_id": inserted.ids, "payload": inserted.payloads}
+    columns = [
+        pa.DictionaryArray.from_arrays(place, subscriptions[name], safe=False)
+        if name in subscriptions
+        else pa.DictionaryArray.from_arrays(row, pairs.rows.column(name), safe=False)
+        for name in PAIR_SCHEMA.names
+    ]
+    return pa.Table.from_arrays(columns, names=PAIR_SCHEMA.names)
+
+
 def pair_table(pairs: Pairs, inserted: InsertedSubscriptions) -> pa.Table:
     """Return some pairs as a table of PAIR_SCHEMA."""
-    row, place = pa.array(pairs.row), pa.array(pairs.subscription)
-    columns = {name: pairs.rows.column(name).take(row) for name in pairs.rows.schema.names}
-    columns["subscription_id"] = inserted.ids.take(place)
-    columns["payload"] = inserted.payloads.take(place)
-    arrays = [columns[field.name].cast(field.type) for field in PAIR_SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=PAIR_SCHEMA)
+    return encoded_pairs(pairs, inserted).cast(PAIR_SCHEMA)

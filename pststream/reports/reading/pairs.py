@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.arrow_columns import TIME
 from pststream.errors import PstError
 from pststream.ledgers.history import done_batches_filter
-from pststream.reports.reading.table_reader import TableReader
 from pststream.sorted_keys import distinct_values, find_among, is_among
 
 ROW_COLUMNS = ("object_id", "ts", "batch_id", "plan_version")

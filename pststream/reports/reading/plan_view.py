@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import GRID_COLUMNS, UNIT_COLUMNS, plan_from_rows
-from pststream.reports.reading.tolerant_reader import TolerantReader
 
 _PLAN_COLUMNS = (
     "plan_version", "index_version", "retiring_version", "planner", "workers", "units", *GRID_COLUMNS, "load_total",
@@ -68,7 +68,7 @@ class MeasuredLoads:
         return not any(values.any() for values in self.workers.values())
 
 
-def read_plan(tables: TolerantReader) -> PlanView | None:
+def read_plan(tables: TableReader) -> PlanView | None:
     """Read the current plan; None if there is none, or if its rows are inconsistent: then `problems` says so."""
     rows = tables.rows(names.PLANS, _PLAN_COLUMNS)
     if not rows:
@@ -93,7 +93,7 @@ def read_plan(tables: TolerantReader) -> PlanView | None:
     )
 
 
-def read_loads(tables: TolerantReader, view: PlanView, since: int = 0) -> MeasuredLoads:
+def read_loads(tables: TableReader, view: PlanView, since: int = 0) -> MeasuredLoads:
     """Read the loads measured in the batches under the plan, from batch `since` on."""
     workers = {name: np.zeros(view.plan.workers) for name in _LOADS}
     units = {name: np.zeros(view.plan.units) for name in _LOADS}
@@ -125,7 +125,7 @@ def _integers(batch: pa.RecordBatch, name: str) -> np.ndarray:
 
 
 def _leaf_words(
-    tables: TolerantReader, index_version: int, plan: PartitionPlan, units: pa.Table
+    tables: TableReader, index_version: int, plan: PartitionPlan, units: pa.Table
 ) -> dict[int, list[tuple[int, int, list[str]]]]:
     """For each leaf by text: (unit, number of terms, some words), the words with the most subscriptions first.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.reports.reading.tolerant_reader import TolerantReader
+from pststream.delta_tables import TableReader
 from pststream.shapes.region import Region
 from pststream.shapes.registry import REQUEST_COLUMNS, from_columns
 
@@ -56,11 +56,11 @@ class RejectView:
     examples: list[dict[str, Any]] = field(default_factory=list)
 
 
-def sample_points(tables: TolerantReader) -> np.ndarray:
+def sample_points(tables: TableReader) -> np.ndarray:
     """Sample the longitude and latitude of at most POINTS objects: float64[n, 2]."""
     parts = [
         np.column_stack([batch.column("lon").to_numpy(), batch.column("lat").to_numpy()])
-        for batch in tables.sample_files(names.OBJECTS, ("lon", "lat"), _FILES)
+        for batch in tables.first_batches(names.OBJECTS, ("lon", "lat"), _FILES)
     ]
     points = np.concatenate(parts) if parts else np.empty((0, 2))
     points = points[np.isfinite(points).all(axis=1)]
@@ -69,7 +69,7 @@ def sample_points(tables: TolerantReader) -> np.ndarray:
     return points
 
 
-def sample_matches(tables: TolerantReader) -> list[MatchView]:
+def sample_matches(tables: TableReader) -> list[MatchView]:
     """Sample at most PAIRS pairs, ordered by time, few of each subscription; half of the oldest subscriptions.
 
     The pairs come from some files of `matches`. Their objects and subscriptions are read from a few blocks of each log,
@@ -88,7 +88,7 @@ def sample_matches(tables: TolerantReader) -> list[MatchView]:
     return sorted(matches, key=lambda match: (match.ts or dt.datetime.min.replace(tzinfo=dt.UTC), match.object_id))
 
 
-def summarize_rejects(tables: TolerantReader) -> list[RejectView]:
+def summarize_rejects(tables: TableReader) -> list[RejectView]:
     """Count the rejected rows by kind and reason, the most frequent first, with examples."""
     counts: Counter[tuple[str, str]] = Counter()
     for batch in tables.batches(names.REJECTS, ("kind", "reason")):
@@ -108,12 +108,12 @@ def summarize_rejects(tables: TolerantReader) -> list[RejectView]:
     return list(views.values())
 
 
-def _pairs(tables: TolerantReader) -> list[tuple[int, int, str, int]]:
+def _pairs(tables: TableReader) -> list[tuple[int, int, str, int]]:
     """Chosen pairs: object key, subscription key, object id, worker."""
     rng = np.random.default_rng(0)
     columns = ("object_key", "object_id", "subscription_keys", "worker", "retracted")
     seen: dict[tuple[int, int], tuple[int, int, str, int]] = {}
-    for batch in tables.sample_files(names.MATCHES, columns, _FILES):
+    for batch in tables.first_batches(names.MATCHES, columns, _FILES):
         kept = batch.filter(pc.invert(batch.column("retracted")))
         chosen = rng.permutation(len(kept))[:_ROWS_OF_FILE]
         for row in kept.take(pa.array(np.sort(chosen))).to_pylist():
@@ -126,7 +126,7 @@ def _pairs(tables: TolerantReader) -> list[tuple[int, int, str, int]]:
     return _varied([seen[key] for key in sorted(seen)], rng)
 
 
-def _retracted(tables: TolerantReader, keys: set[int]) -> list[dict[str, Any]]:
+def _retracted(tables: TableReader, keys: set[int]) -> list[dict[str, Any]]:
     # Retractions have no worker, so they are in data files of their own, and only these are read.
     no_worker = (pc.field("worker") < 0) & pc.field("retracted")
     wanted = no_worker & pc.field("object_key").isin(pa.array(sorted(keys), pa.int64()))
@@ -165,7 +165,7 @@ def _few_of_each(pairs: Iterable[tuple[int, int, str, int]], limit: int) -> list
 
 
 def _by_key(
-    tables: TolerantReader, name: str, key: str, keys: set[int], columns: tuple[str, ...]
+    tables: TableReader, name: str, key: str, keys: set[int], columns: tuple[str, ...]
 ) -> dict[int, dict[str, Any]]:
     if not keys:
         return {}

@@ -13,9 +13,9 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.answers.remaining_rows import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
+from pststream.delta_tables import TableReader
 from pststream.domain.arrow_columns import TIME
 from pststream.kinds.registry import ranked_answers
-from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import to_micros
 
 RESULT_COLUMNS = [

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.kinds.registry import DEFAULT_KIND, KINDS
-from pststream.reports.reading.table_reader import TableReader
 from pststream.sorted_keys import distinct_values, is_among
 
 
@@ -23,7 +23,7 @@ def count_subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Sc
     settled: filter of the requests of finished ingests
     """
     requests, insertions = reader.dataset(names.REQUESTS), settled & (pds.field("op") == "insert")
-    inserted = {kind: int(requests.count_rows(filter=insertions & _is_of(kind))) for kind in KINDS}
+    inserted = {kind: int(requests.count_rows(filter=insertions & (pds.field("kind") == kind))) for kind in KINDS}
     live = count_live(reader, settled, now)
     return {kind: {"live": live[kind], "inserted": count} for kind, count in inserted.items() if count}
 
@@ -41,18 +41,13 @@ def count_live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> 
     lasting = begun & (pds.field("op") == "insert") & (expires.is_null() | (expires > now))
     if not len(deleted):
         requests = reader.dataset(names.REQUESTS)
-        return {kind: int(requests.count_rows(filter=lasting & _is_of(kind))) for kind in KINDS}
+        return {kind: int(requests.count_rows(filter=lasting & (pds.field("kind") == kind))) for kind in KINDS}
     live = Counter[str]()
     for batch in reader.batches(names.REQUESTS, [*columns, "kind"], lasting):
         lives = ~is_among(batch.column(0).to_numpy(), deleted)
         for stored in batch.column(1).filter(pa.array(lives)).value_counts().to_pylist():
-            live[stored["values"] or DEFAULT_KIND] += stored["counts"]
+            live[stored["values"]] += stored["counts"]
     return {kind: live[kind] for kind in KINDS}
-
-
-def _is_of(kind: str) -> pds.Expression:
-    stored = pds.field("kind")
-    return (stored == kind) | stored.is_null() if kind == DEFAULT_KIND else stored == kind
 
 
 def describe_kinds(by_kind: Mapping[str, Mapping[str, int]]) -> str:

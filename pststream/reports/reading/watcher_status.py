@@ -4,9 +4,9 @@ import datetime as dt
 import json
 from typing import Any
 
+from pststream.delta_tables import AnyHome
 from pststream.format_values import counted, duration
 from pststream.names import HEARTBEAT
-from pststream.reports.reading.table_reader import AnyHome
 from pststream.storage.registry import files_at
 
 GONE_SECONDS = 30.0

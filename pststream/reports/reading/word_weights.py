@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.ledgers.term_statistics import StatisticsVersion, statistics_in_force
-from pststream.reports.reading.table_reader import TableReader
 
 _FRACTIONS = 65_536
 

@@ -6,7 +6,7 @@ A view counts the rows of finished batches and finished ingests only. docs/table
 from collections.abc import Callable
 
 from pststream import names
-from pststream.reports.reading.table_reader import AnyHome
+from pststream.delta_tables import AnyHome
 from pststream.reports.views.dialects import DIALECTS, Dialect
 from pststream.reports.views.region_text import radius_of_circle, region_as_text
 
@@ -52,7 +52,7 @@ SELECT
   payload
 FROM (
   SELECT
-    inserted.subscription_key, inserted.subscription_id, coalesce(inserted.kind, 'range') AS kind, inserted.keywords,
+    inserted.subscription_key, inserted.subscription_id, inserted.kind, inserted.keywords,
     {region_as_text(d)} AS region,
     {radius_of_circle(d)} AS radius_m,
     inserted.effective_at AS created_at,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pststream.reports.reading.table_reader import AnyHome
+from pststream.delta_tables import AnyHome
 from pststream.storage.registry import storage_of
 
 CATALOG, SCHEMA = "delta", "pststream"

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.errors import UsageError
 from pststream.optional_packages import needs_extra
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.reports.views.definitions import VIEWED_TABLES, VIEWS
 from pststream.reports.views.dialects import DUCKDB
 

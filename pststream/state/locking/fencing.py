@@ -63,10 +63,7 @@ def write_fencing_token(tables: Iterable[str], lock: HeldLock) -> None:
     transaction = {"txn": {"appId": lock.name, "version": lock.fencing_token}}
     for address in tables:
         for _ in range(TRIES):
-            try:
-                version = open_table(address).version() + 1
-            except TableNotFoundError:  # a home of an older format lacks some
-                break
+            version = open_table(address).version() + 1
             now = to_micros(utc_now()) // 1000
             info = {"timestamp": now, "operation": "FENCE", "operationParameters": {}, "engineInfo": ENGINE}
             content = "".join(json.dumps(line) + "\n" for line in ({"commitInfo": info}, transaction))

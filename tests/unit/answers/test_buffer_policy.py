@@ -1,4 +1,4 @@
-"""Policies of buffers: the numbers of Skype's model, bounds, and that none changes an answer."""
+"""The number of entries that buffers keep, and the policies that the benchmark compares it with: Skype's model."""
 
 import math
 import random
@@ -6,15 +6,15 @@ import random
 import numpy as np
 import pytest
 
-from pststream.answers.buffer_policy import (
+from pststream.answers.buffer_policy import spread_kept
+from pststream.answers.contract import Asked
+from pststream.benchmarks.support.answers.buffer_policies import (
     POLICIES,
     cheapest_kept,
     choose_kept,
     cost,
-    spread_kept,
     trim_evaluations,
 )
-from pststream.answers.contract import Asked
 from tests.oracles.buffer_walk import updates_until_dry
 from tests.unit.answers.worlds import to_values
 

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pststream import names
-from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers, relabel_workers
+from pststream.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
+from pststream.benchmarks.scenarios.plans.mapping import MAPPINGS
 from pststream.benchmarks.support.paper_workloads import draw_synthetic_sample
 from pststream.cost.load_model import CostModel
-from pststream.errors import UsageError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.partitioning.registry import make_plan
 from pststream.routing.dispatch import make_dispatch
@@ -23,8 +22,8 @@ from pststream.routing.dispatch import make_dispatch
 def test_hungarian_keeps_the_most(shared):
     workers = np.arange(len(shared))
     kept = {}
-    for method in MAPPINGS:
-        label = map_workers(shared, method)
+    for method, map_by in MAPPINGS.items():
+        label = map_by(shared, 0)
         assert sorted(label.tolist()) == workers.tolist()
         kept[method] = shared[label, workers].sum()
     assert kept["hungarian"] == max(shared[list(p), workers].sum() for p in permutations(workers)) == max(kept.values())
@@ -43,15 +42,6 @@ def test_shared_pieces_equal_a_slow_count(planner):
     slow = [[sum(i in old and j in new for old, new in zip(*stored)) for j in range(3)] for i in range(3)]
     shared = count_shared_pieces(sample, before, after)
     assert shared.tolist() == slow
-    label = map_workers(shared, "hungarian")
+    label = map_workers(shared)
     again = count_shared_pieces(sample, before, relabel_workers(after, label))
     assert np.trace(again) == shared[label, np.arange(3)].sum() >= np.trace(shared)
-
-
-def test_the_setting_offers_mappings_that_exist():
-    assert set(names.MAPPINGS) <= set(MAPPINGS)
-
-
-def test_an_unknown_mapping_is_an_error():
-    with pytest.raises(UsageError, match="hungarian, greedy, first, random"):
-        map_workers(np.eye(3, dtype=np.int64), "nearest")

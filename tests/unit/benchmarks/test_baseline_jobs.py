@@ -3,18 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as pds
 import pytest
 
 from pststream import names
 from pststream.benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.delta_tables import read_table
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects
 from pststream.pipeline.batch import worker_search
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import no_progress
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 
 SETTINGS = Settings(engine="local", workers=3)
 
@@ -23,7 +24,7 @@ def matches_of_batch(bench: BenchHome, batch_id: int) -> list[Any]:
     """The rows of a batch but for the keys and times of its objects, in the order of the files."""
     columns = ["object_id", "subscription_keys", "worker", "plan_version", "retracted"]
     return sorted(
-        ledger_tables.read(bench.home, names.MATCHES, columns, [("batch_id", "=", batch_id)]).to_pylist(), key=repr
+        read_table(bench.home.table(names.MATCHES), columns, pds.field("batch_id") == batch_id).to_pylist(), key=repr
     )
 
 

@@ -54,7 +54,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_counts_its_steps(home: Home, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pststream.cli.stderr_log.COUNT_SECONDS", 0.0)
+    monkeypatch.setattr("pststream.stderr_log.COUNT_SECONDS", 0.0)
     arguments = command.replace("OUT", str(tmp_path / "out.csv")).split()
     done = run_here(*arguments, "--home", home.path)
     assert done.code == 0, done.err
@@ -64,7 +64,7 @@ def test_a_command_counts_its_steps(home: Home, command: str, tmp_path: Path, mo
 
 
 def test_nothing_is_counted_under_quiet(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pststream.cli.stderr_log.COUNT_SECONDS", 0.0)
+    monkeypatch.setattr("pststream.stderr_log.COUNT_SECONDS", 0.0)
     done = run_here("check", "--all", "--quiet", "--home", home.path)
     assert (done.code, done.err) == (0, "")
 

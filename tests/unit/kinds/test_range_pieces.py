@@ -45,8 +45,8 @@ def test_pieces_of_all_shapes_stand_in_the_order_of_their_rows() -> None:
     assert (len(row), columns.num_rows) == (0, 0)
 
 
-def test_rows_without_a_kind_are_of_the_default_kind() -> None:
-    kinds = pa.array([None, DEFAULT_KIND, None], pa.string())
+def test_rows_of_one_kind_and_no_rows_are_one_group() -> None:
+    kinds = pa.array([DEFAULT_KIND] * 3)
     rows = pa.RecordBatch.from_pydict({"kind": kinds, "row": [1, 2, 3]})
     assert [(kind.name, part.column("row").to_pylist()) for kind, part in split_by_kind(rows)] == [
         (DEFAULT_KIND, [1, 2, 3])

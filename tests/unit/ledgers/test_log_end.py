@@ -12,7 +12,7 @@ from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger, known_hashes, recent_row_counts
 from pststream.names import BATCHES, FILES
 from pststream.state import ledger_tables
-from pststream.state.home import FORMAT, Home
+from pststream.state.home import FORMAT, TOO_OLD, Home, digest_of_tables
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -37,7 +37,8 @@ def file(seq, kind, rows, hours, before=None, status="done"):
 def batch(number, objects_to, requests_to, status="done"):
     return {
         "batch_id": number, "status": status, "plan_version": 1, "objects_after": 0, "objects_to": objects_to,
-        "requests_after": 0, "requests_to": requests_to, "objects_version": 1, "requests_version": 1, "started_at": T0,
+        "requests_after": 0, "requests_to": requests_to, "objects_version": 1, "requests_version": 1,
+        "removals": 0, "started_at": T0,
     }  # fmt: skip
 
 
@@ -219,10 +220,11 @@ def test_init_may_run_again(home):
     [
         ("{", "not readable"),
         ("[]", "names no format"),
-        ('{"format": 99}', "newer version"),
-        ('{"format": 1}', "older version"),
-        ('{"format": 2}', "run: pststream upgrade"),
-        (json.dumps({"format": FORMAT}), "words"),
+        ('{"home_format": "1"}', "names no format"),
+        ('{"home_format": 99}', "newer version"),
+        ('{"home_format": 0}', "run: pststream upgrade"),
+        ('{"format": 11}', TOO_OLD),
+        (json.dumps({"home_format": FORMAT, "tables": digest_of_tables()}), "words"),
     ],
 )
 def test_a_home_that_cannot_be_used_is_refused(home, mark, reason):

@@ -61,19 +61,10 @@ def test_a_torn_entry_is_built_again(tmp_path):
     assert SegmentCache(str(tmp_path / "cache"), 10**9).deletions(path)["ends"].tolist() == expected
 
 
-def test_files_of_older_homes_lack_the_columns_of_later_shapes(tmp_path):
-    rows = rows_of([piece(key) for key in (1, 2)])
-    pq.write_table(rows.drop_columns("polygon_edges"), tmp_path / "old.parquet")
-    pq.write_table(rows, tmp_path / "new.parquet")
-    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
-    old, new = (cache.segment((str(tmp_path / f"{name}.parquet"),)) for name in ("old", "new"))
-    assert all(np.array_equal(a, b) for a, b in zip(old, new))
-
-
 def test_files_that_delta_rs_rewrote_have_texts_as_views(tmp_path):
     table = str(tmp_path / "table")
     rows = rows_of([piece(key) for key in (1, 2, 3)])
-    write_deltalake(table, rows.drop_columns(["circle"]))
+    write_deltalake(table, rows)
     DeltaTable(table).delete("subscription_key = 3")
     (path,) = DeltaTable(table).file_uris()
     assert pa.types.is_string_view(pq.read_schema(path).field("kind").type)

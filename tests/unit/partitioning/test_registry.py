@@ -9,7 +9,8 @@ from pststream import names
 from pststream.cost.load_model import CostModel
 from pststream.domain.plan import SubscriptionPlan
 from pststream.errors import UsageError
-from pststream.partitioning.registry import load_planner, make_plan, shares_by_subscription
+from pststream.optional_packages import MissingExtra
+from pststream.partitioning.registry import check_planner, load_planner, make_plan, shares_by_subscription
 from tests.plans import make_sample
 
 COST = CostModel(1.0, 1.0, 1.0, 1.0)
@@ -66,3 +67,27 @@ def test_a_plan_records_its_options(name: str) -> None:
 def test_it_is_known_before_a_plan_is_made_whether_it_shares_by_subscription(name: str) -> None:
     plan = make_plan(name, NOTHING, 3, COST, {"columns": 20})
     assert shares_by_subscription(name) == isinstance(plan, SubscriptionPlan)
+
+
+@pytest.fixture
+def no_partitioner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the package of the planner `hypergraph` away."""
+    monkeypatch.setitem(sys.modules, "mtkahypar", None)
+    monkeypatch.delitem(sys.modules, names.PLANNERS["hypergraph"], raising=False)
+
+
+def test_without_its_package_a_planner_names_the_extra(no_partitioner: None) -> None:
+    message = r"(?s)mtkahypar is not installed.*'pststream\[hypergraph\]'"
+    with pytest.raises(MissingExtra, match=message):
+        make_plan("hypergraph", NOTHING, 3, COST)
+    with pytest.raises(MissingExtra, match=message):
+        check_planner("hypergraph", pytest.fail)
+
+
+def test_auto_leaves_a_planner_without_its_package_out_and_says_so(no_partitioner: None) -> None:
+    said: list[str] = []
+    check_planner("auto", said.append)
+    (sentence,) = said
+    assert sentence.startswith("planner hypergraph is left out: mtkahypar is not installed")
+    plan = make_plan("auto", NOTHING, 3, COST)
+    assert set(plan.options["choice"]["greatest_loads"]) == set(names.PLANNERS) - {"auto", "hypergraph"}

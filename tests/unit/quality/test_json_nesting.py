@@ -11,7 +11,7 @@ import pytest
 
 from pststream.errors import InputFileError
 from pststream.quality.files.manifests import parse_manifest
-from pststream.quality.json_columns import read_columns
+from pststream.quality.json_fields import scan_json
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
 from pststream.quality.readers import read_chunks, read_requests
@@ -80,8 +80,8 @@ def test_requests_have_up_to_32_levels(tmp_path: Path, extra: str) -> None:
 
 def test_the_kernel_of_objects_reads_32_levels() -> None:
     lines = [line(OBJECT, more=nested(depth)) for depth in (30, 31, 32, 33)]
-    (some,) = read_columns("\n".join(lines).encode(), {"object_id": 0}, 10)
-    assert some.plain.tolist() == [True, True, False, False]
+    (some,) = scan_json("\n".join(lines).encode(), ["object_id"], 10, [0])
+    assert some.fields.plain.tolist() == [True, True, False, False]
 
 
 def test_the_reject_names_a_known_field(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pststream.errors import InputFileError
 from pststream.quality import json_reader
-from pststream.quality.json_columns import read_columns
+from pststream.quality.json_fields import scan_json
 from pststream.quality.json_reader import decode_lines
 from pststream.quality.readers import read_chunks
 from pststream.quality.row_chunks import ColumnChunk
@@ -109,9 +109,9 @@ def test_any_line_is_read_as_the_json_module_reads_it(
 @pytest.mark.parametrize("text", ["tea ü", 'a "quoted" \\ / tab\t', "\U0001f4a9 and \u0000", "é" * 50])
 def test_texts_with_escapes_are_plain(text: str) -> None:
     line = json.dumps({"id": text, "lon": 1.25, "more": {"a": [1, {"b": None}, []], "c": "}"}, "text": text})
-    (some,) = read_columns(line.encode(), {"id": 0, "lon": 180, "text": 0}, 10)
-    assert some.plain.all()
-    assert [column.to_pylist() for column in some.columns] == [[text], ["1.25"], [text]]
+    (some,) = scan_json(line.encode(), NAMES, 10, [0, 180, 0])
+    assert some.fields.plain.all()
+    assert [some.fields[name].scalars().to_pylist() for name in NAMES] == [[text], ["1.25"], [text]]
 
 
 @given(st.lists(st.one_of(LINES, st.sampled_from(["", "  ", "\r"])), max_size=8), st.integers(10, 40), st.booleans())
@@ -153,8 +153,8 @@ def test_an_odd_line_after_the_sample_of_types(line: str, usual: str) -> None:
 
 def test_usual_lines_are_plain() -> None:
     block = "\n".join(json.dumps({"id": n, "lon": n / 7, "text": "tea ü"}) for n in range(50)).encode()
-    (some,) = read_columns(block, {"id": 0, "lon": 180, "text": 0}, 100)
-    assert some.plain.all() and len(some.columns[0]) == 50
+    (some,) = scan_json(block, NAMES, 100, [0, 180, 0])
+    assert some.fields.plain.all() and len(some.fields) == 50
 
 
 @pytest.mark.parametrize(

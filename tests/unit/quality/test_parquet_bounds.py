@@ -19,6 +19,7 @@ from pststream.quality.files import input_files
 from pststream.quality.parquet.parquet_batches import read_batches
 from pststream.quality.readers import read_chunks
 from pststream.quality.row_chunks import FilePart
+from tests.file_options import WITHOUT_BOUNDS
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 SOURCES = {"object_id": ["id"], "text": ["text"]}
@@ -202,7 +203,7 @@ def test_rows_have_at_most_the_limit(tmp_path: Path, kind: str) -> None:
     rows = [REQUEST | {"subscription_id": f"s{n}", "note": text} for n, text in enumerate(texts)]
     pq.write_table(pa.Table.from_pylist(rows), path)
     limits = RequestLimits(max_id_bytes=10, max_payload_bytes=5_000)
-    options = {"format": None, "timezone": "UTC", "max_id_bytes": 10, "max_payload_bytes": 5_000}
+    options = WITHOUT_BOUNDS | {"max_id_bytes": 10, "max_payload_bytes": 5_000}
     file = {"file_seq": 1, "path": str(path), "options": json.dumps(options), "bytes": 1}
     assert limits.longest_row > 3_000
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream import names
-from pststream.kinds.registry import request_columns
 from pststream.quality.parse_requests import REQUESTS, parse_requests
 from pststream.quality.raw_values import NotFinite
 from pststream.quality.reject_reasons import REASONS, REJECTED, Reject
@@ -58,7 +57,7 @@ def test_an_insertion() -> None:
         "north": [4.0],
         "circle": None,
         "polygon": None,
-        **{column.name: None for column in request_columns() if column.since == 11},
+        **dict.fromkeys(("lon", "lat", "k", "alpha", "distance_scale_m", "window_us", "window_objects", "step_us")),
         "payload": None,
     }
 

@@ -16,6 +16,7 @@ from pststream.pipeline.ingest.stage_file import stage_file
 from pststream.quality import csv_reader, json_reader, row_chunks
 from pststream.quality.file_parts import FileRange, count_range, make_parts
 from pststream.quality.readers import read_chunks
+from tests.file_options import WITHOUT_BOUNDS
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 BLOCK, MOST = 100, 1_000
@@ -131,7 +132,7 @@ def written(path: Path, rows: list[dict[str, Any]], blank_lines: int = 0) -> dic
         path.write_text("\n".join([",".join(rows[0]), *lines]) + "\n")
     else:
         path.write_text("\n" * blank_lines + "".join(f"{json.dumps(row)}\n" for row in rows))
-    options = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 99}
+    options = WITHOUT_BOUNDS | {"max_text_bytes": 99}
     return {"file_seq": 1, "path": str(path), "options": json.dumps(options), "bytes": path.stat().st_size}
 
 

@@ -19,6 +19,7 @@ from pststream.quality.parse_requests import parse_requests
 from pststream.quality.readers import read_requests
 from pststream.text import tokenizer
 from pststream.text.expression import parse_keywords
+from tests.file_options import WITHOUT_BOUNDS
 from tests.oracles.records import to_records
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -29,7 +30,7 @@ PART = "(" + " OR ".join(f"(a{n} AND b{n})" for n in range(6)) + ")"
 """Twelve words and 64 clauses."""
 
 
-OPTIONS = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000}
+OPTIONS = WITHOUT_BOUNDS | {"max_text_bytes": 1000}
 
 
 def staged_rows(folder: Path, kind: str, file: dict[str, Any]) -> list[dict[str, Any]]:
@@ -154,7 +155,6 @@ def test_the_longest_valid_request_is_not_too_long(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["objects", "requests"])
 def test_bounds_are_those_that_the_ledger_stores_for_a_file(tmp_path: Path, kind: str) -> None:
-    """A file that an older version began to ingest is finished without the bounds that it did not know."""
     row = OBJECT | {"object_id": "i" * 2_000} if kind == "objects" else REQUEST | {"subscription_id": "i" * 2_000}
     path = written(tmp_path, "jsonl", [row])
     reasons = []

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from pststream import names
+from pststream.benchmarks.scenarios.answers.frequent_terms import COUNT_WAYS
+from pststream.benchmarks.support.answers import table_terms
 from pststream.kernels.region_counts import edge_grid, group_tables
 from pststream.kernels.region_counts.edge_grid import make_grid
-from pststream.region_terms import shared_terms, table_terms
-from pststream.region_terms.count_ways import COUNT_WAYS
+from pststream.region_terms import shared_terms
 from pststream.region_terms.region_groups import group_regions
 from pststream.stored_objects import answer_terms
 from pststream.stored_objects.object_snapshot import LAST_KEY
@@ -26,7 +26,7 @@ from tests.unit.stored_objects.worlds import (
     some_region,
 )
 
-WAYS = [name for name in names.COUNT_WAYS if name != "single"]
+WAYS = [name for name in COUNT_WAYS if name != "single"]
 
 
 def some_box(rnd: random.Random) -> list[float]:
@@ -58,10 +58,6 @@ def way(request, monkeypatch) -> str:
     monkeypatch.setattr(table_terms, "GROUP", 3)
     monkeypatch.setattr(table_terms, "FIRST_SLOTS", 4)
     return request.param
-
-
-def test_the_names_of_the_ways_are_those_of_the_setting() -> None:
-    assert tuple(COUNT_WAYS) == names.COUNT_WAYS
 
 
 @pytest.mark.parametrize("seed", range(3))

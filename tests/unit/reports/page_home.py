@@ -177,7 +177,8 @@ def _write_ledgers(
     ranges = {"objects_after": 0, "objects_to": 1, "requests_after": 0, "requests_to": 1}
     rows = []
     for batch in range(1, batches + 1):
-        begun = {"batch_id": batch, "plan_version": 1, **ranges, "objects_version": 1, "requests_version": 1}
+        read = {"objects_version": 1, "requests_version": 1, "removals": 0}
+        begun = {"batch_id": batch, "plan_version": 1, **ranges, **read}
         rows.append({**begun, "status": "started", "started_at": AT})
         seconds = {"session": 3.1 if batch == 1 else 0.01, "index": 0.8, "match": 1 + rng.random(), "loads": 0.1}
         found = sum(len(m["subscription_keys"]) for m in matches if m["batch_id"] == batch)

@@ -43,9 +43,8 @@ OTHER_TEXTS = [
 
 def from_json(texts: list[str], limits: RegionLimits = DEFAULT_LIMITS) -> Regions:
     lines = [f'{{"geometry": {text}}}'.encode() for text in texts]
-    stops = np.cumsum([len(line) for line in lines])
-    starts = stops - np.array([len(line) for line in lines])
-    return polygon.read_column(scan_json(b"".join(lines), starts, stops, ["geometry"])["geometry"], limits)
+    (some,) = scan_json(b"\n".join(lines), ["geometry"], len(lines))
+    return polygon.read_column(some.fields["geometry"], limits)
 
 
 def from_texts(texts: list[str | None], limits: RegionLimits = DEFAULT_LIMITS) -> Regions:

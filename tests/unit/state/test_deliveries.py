@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.state import ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress, read_progress, save_progress
 from pststream.state.home import Home
@@ -41,7 +42,7 @@ def test_notes_and_joins_at_the_same_time(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert ledger_tables.read(home, names.DELIVERIES).num_rows == 32
+    assert read_table(home.table(names.DELIVERIES)).num_rows == 32
     assert {read_progress(home, sink).batch_id for sink in ("first", "a", "b", "c")} == {7}
 
 

@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import atomic_files, names
+from pststream.delta_tables import read_table, table_version
 from pststream.errors import HomeError, RetryableError
 from pststream.state import checkpoints, erasures, ledger_tables
 from pststream.state.checkpoints import write_checkpoint
@@ -41,7 +42,7 @@ def append(home: Home, term_id: int) -> None:
 
 
 def terms(home: Home) -> list[int]:
-    return sorted(ledger_tables.read(home, names.VOCABULARY, ["term_id"]).column(0).to_pylist())
+    return sorted(read_table(home.table(names.VOCABULARY), ["term_id"]).column(0).to_pylist())
 
 
 def log_of(home: Home) -> Path:
@@ -86,9 +87,9 @@ def test_a_table_of_one_file_is_left_alone_without_its_lock(home: Home) -> None:
     ledger_tables.compact(home, names.VOCABULARY)
     assert home.files.exists(lock)
     home.files.delete([lock])
-    version = ledger_tables.version(home, names.VOCABULARY)
+    version = table_version(home.table(names.VOCABULARY))
     ledger_tables.compact(home, names.VOCABULARY)
-    assert ledger_tables.version(home, names.VOCABULARY) == version and not home.files.exists(lock)
+    assert table_version(home.table(names.VOCABULARY)) == version and not home.files.exists(lock)
 
 
 def test_a_checkpoint_that_another_process_has_overtaken_is_left_out(home: Home) -> None:
@@ -123,14 +124,14 @@ def test_what_a_killed_process_left_is_removed_after_an_hour(home: Home) -> None
 
 def test_a_vacuum_commits_nothing(home: Home) -> None:
     ledger_tables.compact(home, names.VOCABULARY)
-    before = ledger_tables.version(home, names.VOCABULARY)
+    before = table_version(home.table(names.VOCABULARY))
     assert ledger_tables.vacuum(home, names.VOCABULARY, 0) == 3
-    assert ledger_tables.version(home, names.VOCABULARY) == before and terms(home) == [0, 1, 2]
+    assert table_version(home.table(names.VOCABULARY)) == before and terms(home) == [0, 1, 2]
 
 
 def test_a_checkpoint_is_flushed_before_the_log_before_it_is_deleted(home: Home, flushed: list[str]) -> None:
     ledger_tables.compact(home, names.VOCABULARY)
-    version = ledger_tables.version(home, names.VOCABULARY)
+    version = table_version(home.table(names.VOCABULARY))
     erasures.drop_older_versions(home, names.VOCABULARY)
     assert f"{version:020}.checkpoint.parquet" in flushed
     assert min(os.listdir(log_of(home))) == f"{version:020}.checkpoint.parquet" and terms(home) == [0, 1, 2]

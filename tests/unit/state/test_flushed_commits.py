@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pststream import atomic_files, names
+from pststream.delta_tables import read_table, table_version
 from pststream.state import ledger_tables
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import list_data_files
@@ -43,7 +44,7 @@ def row(batch_id: int) -> dict[str, object]:
 
 
 def ids(home: Home) -> list[int]:
-    return sorted(ledger_tables.read(home, names.DELIVERIES, ["batch_id"]).column(0).to_pylist())
+    return sorted(read_table(home.table(names.DELIVERIES), ["batch_id"]).column(0).to_pylist())
 
 
 def test_rows_are_flushed_before_the_entry(home: Home, flushed: list[str]) -> None:
@@ -100,7 +101,7 @@ def add_versions(home: Home, *versions: int) -> None:
 
 
 def versions(home: Home) -> list[int]:
-    return sorted(ledger_tables.read(home, names.VOCABULARY, ["plan_version"]).column(0).to_pylist())
+    return sorted(read_table(home.table(names.VOCABULARY), ["plan_version"]).column(0).to_pylist())
 
 
 def test_rows_of_versions_are_deleted_by_a_flushed_commit(home: Home, flushed: list[str]) -> None:
@@ -112,9 +113,9 @@ def test_rows_of_versions_are_deleted_by_a_flushed_commit(home: Home, flushed: l
     assert versions(home) == [1, 2]
     ledger_tables.delete_versions(home, names.VOCABULARY, "plan_version", 2, 2)
     assert versions(home) == [1]
-    before = ledger_tables.version(home, names.VOCABULARY)
+    before = table_version(home.table(names.VOCABULARY))
     ledger_tables.delete_versions(home, names.VOCABULARY, "plan_version", 2)
-    assert ledger_tables.version(home, names.VOCABULARY) == before, "there is nothing to delete"
+    assert table_version(home.table(names.VOCABULARY)) == before, "there is nothing to delete"
 
 
 def test_files_of_other_versions_stay_as_they_are(home: Home) -> None:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream import names
+from pststream.delta_tables import table_version
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.errors import PstError
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, IndexFile, delete_older_indexes, index_files, segment_files
@@ -59,7 +59,7 @@ def test_what_a_killed_planner_did_not_take_out_is(tmp_path: Path) -> None:
     for _ in range(2):
         delete_older_indexes(home, 3)
         assert sorted(f.path for f in list_data_files(home, names.WORKER_INDEX)) == ["next", "now"]
-    assert ledger_tables.version(home, names.WORKER_INDEX) == 2, "the second time there was nothing to do"
+    assert table_version(home.table(names.WORKER_INDEX)) == 2, "the second time there was nothing to do"
 
 
 def small(worker: int, key: int, plan: int = 1, size: int = 1, rows: int = 1) -> IndexFile:

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import names
+from pststream.delta_tables import last_transaction, table_version
 from pststream.errors import RetryableError
 from pststream.open_tables import open_table
 from pststream.pipeline.upkeep.compact_tables import compact_tables
@@ -76,9 +77,9 @@ def test_compaction_is_an_optimize_that_changes_no_rows(hand_home: Home) -> None
     assert open_table(hand_home.table(names.OBJECTS)).to_pyarrow_table().sort_by("object_key") == before
     (file,) = list_data_files(hand_home, names.OBJECTS)
     assert (file.rows, file.low["ingest_id"], file.high["ingest_id"]) == (3, 1, 3)
-    assert ledger_tables.last_transaction(hand_home, names.OBJECTS, "join") == 0
+    assert last_transaction(hand_home.table(names.OBJECTS), "join") == 0
     commit_objects(hand_home, 4)
-    assert ledger_tables.version(hand_home, names.OBJECTS) == 5
+    assert table_version(hand_home.table(names.OBJECTS)) == 5
 
 
 def test_a_checkpoint_is_written_after_so_many_commits(hand_home: Home) -> None:
@@ -87,7 +88,7 @@ def test_a_checkpoint_is_written_after_so_many_commits(hand_home: Home) -> None:
         commit_objects(hand_home, ingest_id)
     log = Path(hand_home.table(names.OBJECTS), "_delta_log")
     assert sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet")) == [4, 8]
-    assert ledger_tables.last_transaction(hand_home, names.OBJECTS, "ingest") == 8
+    assert last_transaction(hand_home.table(names.OBJECTS), "ingest") == 8
     assert len(list_data_files(hand_home, names.OBJECTS)) == 8
 
 
@@ -98,7 +99,7 @@ def test_a_commit_whose_answer_was_lost_is_the_own_one(hand_home: Home, monkeypa
 
     monkeypatch.setattr(FolderFiles, "create", create_and_lose_the_answer)
     commit_objects(hand_home, 1)
-    assert ledger_tables.last_transaction(hand_home, names.OBJECTS, "ingest") == 1
+    assert last_transaction(hand_home.table(names.OBJECTS), "ingest") == 1
 
 
 def test_of_two_commits_of_one_version_the_second_is_refused(hand_home: Home) -> None:

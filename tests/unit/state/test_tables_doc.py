@@ -3,11 +3,14 @@
 After a change of the tables, `python -m tests.unit.state.test_tables_doc` rewrites that part of the page.
 """
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
 
 from pststream.domain.arrow_columns import TIME
+from pststream.reports.views.definitions import VIEWS
+from pststream.reports.views.dialects import DUCKDB
 from pststream.state.table_types import Table
 from pststream.state.tables import TABLES
 
@@ -72,6 +75,14 @@ def escaped(text: str) -> str:
 def test_the_page_says_what_is_declared() -> None:
     part = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
     assert part.strip() == rendered().strip(), "run: python -m tests.unit.state.test_tables_doc"
+
+
+def test_no_column_has_a_name_that_sql_reserves() -> None:
+    columns = {column.name for table in TABLES.values() for column in table.columns}
+    columns |= {
+        column for view in VIEWS for column in re.findall(r"\w+", VIEWS[view](DUCKDB, str).partition("FROM")[0])
+    }
+    assert not columns & {"at", "limit"}
 
 
 def write_page() -> None:

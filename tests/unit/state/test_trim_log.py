@@ -1,7 +1,6 @@
 """Entries of Delta's logs go when they are old enough, and nothing else does."""
 
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -9,9 +8,9 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from pststream import names
+from pststream.delta_tables import last_transaction, read_table, table_version
 from pststream.state import ledger_tables
-from pststream.state.home import LOG_RETENTION, STREAMS, Home, log_retention
-from pststream.state.tables import TABLES
+from pststream.state.home import LOG_RETENTION, STREAMS, Home
 
 COMMITS = 5
 
@@ -41,7 +40,7 @@ def table_of(home: Home) -> DeltaTable:
 
 
 def test_old_entries_go(home: Home) -> None:
-    version = ledger_tables.version(home, names.VOCABULARY)
+    version = table_version(home.table(names.VOCABULARY))
     table = table_of(home)
     table.create_write_transaction(
         [], "append", table.schema(), commit_properties=CommitProperties(app_transactions=[Transaction("test", 7)])
@@ -51,9 +50,9 @@ def test_old_entries_go(home: Home) -> None:
         for file in log_of(home):
             os.utime(file, (time.time() - 2 * 86_400,) * 2)
     assert len(log_of(home)) == 1
-    assert ledger_tables.version(home, names.VOCABULARY) == version + 1
-    assert ledger_tables.read(home, names.VOCABULARY).num_rows == COMMITS
-    assert ledger_tables.last_transaction(home, names.VOCABULARY, "test") == 7
+    assert table_version(home.table(names.VOCABULARY)) == version + 1
+    assert read_table(home.table(names.VOCABULARY)).num_rows == COMMITS
+    assert last_transaction(home.table(names.VOCABULARY), "test") == 7
 
 
 def test_young_entries_stay(home: Home) -> None:
@@ -62,19 +61,6 @@ def test_young_entries_stay(home: Home) -> None:
     before = log_of(home)
     ledger_tables.trim_log(home, names.VOCABULARY, 7)
     assert log_of(home) == before
-
-
-@pytest.mark.parametrize("before", [None, "interval 7 days"])
-def test_what_an_older_version_kept_for_longer_is_not(home: Home, before: str | None) -> None:
-    if before is None:
-        folder = Path(home.table(names.VOCABULARY))
-        schema = table_of(home).schema()
-        shutil.rmtree(folder)
-        DeltaTable.create(folder, schema)
-    else:
-        table_of(home).alter.set_table_properties({LOG_RETENTION: before})
-    ledger_tables.trim_log(home, names.VOCABULARY, 7)
-    assert table_of(home).metadata().configuration[LOG_RETENTION] == log_retention(TABLES[names.VOCABULARY])
 
 
 @pytest.mark.parametrize("name", [names.VOCABULARY, names.MATCHES])
@@ -89,8 +75,6 @@ def test_what_a_user_has_set_holds(home: Home, name: str) -> None:
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_finds_the_entries_of_six_days(home: Home, name: str) -> None:
-    table = DeltaTable(home.table(name))
-    table.alter.set_table_properties({LOG_RETENTION: "interval 1 days"})  # as older versions did
     log = Path(home.table(name), "_delta_log")
     for _ in range(3):
         ledger_tables.trim_log(home, name, 7)
@@ -109,4 +93,4 @@ def test_removed_files_are_remembered_for_as_long_as_they_are_kept(home: Home) -
     for days in (30, 30, 3):
         ledger_tables.trim_log(home, names.VOCABULARY, days)
         assert table_of(home).metadata().configuration[ledger_tables.FILES_KEPT] == f"interval {days} days"
-    assert ledger_tables.version(home, names.VOCABULARY) == COMMITS + 2
+    assert table_version(home.table(names.VOCABULARY)) == COMMITS + 2

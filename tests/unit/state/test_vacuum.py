@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 
@@ -57,7 +58,7 @@ def test_removed_files_stay_for_readers_of_recent_versions(home: Home) -> None:
 def test_removed_files_go_when_they_are_old(home: Home) -> None:
     aged(home, 8)
     assert ledger_tables.vacuum(home, names.VOCABULARY, 7) == 1
-    assert ledger_tables.read(home, names.VOCABULARY).column("term_id").to_pylist() == [2]
+    assert read_table(home.table(names.VOCABULARY)).column("term_id").to_pylist() == [2]
     aged(home, 8)
     assert ledger_tables.vacuum(home, names.VOCABULARY, 7) == 0, "once"
 

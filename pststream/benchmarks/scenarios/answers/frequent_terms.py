@@ -7,7 +7,7 @@ that passes the tick. The objects of the world are those of the window and of th
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from pststream.benchmarks.region_curve import measured_regions, regions_in_half
 from pststream.benchmarks.support.answers.standing_regions import K, RegionSet, add_regions
+from pststream.benchmarks.support.answers.table_terms import answer_with_tables
 from pststream.benchmarks.support.homes import START
 from pststream.benchmarks.support.measured_worlds import MeasuredWorld, build_segments, figures_of, make_world
 from pststream.benchmarks.support.memory import MemoryWatch
@@ -26,10 +27,11 @@ from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.term_reports.log_reports import log_reports
 from pststream.progress import Progress
-from pststream.region_terms.count_ways import COUNT_WAYS
 from pststream.region_terms.region_groups import group_regions
+from pststream.region_terms.shared_terms import answer_shared
 from pststream.settings import Settings
 from pststream.stored_objects.answer_rows import AnswerRows
+from pststream.stored_objects.answer_terms import answer_regions
 from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import box_regions
 from pststream.utc_times import to_micros
@@ -51,6 +53,14 @@ CURVES: dict[str, dict[str, tuple[int, ...]]] = {
 
 BATCHES = {"1h": 1.0, "10m": 1 / 6, "1m": 1 / 60}
 """Hours of objects in a batch that passes a tick."""
+
+COUNT_WAYS: Mapping[str, Callable[[ObjectSnapshot, RegionArrays, np.ndarray, np.ndarray, np.ndarray], AnswerRows]] = {
+    "shared": answer_shared,
+    "single": answer_regions,
+    "tables": answer_with_tables,
+}
+"""Ways to count the frequent terms of many regions, which return the same answers: that of the product, each region by
+itself, and the groups of SSTD."""
 
 COMPARED = {"small": (1, 64), "full": (8, 256)}
 """Neighbourhoods, and regions of each, that all ways count."""

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pststream.answers.buffer_policy import EVALUATION_COST, POLICIES, SKYBAND, choose_kept
 from pststream.benchmarks.support.answers import answer_batches, buffer_curve
 from pststream.benchmarks.support.answers.answer_batches import measure_bucket
+from pststream.benchmarks.support.answers.buffer_policies import EVALUATION_COST, POLICIES, SKYBAND, choose_kept
 from pststream.benchmarks.support.answers.scored_variants import VARIANTS
 from pststream.benchmarks.support.answers.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
 from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, draw_topk

@@ -53,7 +53,7 @@ BY_PRODUCT = ("keyword", "prefix")
 
 
 def kept_for(k: int) -> int:
-    """Return the entries of a buffer: the default of the setting `answer_buffers`, half as many again as the answer."""
+    """Return the entries of a buffer: half as many again as the answer."""
     return k + k // 2
 
 

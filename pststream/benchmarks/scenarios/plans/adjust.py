@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.steps import Steps
+from pststream.delta_tables import read_table
 from pststream.domain.imbalance import imbalance_of
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -24,7 +26,6 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.planning.plan import plan
 from pststream.progress import Progress
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 
 SIZES = {"small": (10_000, 50_000), "full": (40_000, 1_000_000)}
@@ -161,10 +162,9 @@ def _match_batch(
     drawn = replace(drawn, lon=points[:, 0].copy(), lat=points[:, 1].copy())
     bench.add_drawn_objects([crowd_objects(drawn, bench.source, case.crowded, bench.seed)])
     (batch,) = match(bench.home, settings, max_objects=1 << 40, one=True)["batches"]
-    rows = ledger_tables.read(
-        bench.home,
-        names.UNIT_LOADS,
-        filters=[("batch_id", "=", batch["batch_id"]), ("unit", "=", names.WHOLE_WORKER)],
+    rows = read_table(
+        bench.home.table(names.UNIT_LOADS),
+        filter=(pds.field("batch_id") == batch["batch_id"]) & (pds.field("unit") == names.WHOLE_WORKER),
     )
     seconds = np.zeros(WORKERS)
     seconds[rows.column("worker").to_numpy()] = rows.column("cpu_seconds").to_numpy()

@@ -15,7 +15,7 @@ from pststream.balancing.cell_selection import METHODS, select_cells
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.benchmarks.scenarios.plans.balance import load_selections, time_selection
 from pststream.benchmarks.support.landing import fill_home, land, write_parts
-from pststream.benchmarks.support.measured_worlds import CACHE_BYTES, with_cache
+from pststream.benchmarks.support.own_cache import CACHE_BYTES, with_cache
 from pststream.benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.watchers import COMMAND, PATIENCE, running_watcher, wait_for_matches

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.balancing.local_adjustment import PHASE_ONE
@@ -14,6 +15,7 @@ from pststream.benchmarks.support.object_sources import CityObjects
 from pststream.benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
+from pststream.delta_tables import read_table
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.adjusting.balance import balance
@@ -21,7 +23,6 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.progress import Progress
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 
 SIZES = {"small": (20_000, 2), "full": (250_000, 6)}
 """Live subscriptions, and intervals."""
@@ -132,6 +133,6 @@ def _count_moves(moves: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _loads(bench: BenchHome, batch: int) -> np.ndarray:
     """Read the CPU seconds of each worker in a batch."""
-    of_workers = [("batch_id", "=", batch), ("unit", "=", names.WHOLE_WORKER)]
-    rows = ledger_tables.read(bench.home, names.UNIT_LOADS, filters=of_workers)
+    of_workers = (pds.field("batch_id") == batch) & (pds.field("unit") == names.WHOLE_WORKER)
+    rows = read_table(bench.home.table(names.UNIT_LOADS), filter=of_workers)
     return np.asarray(rows.sort_by("worker").column("cpu_seconds").to_numpy())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.benchmarks.support.homes import BenchHome
-from pststream.benchmarks.support.measured_worlds import with_cache
+from pststream.benchmarks.support.own_cache import with_cache
 from pststream.benchmarks.support.paper_workloads import describe_workload
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most

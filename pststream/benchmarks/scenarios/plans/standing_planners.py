@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.benchmarks.support.answers.standing_homes import MeasuredBatch, StandingHome, middle, step_cpu
@@ -26,6 +27,7 @@ from pststream.benchmarks.support.homes import side_lists
 from pststream.benchmarks.support.measured_worlds import figures_of
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
+from pststream.delta_tables import read_table, table_version
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_subscriptions
@@ -36,7 +38,6 @@ from pststream.pipeline.comparing.planner_trial import correlation, share_rounds
 from pststream.pipeline.planning.plan import plan
 from pststream.progress import Progress
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 
 SIZES = {"small": (2_000, 2_000, 500), "full": (200_000, 200_000, 20_000)}
@@ -147,7 +148,7 @@ def _fill(start: StandingHome, draw: DrawMore, scale: str) -> int:
         start.add_queries(columns)
     start.run_batch()
     _run_batch(start, draw, of_batch)
-    version = ledger_tables.version(start.bench.home, names.OBJECTS)
+    version = table_version(start.bench.home.table(names.OBJECTS))
     for _ in range(objects // 2 // of_batch):
         _run_batch(start, draw, of_batch)
     return version
@@ -250,8 +251,10 @@ def _of_workers(home: StandingHome, after: int, up_to: int) -> list[np.ndarray]:
     """Return sums over the batches with after < id <= up_to: objects, stored subscriptions and postings read of each
     worker, 0 for one without objects.
     """
-    of_batches = [("batch_id", ">", after), ("batch_id", "<=", up_to), ("unit", "=", names.WHOLE_WORKER)]
-    rows = ledger_tables.read(home.bench.home, names.UNIT_LOADS, filters=of_batches)
+    of_batches = (
+        (pds.field("batch_id") > after) & (pds.field("batch_id") <= up_to) & (pds.field("unit") == names.WHOLE_WORKER)
+    )
+    rows = read_table(home.bench.home.table(names.UNIT_LOADS), filter=of_batches)
     worker = rows.column("worker").to_numpy()
     sums = ("objects", "subscriptions", "candidates")
     return [np.bincount(worker, rows.column(name).to_numpy(), WORKERS) for name in sums]

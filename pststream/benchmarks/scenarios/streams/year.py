@@ -126,7 +126,7 @@ def _batches(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
         "objects_after": np.where(number > 1, (number - 1 << ROW_BITS) + OBJECTS, 0),
         "objects_to": (number << ROW_BITS) + OBJECTS, "requests_after": 0, "requests_to": 0, "objects_version": number,
         "requests_version": 1, "objects": OBJECTS, "discarded": 0, "requests": 0, "matches": OBJECTS, "retractions": 0,
-        "seconds_by_step": [SECONDS] * len(number), "started_at": at,
+        "removals": 0, "seconds_by_step": [SECONDS] * len(number), "started_at": at,
         "finished_at": at + 1_000_000,
     }  # fmt: skip
 

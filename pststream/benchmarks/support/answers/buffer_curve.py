@@ -13,9 +13,9 @@ import numpy as np
 from pststream import names
 from pststream.answers.advance import advance
 from pststream.answers.bucket_file import NO_SUBSCRIPTIONS, Objects, build_bucket
-from pststream.answers.buffer_policy import trim_evaluations
 from pststream.answers.contract import Asked, BatchEnd, Logged, Subscriptions, Values
 from pststream.answers.fold import Deletions, fold, fold_answers
+from pststream.benchmarks.support.answers.buffer_policies import trim_evaluations
 from pststream.names import NEVER_US
 
 NO_DELETIONS: Deletions = (np.empty(0, np.int64), np.empty(0, np.int64))

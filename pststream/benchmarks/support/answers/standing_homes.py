@@ -9,16 +9,17 @@ from statistics import median
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.benchmarks.support.answers.standing_worlds import Stream
 from pststream.benchmarks.support.homes import CHUNK, START, BenchHome
-from pststream.benchmarks.support.measured_worlds import with_cache
+from pststream.benchmarks.support.own_cache import with_cache
+from pststream.delta_tables import read_table
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 
 EVERYTHING = 1 << 40
 """More than the objects and the candidates of any batch."""
@@ -89,7 +90,7 @@ class StandingHome:
         wall, cpu = time.perf_counter(), time.process_time()
         (batch,) = match(self.bench.home, self.settings, max_objects=EVERYTHING, one=True)["batches"]
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        row = ledger_tables.read(self.bench.home, names.BATCHES, None, [("batch_id", "=", batch["batch_id"])])
+        row = read_table(self.bench.home.table(names.BATCHES), None, pds.field("batch_id") == batch["batch_id"])
         (done,) = (one for one in row.to_pylist() if one["status"] == "done")
         counts = {"objects": done["objects"], "requests": done["requests"]}
         for name in ("candidates", "evaluations", "changes"):
@@ -100,8 +101,8 @@ class StandingHome:
         )
 
     def _workers(self, batch_id: int) -> list[float]:
-        of_workers = [("batch_id", "=", batch_id), ("unit", "=", names.WHOLE_WORKER)]
-        rows = ledger_tables.read(self.bench.home, names.UNIT_LOADS, ["cpu_seconds"], of_workers)
+        of_workers = (pds.field("batch_id") == batch_id) & (pds.field("unit") == names.WHOLE_WORKER)
+        rows = read_table(self.bench.home.table(names.UNIT_LOADS), ["cpu_seconds"], of_workers)
         return [seconds * 1e3 for seconds in rows.column(0).to_pylist()]
 
     def bytes_by_array(self) -> dict[str, int]:

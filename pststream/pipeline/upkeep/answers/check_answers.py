@@ -17,6 +17,7 @@ from pststream import names
 from pststream.answers.contract import Thresholds, Values
 from pststream.answers.read_bucket import read_buffers
 from pststream.answers.remaining_rows import OLD_CHANGES
+from pststream.delta_tables import last_transaction
 from pststream.kinds.registry import ranked_answers
 from pststream.ledgers.ledger_rows import BatchRow
 from pststream.ledgers.log_end import read_batches
@@ -32,7 +33,6 @@ from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES, TableFaults
 from pststream.settings import Settings
 from pststream.sorted_keys import distinct_values
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import removed_rows
 from pststream.state.home import Home
@@ -143,7 +143,7 @@ def _make_check(home: Home, settings: Settings, last: BatchRow, passed: int) -> 
         tuple(slice_ for _, slice_ in _slices(home, names.REQUESTS, list_data_files(home, names.REQUESTS))),
         tuple(_slices(home, names.ANSWER_LOG, files)),
         1 + rows // (ROUND_ROWS * home.answer_buckets),
-        ledger_tables.last_transaction(home, names.ANSWER_LOG, OLD_CHANGES) + 1,
+        last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES) + 1,
         names.ANSWER_LOG not in removed,
         names.REQUESTS not in removed,
     )

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.domain.topk_plan_rows import topk_plan_from_row
 from pststream.errors import PstError
 from pststream.partitioning.dskype.planners import plan_levels
 from pststream.planner_options import read_planner_options
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import read_topk_row
 
@@ -22,8 +22,8 @@ def count_topk_plan_faults(home: Home) -> dict[str, int]:
 
     Rows that no plan version names do not count: a killed planner has left them. One plan is read at a time.
     """
-    named = ledger_tables.read(home, names.PLANS, ["topk_version"]).column(0).drop_null().to_pylist()
-    stored = Counter(ledger_tables.read(home, names.TOPK_PLANS, ["plan_version"]).column(0).to_pylist())
+    named = read_table(home.table(names.PLANS), ["topk_version"]).column(0).drop_null().to_pylist()
+    stored = Counter(read_table(home.table(names.TOPK_PLANS), ["plan_version"]).column(0).to_pylist())
     known = set(named) & set(stored)
     return {
         "topk_plans_off": sum(stored[version] != 1 for version in named),

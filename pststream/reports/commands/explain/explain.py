@@ -7,6 +7,7 @@ rows with these ids, without the kernels, and compares the result with the store
 from typing import Any, Protocol
 
 from pststream import names
+from pststream.delta_tables import AnyHome, TableReader
 from pststream.kinds.answer_contract import RankedAnswers, TermReports
 from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
 from pststream.reports.commands.explain.explain_context import WITHDRAWN, ExplainContext, Pair
@@ -21,7 +22,6 @@ from pststream.reports.commands.explain.explain_rows import (
     read_written_pairs,
 )
 from pststream.reports.commands.explain.explain_text import describe_reject
-from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
 OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.reports.reading.object_ranking import AnswerEnd
-from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import to_micros
 
 Pair = dict[str, Any]
@@ -49,7 +49,7 @@ class ExplainContext:
         batches = self.ledgers.batches
         (before,) = batches.filter(pds.field("batch_id") == batch_id).column("removals").to_pylist()
         last = (self.reader.table(name).transaction_version(names.REMOVALS) for name in (names.OBJECTS, names.REQUESTS))
-        return sum(0 if number is None else int(number) + 1 for number in last) > (before or 0)
+        return sum(0 if number is None else int(number) + 1 for number in last) > before
 
     def waiting(self, stored: StoredObject, subscription: StoredSubscription) -> list[str]:
         """Name which of the object and the subscription no finished batch has processed yet."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pststream.delta_tables import TableReader
 from pststream.format_values import counted
 from pststream.kinds.answer_contract import ObjectRows, RankedAnswers
 from pststream.kinds.answer_query import CREATED_AT, END, RANK, WINDOW, show_window
@@ -26,7 +27,6 @@ from pststream.reports.commands.explain.explain_matches import PENDING
 from pststream.reports.commands.explain.explain_route import find_stored_fault
 from pststream.reports.reading.answer_view import Row, StoredAnswer, answer_order, asked_answer, read_stored_answers
 from pststream.reports.reading.object_ranking import CLOSE, AnswerEnd, ObjectRanking, Place, rank_objects
-from pststream.reports.reading.table_reader import TableReader
 from pststream.reports.reading.word_weights import StoredWordWeights, word_weights
 from pststream.utc_times import from_micros, iso, to_micros
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.domain.owners import NO_UNIT
 from pststream.domain.plan import SubscriptionPlan
 from pststream.kernels.matching import index_cells
 from pststream.kinds.contract import MatchQuery, StoredObject, StoredSubscription
 from pststream.reports.commands.plans import read_plan
-from pststream.reports.reading.table_reader import TableReader
 from pststream.shapes.region import Box
 from pststream.text.tokenizer import term_id
 from pststream.text.words import tokenize

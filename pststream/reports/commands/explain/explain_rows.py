@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.delta_tables import TableReader
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import request_columns, stored_kind
 from pststream.ledgers.history import done_batches_filter
 from pststream.reports.reading.pairs import flatten_lists
-from pststream.reports.reading.table_reader import TableReader
 
 MAX_PER_ID = 200
 """Number of objects, and of insertions, that are read for one id: the latest ones."""

@@ -31,7 +31,8 @@ def queries(tmp_path: Path, world: tuple) -> StandingQueries:
         {
             "request_key": one.key, "subscription_key": one.key, "op": "insert", "kind": "topk", "k": 1,
             "lon": one.lon, "lat": one.lat, "alpha": one.alpha, "distance_scale_m": one.scale,
-            "clauses": [[word] for word in one.words], "effective_at": 0, "expires_at": None,
+            "clauses": [[word] for word in one.words], "effective_at": 0, "expires_at": None, "window_us": None,
+            "window_objects": None,
         }
         for one in world[0]
     ]  # fmt: skip

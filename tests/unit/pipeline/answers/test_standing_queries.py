@@ -33,7 +33,8 @@ def insertion(key: int, **changed: object) -> dict:
 @pytest.fixture
 def queries(tmp_path: Path) -> StandingQueries:
     deletion = {"request_key": 6, "op": "delete", "subscription_key": 2, "effective_at": 99}
-    of_range = {"request_key": 3, "subscription_key": 3, "op": "insert", "effective_at": 1, "clauses": [[1]]}
+    of_range = {"request_key": 3, "subscription_key": 3, "op": "insert", "kind": "range", "effective_at": 1}
+    of_range["clauses"] = [[1]]
     files = [
         [insertion(5), insertion(4, kind="topk", alpha=0.5, distance_scale_m=70.0, window_us=60, expires_at=77)],
         [insertion(1), insertion(2, window_objects=9), of_range, deletion],
@@ -42,10 +43,7 @@ def queries(tmp_path: Path) -> StandingQueries:
     paths = []
     for number, rows in enumerate(files):
         paths.append(str(tmp_path / f"{number}.parquet"))
-        table = pa.Table.from_pylist(rows, SCHEMA)
-        # A file of an older home has none of the columns of subscriptions with memory.
-        old = ["request_key", "subscription_key", "op", "effective_at", "expires_at", "clauses"]
-        pq.write_table(table.select(old) if number == 2 else table, paths[-1], row_group_size=2)
+        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), paths[-1], row_group_size=2)
     cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
     return StandingQueries([(paths[0],), (paths[1], paths[2])], cache)
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as pds
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.errors import RetryableError, UsageError
 from pststream.pipeline.delivery import sink_sender
 from pststream.pipeline.delivery.dead_letters import list_letters, replay_letters
@@ -19,7 +21,6 @@ from pststream.settings import Settings
 from pststream.sinks import retry
 from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown
 from pststream.sinks.sink_settings import SinkSettings
-from pststream.state import ledger_tables
 from pststream.state.deliveries import count_dead
 from pststream.state.home import Home
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
@@ -82,7 +83,7 @@ def test_failures_on_purpose(busy_home: Home, monkeypatch: pytest.MonkeyPatch, s
         if deliver_to(busy_home, {"a": sink}, settings)["a"]["state"] == "ok":
             break
     expected = expected_messages(busy_home, limit, 3_600)
-    dead = {row["message_id"] for row in ledger_tables.read(busy_home, names.DEAD_LETTERS).to_pylist()}
+    dead = {row["message_id"] for row in read_table(busy_home.table(names.DEAD_LETTERS)).to_pylist()}
     accepted = [message for message in expected if message["id"] not in dead]
     assert dead and len(dead) < len(expected)
     assert without_repeats(memory.bodies) == accepted
@@ -91,7 +92,7 @@ def test_failures_on_purpose(busy_home: Home, monkeypatch: pytest.MonkeyPatch, s
     for batch in memory.batches:
         ids.setdefault(batch.id, set()).update(message.id for message in batch.messages)
     assert sum(map(len, ids.values())) == len(accepted), "a batch came again with other messages"
-    rows = ledger_tables.read(busy_home, names.DELIVERIES).to_pylist()
+    rows = read_table(busy_home.table(names.DELIVERIES)).to_pylist()
     assert sum(row["delivered"] for row in rows) == len(accepted)
     assert sum(row["refused"] for row in rows) == len(dead) == count_dead(busy_home, "a")
     assert sum(row["failures"] for row in rows) > 0
@@ -154,7 +155,7 @@ def test_a_sink_that_does_not_return(busy_home: Home, monkeypatch: pytest.Monkey
     try:
         assert outcome["a"]["state"] == "stuck" and outcome["b"]["state"] in ("ok", "behind")
         assert not is_well({"sinks": outcome})
-        (row,) = ledger_tables.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
+        (row,) = read_table(busy_home.table(names.DELIVERIES), filter=pds.field("sink") == "a").to_pylist()
         assert (row["state"], row["reason"], row["delivered"]) == ("stuck", "it does not return", 0)
         assert deliver_to(busy_home, {"a": stuck, "b": healthy}, *settings, seconds=1)["a"]["state"] == "busy"
     finally:
@@ -185,7 +186,7 @@ def test_an_unexpected_error_fails_only_its_sink(busy_home: Home) -> None:
     healthy = Memory()
     outcome = deliver_to(busy_home, {"a": Broken(), "b": healthy})
     assert (outcome["a"]["state"], outcome["a"]["reason"], outcome["b"]["state"]) == ("failed", "ValueError", "ok")
-    (row,) = ledger_tables.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
+    (row,) = read_table(busy_home.table(names.DELIVERIES), filter=pds.field("sink") == "a").to_pylist()
     assert (row["state"], row["reason"]) == ("failed", "ValueError")
 
 
@@ -277,7 +278,7 @@ def test_the_position_is_saved_during_a_run(busy_home: Home, monkeypatch: pytest
     monkeypatch.setattr("pststream.state.deliveries.COMPACT_FILES", 5)
     memory = Memory()
     deliver_to(busy_home, {"a": memory})
-    rows = ledger_tables.read(busy_home, names.DELIVERIES).to_pylist()
+    rows = read_table(busy_home.table(names.DELIVERIES)).to_pylist()
     assert len(rows) > 10 and sum(row["delivered"] for row in rows) == len(memory.bodies)
     assert len(list(Path(busy_home.table(names.DELIVERIES), "_delta_log").glob("*.json"))) == len(rows) + 2
 

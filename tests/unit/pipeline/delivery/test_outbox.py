@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.errors import PstError
 from pststream.pipeline.delivery import message_rows, pair_messages
 from pststream.pipeline.delivery.outbox import Limit, Outbox
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
@@ -77,7 +77,7 @@ def test_a_long_text_is_cut(hand_home: Home) -> None:
     add_batch(hand_home, [match_row(seq << 32 | 1, "long", 5, keys)])
     (message,) = messages(hand_home)
     assert (len(message["object"]["text"]), message["object"]["text_cut"]) == (4_000, True)
-    whole = ledger_tables.read(hand_home, names.OBJECTS).to_pylist()[0]["text"]
+    whole = read_table(hand_home.table(names.OBJECTS)).to_pylist()[0]["text"]
     assert whole.startswith(message["object"]["text"])
 
 

@@ -17,13 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.errors import InputFileError, PassingError
 from pststream.pipeline.ingest import ingest_transaction
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, release
 from pststream.pipeline.ingest.reading_note import DEAD_TRIES, NOTE
 from pststream.quality.files.input_files import sha256_of
 from pststream.settings import Settings
-from pststream.state import ledger_tables, quarantine
+from pststream.state import quarantine
 from pststream.state.home import Home
 from tests.commands import ENTRY, ROOT
 
@@ -113,7 +114,7 @@ def held(home: Home) -> dict[str, list[str]]:
 
 def accepted(home: Home) -> dict[str, int]:
     """Return the accepted rows of each file in the log."""
-    rows = ledger_tables.read(home, names.FILES).to_pylist()
+    rows = read_table(home.table(names.FILES)).to_pylist()
     return {Path(row["path"]).name: row["accepted"] for row in rows if row["status"] == "done"}
 
 

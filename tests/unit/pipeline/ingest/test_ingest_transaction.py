@@ -1,6 +1,7 @@
 """A landed file that a node does not see is not a bad file: the ingest fails and may be run again."""
 
 import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pststream.pipeline.ingest import ingest_transaction
 from pststream.progress import no_progress
 from pststream.settings import Settings
 from pststream.state.home import Home
+from tests.file_options import WITHOUT_BOUNDS
 
 
 def stage_on_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, hold: bool) -> Any:
@@ -24,7 +26,7 @@ def stage_on_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, ho
             return staged
 
     monkeypatch.setattr(ingest_transaction, "get_engine", lambda _: OneNode())
-    options = '{"format": "csv", "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1}'
+    options = json.dumps(WITHOUT_BOUNDS)
     file = {"kind": "objects", "path": str(path), "started_at": dt.datetime.now(dt.UTC), "file_seq": 1, "bytes": 1}
     file |= {"options": options, "sha256": "0"}
     return ingest_transaction.stage_files(Home(path.parent / "home"), Settings(), [file], no_progress, hold)

@@ -1,16 +1,15 @@
 """Staged files are used after a crash only if they are whole and of this format; otherwise they are staged again."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.ledgers.log_end import Ledger
 from pststream.open_tables import latest_table
-from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest, number_files, stage_files
 from pststream.pipeline.ingest.staging_folder import load_staged, save_staged
 from pststream.progress import no_progress
@@ -18,20 +17,19 @@ from pststream.quality.files.input_files import sha256_of
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, Home
+from tests.file_options import WITHOUT_BOUNDS
 
 FILES = [{"sha256": "0"}]
-OPTIONS = json.dumps(asdict(ReaderOptions()))
+OPTIONS = json.dumps(WITHOUT_BOUNDS | {"lateness_seconds": 3600})
 
 
-@pytest.mark.parametrize(("format", "loaded"), [(FORMAT, []), (FORMAT - 1, None), (None, None)])
-def test_files_staged_before_an_upgrade_are_staged_again(
-    tmp_path: Path, format: int | None, loaded: list | None
-) -> None:
+@pytest.mark.parametrize(("format", "loaded"), [(FORMAT, []), (FORMAT - 1, None)])
+def test_files_staged_before_an_upgrade_are_staged_again(tmp_path: Path, format: int, loaded: list | None) -> None:
     home = Home(tmp_path / "home")
     home.init()
     save_staged(home, FILES, [])
     path = Path(home.path, "staging", "staged.json")
-    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"format": format}), "utf-8")
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"home_format": format}), "utf-8")
     assert load_staged(home, FILES) == loaded
     assert load_staged(home, [{"sha256": "1"}]) is None
 
@@ -71,7 +69,7 @@ def test_damaged_staged_files_are_staged_again(tmp_path: Path, damage: str) -> N
     assert (loaded is None) == (damage != "none")
     with home.locked():
         finish_interrupted_ingest(home, Settings(engine="local"), no_progress)
-    rows = ledger_tables.read(home, names.FILES).filter(pc.field("status") == "done").to_pylist()
+    rows = read_table(home.table(names.FILES)).filter(pc.field("status") == "done").to_pylist()
     assert [(Path(row["path"]).name, row["accepted"]) for row in rows] == [("a.csv", 40), ("b.csv", 40)]
     with latest_table(home.table(names.OBJECTS)) as table:
         ids = table.to_pyarrow_table(columns=["object_id"])["object_id"].to_pylist()

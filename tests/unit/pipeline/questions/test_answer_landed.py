@@ -18,7 +18,7 @@ from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.main_job import run as run_module
 from pststream.pipeline.main_job.landing_scanner import LandingScanner
 from pststream.pipeline.main_job.watch import _Watcher
-from pststream.pipeline.questions import answer_landed, commit_answers, question_ledger
+from pststream.pipeline.questions import answer_landed, question_ledger
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.upkeep import old_rows
 from pststream.progress import no_progress
@@ -42,18 +42,6 @@ OBJECTS = "object_id,ts,lon,lat,text\na,2026-03-01T00:00:00Z,0,0,free coffee\nb,
 LATER = "object_id,ts,lon,lat,text\nc,2026-03-01T02:00:00Z,0.01,0,late coffee\n"
 
 COUNTS = ("files", "questions", "rejected", "rows")
-
-POINTS = (
-    "questions.copied",
-    "questions.started",
-    "questions.answered",
-    "questions.listed",
-    "questions.question_answers_committed",
-    "questions.questions_committed",
-    "questions.rejects_committed",
-    "questions.file_written",
-    "questions.done",
-)
 
 
 class Killed(BaseException):
@@ -200,40 +188,21 @@ def test_answers_are_not_written_through_a_link(home: CommandHome, landing: Path
     assert len(rows_of(home, "question_answers")) == 8 and (landing / "answers" / "q.jsonl.parquet").exists()
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_killed_at_each_step_and_run_again(
-    point: str, home: CommandHome, landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_file_is_answered_as_it_was_when_it_started(home: CommandHome, landing: Path, tmp_path: Path) -> None:
+    """A later object, and the deletion of the file, change nothing about its answers."""
     home.run("ingest", "objects", landing / "objects" / "1.csv")
-    path = ask(landing)
+    path, answers = ask(landing), landing / "answers" / "q.jsonl.parquet"
     whole = CommandHome(tmp_path / "whole")
     home.run("backup", "--out", whole.path)
     whole.run("run", landing)
-    expected, answers = stored(whole), landing / "answers" / "q.jsonl.parquet"
     table = pq.read_table(answers)
     answers.unlink()
-
-    def die(step: str) -> None:
-        if step == point:
-            raise Killed
-
-    state = Home(home.path)
-    with monkeypatch.context() as patch:
-        for module in (answer_landed, commit_answers):
-            patch.setattr(module, "crash_point", die)
-        with pytest.raises(Killed):
-            answer_landed.answer_landed_questions(state, load_settings(home.path), str(landing))
-    # A later object, and a later version of the file, change nothing about the answers of the file that has started.
+    begin(home, landing, "questions.started")
     (landing / "objects" / "2.csv").write_text(LATER)
     home.run("ingest", "objects", landing / "objects" / "2.csv")
-    if point != "questions.copied":
-        path.unlink()
+    path.unlink()
     home.run("run", landing)
-    answers_now, asked, rejects, done = stored(home)
-    if point == "questions.copied":  # the file had not started
-        assert len(answers_now) == 9 and len(done) == 1
-        return
-    assert (answers_now, asked, rejects, done) == expected
+    assert stored(home) == stored(whole)
     assert pq.read_table(answers) == table
     assert home.run("check")["success"]
 

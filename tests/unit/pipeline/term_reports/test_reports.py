@@ -12,11 +12,8 @@ import pytest
 
 from pststream import names
 from pststream.delta_tables import read_table
-from pststream.pipeline.batch import micro_batch
-from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.term_reports import report_changes
 from pststream.pipeline.upkeep import old_rows
-from pststream.settings import load_settings
 from pststream.state.home import Home as State
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.utc_times import to_micros
@@ -29,10 +26,6 @@ from tests.worlds import moment, write_rows
 
 Row = dict[str, Any]
 WORDS = ("tea", "coffee", "cake", "été", "zoo")
-
-
-class Killed(Exception):
-    """Raised in place of the end of the process."""
 
 
 def some_objects(rnd: random.Random, count: int) -> list[Row]:
@@ -157,27 +150,6 @@ def test_changes_add_up_to_the_reports_of_the_twin(seed: int, cuts: int, tmp_pat
     assert logged_reports(home) == expected
     assert_shown(home, asked, expected, tmp_path)
     assert home.run("check", "--all")["success"]
-
-
-@pytest.mark.parametrize("point", ["match.loads_written", "match.reported"])
-def test_a_batch_that_was_killed_logs_each_change_once(
-    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    things, asked = some_objects(random.Random(5), 40), some_requests(random.Random(5), 6)
-    home = made_home(tmp_path)
-    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
-    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
-
-    def die(here: str) -> None:
-        if here == point:
-            raise Killed
-
-    with monkeypatch.context() as killing:
-        killing.setattr(micro_batch, "crash_point", die)
-        with pytest.raises(Killed):
-            match(State(home.path), load_settings(home.path), max_objects=25)
-    home.match()
-    assert logged_reports(home) == reports_of(published(things), asked)
 
 
 def test_a_withdrawal_corrects_and_retracts_reports(tmp_path: Path) -> None:
@@ -460,20 +432,3 @@ def test_named_edge_cases(cuts: int, tmp_path: Path) -> None:
     assert min(ticks["late"]) < time_us(moment(1)) and max(ticks["only its past"]) < time_us(moment(18))
     gap = {tick for tick in ticks["inserted again"] if time_us(moment(11)) <= tick < time_us(moment(24))}
     assert not gap and len(ticks["inserted again"]) > 2
-
-
-@pytest.mark.parametrize("way", names.COUNT_WAYS)
-def test_reports_are_the_same_by_each_way_to_count(way: str, tmp_path: Path) -> None:
-    rnd = random.Random(9)
-    things = some_objects(rnd, 60)
-    asked = [
-        HEAD | {"subscription_id": f"s{n}", "created_at": moment(rnd.choice((0, 37)))} | {"bbox": [-w, -1.0, w, 1.0]}
-        for n, w in enumerate(rnd.choices((0.0, 1.0, 1.5, 2.0), k=30))
-    ]
-    home = made_home(tmp_path)
-    home.set(report_counts=way)
-    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
-    for cut in range(3):
-        home.ingest("objects", [write_rows(tmp_path / f"o{cut}.jsonl", things[20 * cut : 20 * cut + 20])])
-        home.match()
-    assert logged_reports(home) == reports_of(published(things), asked)

@@ -7,6 +7,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import names
+from pststream.delta_tables import read_table, table_version
 from pststream.errors import HomeBusy, HomeError, RetryableError, UsageError
 from pststream.pipeline.upkeep import backup as module
 from pststream.pipeline.upkeep.backup import backup
@@ -33,14 +34,14 @@ def write(home: Home, number: int) -> None:
 
 
 def numbers(home: Home) -> list[int]:
-    return sorted(ledger_tables.read(home, names.VOCABULARY).column("plan_version").to_pylist())
+    return sorted(read_table(home.table(names.VOCABULARY)).column("plan_version").to_pylist())
 
 
 def test_a_backup_is_a_home_that_goes_on(home: Home, tmp_path: Path) -> None:
     told = backup(home, str(tmp_path / "copy"))
     copy = Home(tmp_path / "copy").check()
     assert numbers(copy) == [1]
-    assert told["tables"] == {name: ledger_tables.version(home, name) for name in told["tables"]}
+    assert told["tables"] == {name: table_version(home.table(name)) for name in told["tables"]}
     write(copy, 2)
     assert (numbers(copy), numbers(home)) == ([1, 2], [1])
     with pytest.raises(UsageError, match="already"):
@@ -111,7 +112,7 @@ def test_a_home_that_is_always_written_to_is_held_for_the_reading(
 def test_the_file_of_an_unfinished_retry_is_in_it(home: Home, tmp_path: Path) -> None:
     """Else no ingest could go on in the restored home: only the home has this file."""
     add_file(home, "objects", [], done=False)
-    row = ledger_tables.read(home, names.FILES).to_pylist()[0]
+    row = read_table(home.table(names.FILES)).to_pylist()[0]
     for number, name in enumerate(("needed", "unneeded"), 2):
         home.files.write(f"retries/{name}.parquet", b"rows")
         path = {"path": f"{home.path}/retries/{name}.parquet", "file_seq": number, "ingest_id": number}

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from pststream.delta_tables import table_version
 from pststream.errors import HomeBusy
 from pststream.pipeline.upkeep import erase as module
 from pststream.pipeline.upkeep.erase import erase
 from pststream.settings import Settings
 from pststream.sinks.sink_settings import SinkSettings
-from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from tests.unit.reports.commands.homes import add_file, thing
@@ -23,10 +23,10 @@ def test_the_error_names_the_process_and_the_next_step(
 ) -> None:
     monkeypatch.setattr(module, "RUNNER_WAIT_SECONDS", 0.1)
     add_file(hand_home, "objects", [thing(1, "o")])
-    before = {name: ledger_tables.version(hand_home, name) for name in TABLES}
+    before = {name: table_version(hand_home.table(name)) for name in TABLES}
     with Home(hand_home.path).locked(scope), pytest.raises(HomeBusy, match="is in use by .* \\(process") as caught:
         erase(hand_home, SETTINGS, object_ids=["o"])
     assert "stop that process" in caught.value.hint and "pststream status" in caught.value.hint
-    assert {name: ledger_tables.version(hand_home, name) for name in TABLES} == before
+    assert {name: table_version(hand_home.table(name)) for name in TABLES} == before
     assert not Path(hand_home.path, "erasing.json").exists()
     assert erase(hand_home, SETTINGS, object_ids=["o"])["rows"] == {"objects": 1}

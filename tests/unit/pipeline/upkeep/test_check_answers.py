@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pststream import names
-from pststream.delta_tables import read_table
+from pststream.delta_tables import greatest_value, read_table
 from pststream.pipeline.answers.answer_context import states_folder, states_of_home
 from pststream.pipeline.upkeep import old_changes
 from pststream.pipeline.upkeep.answers import check_answers
@@ -35,7 +35,7 @@ def home(home_with_answers: Home, tmp_path: Path) -> Home:
 def off(home: Home) -> set[str]:
     """The figures that are not zero."""
     place = State(home.path)
-    last = ledger_tables.greatest(place, names.BATCHES, "batch_id")
+    last = greatest_value(place.table(names.BATCHES), "batch_id")
     faults = count_answer_faults(place, load_settings(home.path), last, 0, no_progress)
     assert all(faults.figures[figure] for figure, keys in faults.examples.items() if keys)
     return {figure for figure, count in faults.figures.items() if count}

@@ -1,6 +1,7 @@
 """The check of the ledgers on homes written by hand: no fault in a sound one, and each fault that can be."""
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
@@ -19,7 +20,7 @@ def filled(home: Home) -> Home:
     add_file(home, "objects", [thing(row, f"o{row}") for row in (1, 2, 4)], [reject(3, "out_of_range")])
     add_file(home, "requests", [insertion(row, f"s{row}") for row in (1, 2)])
     add_batch(home, objects_to=log_key(1, 3), done=False)
-    done = {**ledger_tables.read(home, names.BATCHES).to_pylist()[0], "status": "done", "objects": 2, "requests": 2}
+    done = {**read_table(home.table(names.BATCHES)).to_pylist()[0], "status": "done", "objects": 2, "requests": 2}
     ledger_tables.append(home, names.BATCHES, [done | {"matches": 0, "retractions": 0, "seconds_by_step": []}])
     return home
 
@@ -44,7 +45,7 @@ def test_objects_of_a_file_that_a_batch_cut_are_counted_up_to_the_cut(hand_home:
 def test_rows_twice(hand_home: Home) -> None:
     filled(hand_home)
     for name in (names.REQUESTS, names.REJECTS):
-        ledger_tables.append(hand_home, name, ledger_tables.read(hand_home, name))
+        ledger_tables.append(hand_home, name, read_table(hand_home.table(name)))
     assert off(hand_home) == {"requests_off": 2, "rejects_off": 1}
 
 
@@ -70,7 +71,7 @@ def test_watermarks(hand_home: Home) -> None:
 
 def test_units_of_plans_and_of_a_planner_that_was_killed(hand_home: Home) -> None:
     filled(hand_home)
-    units = ledger_tables.read(hand_home, names.PLAN_UNITS)
+    units = read_table(hand_home.table(names.PLAN_UNITS))
     later = units.set_column(0, "plan_version", ledger_tables.pa.array([2] * units.num_rows))
     ledger_tables.append(hand_home, names.PLAN_UNITS, later)
     assert off(hand_home) == {}, "what a killed planner left"

@@ -12,11 +12,10 @@ import pytest
 import pststream
 from pststream import names
 from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.term_statistics import statistics_in_force
 from pststream.open_tables import open_table
 from pststream.state.home import Home as State
 from pststream.text.tokenizer import term_id
-from tests.commands import KILLED, Home, new_home
+from tests.commands import Home, new_home
 from tests.oracles.questions import answer, logged
 from tests.oracles.twin_expressions import words_of
 
@@ -112,19 +111,6 @@ def test_withdrawn_objects_do_not_count_and_a_log_without_words_is_refused(home:
     empty.ingest("objects", [objects_file(tmp_path / "none.csv", ("", "!"))])
     empty.run("term-statistics", code=2)
     assert not stored(empty) and Ledger(State(empty.path)).next_file_seq == 2
-
-
-@pytest.mark.parametrize("step", ["statistics.counted", "statistics.committed", "statistics.done"])
-def test_a_killed_run_makes_one_version(home: Home, tmp_path: Path, step: str) -> None:
-    assert home.crash(step, "term-statistics").code == KILLED
-    done = step == "statistics.done"
-    assert statistics_in_force(State(home.path)).version == int(done)
-    made = home.run("term-statistics")
-    assert made["version"] == 1 + done
-    assert {
-        row["term_id"]: row["documents"] for row in stored(home) if row["statistics_version"] == made["version"]
-    } == (counts_of(TEXTS))
-    assert len(stored(home)) == (1 + done) * 9
 
 
 def test_maintain_drops_old_versions_where_no_subscription_is(home: Home, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.delta_tables import last_transaction
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
@@ -52,8 +53,9 @@ def thing(row: int, object_id: str, minutes: float = 0, **changes: Any) -> dict[
 def insertion(row: int, subscription_id: str, minutes: float = -60, **changes: Any) -> dict[str, Any]:
     """An accepted insertion at row `row` of its file."""
     fields = {
-        "row": row, "op": "insert", "subscription_id": subscription_id, "effective_at": at(minutes), "expires_at": None,
-        "keywords": "coffee AND (free OR cheap)", "bbox": [-1.0, -1.0, 1.0, 1.0], "circle": None, "payload": None,
+        "row": row, "op": "insert", "kind": "range", "subscription_id": subscription_id, "effective_at": at(minutes),
+        "expires_at": None, "keywords": "coffee AND (free OR cheap)", "bbox": [-1.0, -1.0, 1.0, 1.0],
+        "circle": None, "payload": None,
     }  # fmt: skip
     return fields | changes
 
@@ -80,7 +82,7 @@ def add_file(
     path = f"/landing/{kind}-{seq}.jsonl"
     started = {
         "file_seq": seq, "ingest_id": ingest_id, "kind": kind, "path": path, "sha256": f"{seq:064}", "bytes": 1,
-        "options": "{}", "status": "started", "started_at": at(0),
+        "options": '{"lateness_seconds": 0}', "status": "started", "started_at": at(0),
     }  # fmt: skip
     ledger_tables.append(home, names.FILES, [started])
     write = _write_objects if kind == "objects" else _write_requests
@@ -160,7 +162,7 @@ def add_batch(
         "objects_after": pending.objects_after,
         "objects_to": pending.objects_to if objects_to is None else objects_to,
         "requests_after": pending.requests_after, "requests_to": pending.requests_to, "objects_version": 0,
-        "requests_version": 0, "started_at": at(minutes),
+        "requests_version": 0, "removals": 0, "started_at": at(minutes),
     }  # fmt: skip
     ledger_tables.append(home, names.BATCHES, [started])
     same = {"batch_id": batch_id, "plan_version": plan_version}
@@ -204,7 +206,7 @@ def add_answer_rows(home: Home, name: str, rows: Sequence[dict[str, Any]], **par
     writer.write(batch)
     file = writer.close()
     assert file is not None
-    last = max(ledger_tables.last_transaction(home, name, "tests"), 0)
+    last = max(last_transaction(home.table(name), "tests"), 0)
     commit_files(home, name, [file], application="tests", transaction=last + 1)
 
 

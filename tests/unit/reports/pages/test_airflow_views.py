@@ -15,7 +15,6 @@ from pststream.reports.pages.overview_data import read_overview
 from pststream.state import ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress, save_progress
 from pststream.state.home import Home
-from tests.old_homes import unpacked
 from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,
@@ -204,12 +203,6 @@ def test_a_table_that_vanishes_under_a_look_up_is_503(home: Home, tmp_path: Path
         file.unlink()
     page = airflow_views.subscription_page(broken.path, "s")
     assert page.status == 503 and "Load the page again" in Elements(page.text).text
-
-
-def test_a_home_of_an_older_format_names_the_command_that_upgrades_it(tmp_path: Path) -> None:
-    old = unpacked(5, tmp_path)
-    page = airflow_views.subscription_page(str(old.path), "s0")
-    assert page.status == 503 and f"pststream upgrade --home {old.path}" in Elements(page.text).text
 
 
 def test_a_page_explains_few_of_many_pairs_with_the_same_ids(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

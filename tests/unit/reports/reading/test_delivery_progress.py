@@ -3,9 +3,9 @@
 from typing import Any
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.reports.commands.metrics import render_metrics
 from pststream.reports.commands.status import read_status, render_status
-from pststream.state import ledger_tables
 from pststream.state.deliveries import (
     Counts,
     SinkProgress,
@@ -44,7 +44,7 @@ def test_sinks_at_different_places(hand_home: Home) -> None:
     assert (slow["dead"], well["dead"]) == (1, 0) == (count_dead(hand_home, "slow"), count_dead(hand_home, "well"))
     text = render_status(read_status(hand_home))
     assert "slow: down (HTTP status 503" in text and "3 batches behind, 1 dead letter" in text
-    assert ledger_tables.read(hand_home, names.DEAD_LETTERS).num_rows == 6
+    assert read_table(hand_home.table(names.DEAD_LETTERS)).num_rows == 6
 
 
 def test_the_row_that_is_furthest_counts(hand_home: Home) -> None:

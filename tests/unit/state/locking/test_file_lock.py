@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import names
+from pststream.delta_tables import read_table, table_version
 from pststream.errors import HomeBusy, RetryableError
 from pststream.open_tables import open_table
 from pststream.state import home as homes
@@ -43,11 +44,11 @@ def append(home: Home, text: str) -> None:
 
 
 def terms(home: Home) -> list[str]:
-    return sorted(ledger_tables.read(home, names.VOCABULARY).column("term").to_pylist())
+    return sorted(read_table(home.table(names.VOCABULARY)).column("term").to_pylist())
 
 
 def version(home: Home) -> int:
-    return ledger_tables.version(home, names.VOCABULARY)
+    return table_version(home.table(names.VOCABULARY))
 
 
 def lock_file(home: Home) -> Path:

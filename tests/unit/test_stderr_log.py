@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pststream.cli.stderr_log import COUNT_SECONDS, ERASED, TERMINAL_SECONDS, StderrLog
 from pststream.progress import LogMessage, StepCounter
 from pststream.settings import Settings
 from pststream.state.home import Home
+from pststream.stderr_log import COUNT_SECONDS, ERASED, TERMINAL_SECONDS, StderrLog
 from tests.commands import run_here
 
 
@@ -120,7 +120,7 @@ def test_an_ingest_counts_its_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, engine: str
 ) -> None:
     """The steps of a real command, with no step too short to be logged, on either engine."""
-    monkeypatch.setattr("pststream.cli.stderr_log.COUNT_SECONDS", 0.0)
+    monkeypatch.setattr("pststream.stderr_log.COUNT_SECONDS", 0.0)
     monkeypatch.setenv("PSTSTREAM_ENGINE", engine)
     monkeypatch.setenv("PSTSTREAM_SPARK_MASTER", "local[2]")
     for number in range(4):

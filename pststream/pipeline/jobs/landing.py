@@ -1,0 +1,126 @@
+"""Run the jobs on a landing folder: ingest, match and answer what is new in it, or only answer its questions."""
+
+import datetime as dt
+import os
+from dataclasses import replace
+from typing import Any
+
+from pststream import names
+from pststream.delta_tables import table_version
+from pststream.errors import UsageError, WorkWaits
+from pststream.pipeline.adjusting.balance_check import check_balance
+from pststream.pipeline.delivery.waiting_sinks import waiting_sinks
+from pststream.pipeline.jobs.job import argument
+from pststream.pipeline.main_job.find_work import has_work
+from pststream.pipeline.questions.find_question_files import questions_wait
+from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_answered_since
+from pststream.progress import Progress
+from pststream.settings import Settings
+from pststream.state.home import Home
+from pststream.storage.registry import local_path
+
+LANDING = argument("--landing", help="landing folder (PSTSTREAM_LANDING; default: `landing` in the home)")
+SINCE = argument("--since", type=dt.datetime.fromisoformat, help="when the first try started (ISO 8601)")
+ONLY_IF_IDLE = argument("--only-if-idle", action="store_true", help="change nothing if there is work")
+
+
+def run_landing(
+    home: Home,
+    settings: Settings,
+    *,
+    landing: str | None,
+    since: dt.datetime | None,
+    only_if_idle: bool,
+    no_deliver: bool,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Run the main job if there is work; return its document with what the DAG needs.
+
+    since         the document includes what earlier tries ingested, matched and answered from this time on
+    only_if_idle  raise WorkWaits, before any change, if there is work
+
+    Further keys of the document: `table_version`, the version of the table `matches` afterwards; `balance`, what
+    `check_balance` returns, or None if there was no batch; `waiting_sinks`, the sinks with work; `home`.
+    """
+    landing = _landing_of(home, landing)
+    if not has_work(home, settings, landing):
+        progress("nothing is new")
+        document: dict[str, Any] = {
+            "ingest": {}, "match": {"batches": [], "objects": 0, "matches": 0, "changes": 0}, "deliver": {"sinks": {}},
+            "questions": NOTHING_ANSWERED,
+        }  # fmt: skip
+    elif only_if_idle:
+        raise WorkWaits("there is work")
+    else:
+        document = _run(home, replace(settings, sinks=()) if no_deliver else settings, landing, progress)
+    if since is not None:
+        _add_earlier_tries(home, since, document)
+    return document | {
+        "questions": add_answered_since(home, since, document["questions"]),
+        "table_version": table_version(home.table(names.MATCHES)),
+        "balance": check_balance(home, settings) if document["match"]["batches"] else None,
+        "waiting_sinks": waiting_sinks(home, settings),
+        "home": home.path,
+    }
+
+
+def _landing_of(home: Home, landing: str | None) -> str:
+    return landing or os.environ.get("PSTSTREAM_LANDING") or f"{home.path}/landing"
+
+
+def _run(home: Home, settings: Settings, landing: str, progress: Progress) -> dict[str, Any]:
+    from pststream.pipeline.ingest.ingest import options_of  # load the code that ingests and matches
+    from pststream.pipeline.main_job.run import check_landing, run
+
+    check_landing(landing)
+    home.init(settings.answer_buckets)
+    return run(home, settings, landing, options_of(settings), progress=progress)
+
+
+def _add_earlier_tries(home: Home, since: dt.datetime, document: dict[str, Any]) -> None:
+    """Add what earlier tries of this run ingested and matched to the document."""
+    from pststream.pipeline.main_job.run_summary import summarize_since  # loads the code that matches
+
+    earlier, own = summarize_since(home, since), document["match"]
+    for kind, figures in earlier["ingest"].items():
+        document["ingest"][kind] = document["ingest"].get(kind, {}) | figures
+    own_ids = {batch["batch_id"] for batch in own["batches"]}  # clocks may differ, so these are compared by id
+    own["batches"] = [batch for batch in earlier["batches"] if batch["batch_id"] not in own_ids] + own["batches"]
+    own |= {name: sum(batch[name] for batch in own["batches"]) for name in ("objects", "matches")}
+
+
+def is_unclean(document: dict[str, Any]) -> bool:
+    """Whether a document of `run_landing` has rejected rows or quarantined files."""
+    from pststream.pipeline.ingest.ingest import has_rejects  # loads the code that ingests
+
+    return any(map(has_rejects, (*document["ingest"].values(), document["questions"])))
+
+
+def answer_landing(
+    home: Home,
+    settings: Settings,
+    *,
+    landing: str | None,
+    since: dt.datetime | None,
+    only_if_idle: bool,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Answer the new files of questions; return the counts, `table_version` (of `question_answers`) and `home`.
+
+    Arguments as of `run_landing`.
+    """
+    from pststream.pipeline.main_job.run import check_landing  # loads the code that ingests and matches
+    from pststream.pipeline.questions.answer_landed import answer_landed_questions
+
+    landing = _landing_of(home, landing)
+    if local_path(landing) is None:
+        raise UsageError(f"{landing}: questions in a bucket are not read", "give a folder")
+    check_landing(landing)
+    home.check()
+    if only_if_idle:
+        with home.locked():
+            if questions_wait(home, landing):
+                raise WorkWaits("questions wait")
+    summary = answer_landed_questions(home, settings, landing, progress=progress)
+    summary = add_answered_since(home, since, summary)
+    return {**summary, "table_version": table_version(home.table(names.QUESTION_ANSWERS)), "home": home.path}

@@ -1,0 +1,12 @@
+"""Options of a file as the ledger stores them, without bounds of values that a test does not give."""
+
+from typing import Any
+
+from pststream.kinds.contract import RequestLimits
+from pststream.pipeline.ingest.stage_file import MAX_AHEAD, REQUEST_BOUNDS
+
+WITHOUT_BOUNDS: dict[str, Any] = {
+    **{"format": None, "columns": [], "constants": [], "timezone": "UTC", MAX_AHEAD: 0},
+    **{name: getattr(RequestLimits(), name) for name in REQUEST_BOUNDS},
+    "max_polygon_vertices": RequestLimits().region.max_polygon_vertices,
+}
