@@ -4,6 +4,7 @@ The clock is compressed: a simulated half day is as long as its runs. `adjust_lo
 notified that the workers are out of balance; `repartition` at the end of each day, after approval.
 """
 
+import shutil
 import urllib.error
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from deltalake import DeltaTable
 
+from tests.airflow_database import empty_database
 from tests.commands import Home
 from tests.e2e import days
 from tests.e2e.airflow_api import RUN, Airflow, standalone, wait_for
@@ -40,7 +42,10 @@ DAGS = (MICRO_BATCH, ADJUST, REPARTITION)
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    with standalone(tmp_path_factory.mktemp("days"), SETTINGS) as here:
+    folder = tmp_path_factory.mktemp("days")
+    (folder / "airflow").mkdir()
+    shutil.copy(empty_database(tmp_path_factory.getbasetemp()), folder / "airflow")
+    with standalone(folder, SETTINGS) as here:
         for dag in DAGS:
             here.turn_on(dag)
         yield here
