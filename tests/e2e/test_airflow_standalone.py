@@ -17,7 +17,8 @@ from tests.airflow_database import empty_database
 from tests.browser import CHROMIUM, look_at
 from tests.commands import Home
 from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
-from tests.e2e.airflow_api import Airflow, processes_of, standalone
+from tests.e2e.airflow_api import ROOT, RUN, Airflow, kill_task_process, processes_of, standalone, wait_for
+from tests.spark_cluster import cluster_for_drivers, connection_for_drivers
 
 PASSWORDS = "airflow/simple_auth_manager_passwords.json.generated"
 
@@ -29,13 +30,49 @@ SECRETS = {name: f"secret-of-{name}" for name in ("AWS_SECRET_ACCESS_KEY", "AWS_
 pytestmark = [pytest.mark.deep, pytest.mark.airflow, pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 
+ON_CLUSTER = """
+from datetime import timedelta
+
+from pststream.airflow import PSTStreamDag
+
+PSTStreamDag(
+    home="{0}/other-home",
+    landing="{0}/landing",
+    prefix="other_",
+    schedule=None,
+    pool="pststream_spark",
+    spark_conn_id="on_cluster",
+    default_args={{"driver_memory": "512m", "retry_delay": timedelta(seconds=1)}},
+)
+"""
+"""A DAG in a folder of its own, whose drivers run on a cluster that only one test starts."""
+
+
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+def on_cluster() -> dict[str, Any]:
+    """The connection of ON_CLUSTER."""
+    return connection_for_drivers()
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory, on_cluster: dict[str, Any]) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("standalone")
     fill_landing(folder / "landing")
     (folder / "airflow").mkdir(mode=0o755)  # as an earlier version made it
     shutil.copy(empty_database(tmp_path_factory.getbasetemp()), folder / "airflow")
-    with standalone(folder, SECRETS | {"PSTSTREAM_WORKERS": "2"}) as here:
+    (folder / "dags").mkdir()
+    (folder / "dags" / "on_cluster.py").write_text(ON_CLUSTER.format(folder), "utf-8")
+    kind = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    bundles = [
+        {"name": path.parent.name, "classpath": kind, "kwargs": {"path": str(path)}}
+        for path in (ROOT / "dags", folder / "dags")
+    ]
+    settings = {
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+        "AIRFLOW_CONN_ON_CLUSTER": json.dumps(on_cluster),
+        "PSTSTREAM_WORKERS": "2",
+    }
+    with standalone(folder, settings | SECRETS) as here:
         yield here
 
 
@@ -142,6 +179,23 @@ def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
         expect(frame.get_by_text("the object lies outside the region")).to_be_visible(timeout=60_000)
         for path in ("", "object?id=o1&subscription=s1", "subscription?id=s1", "object?id=none", *QUESTIONS):
             look_at(page, f"{airflow.url}/pststream/{path}")
+
+
+def test_a_killed_task_submits_its_job_once(airflow: Airflow, on_cluster: dict[str, Any]) -> None:
+    """The next try waits for the driver, which works without executors on the only node of a cluster."""
+    dag, home = "other_micro_batch", Home(airflow.folder / "other-home")
+    airflow.turn_on(dag)
+    with cluster_for_drivers(airflow.folder / "cluster", on_cluster, "node", PSTSTREAM_ENGINE="local") as cluster:
+        run = airflow.trigger(dag, {})
+        wait_for(lambda: "Polling driver" in airflow.log(dag, run, "match"), RUN, "the submission")
+        kill_task_process(airflow.folder / "airflow")
+        assert airflow.end_of(dag, run) == "success", airflow.log(dag, run, "match")
+        assert len(cluster.drivers) == 1
+    tasks = airflow.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]
+    assert {task["try_number"] for task in tasks if task["task_id"] == "match"} == {2}
+    assert airflow.xcom(dag, run, "match")["matches"] == len(PAIRS)
+    assert home.run("plans", "show")["workers"] == 2, "the driver has the environment of the task"
+    assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
 
 
 def test_no_process_listens_beyond_loopback(airflow: Airflow) -> None:
