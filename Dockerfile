@@ -1,7 +1,7 @@
 # One image for all of it: Airflow's components, Spark's master and workers, the jobs, and the `pststream` command.
 #   docker build -t pststream .
 #   docker run --rm -v pststream:/var/lib/pststream pststream pststream init
-# What happens in it is infra/image/build.sh, which runs anywhere: `make image-steps`. docs/deploy.md says more.
+# What happens in it is infra/image/build.sh, which runs anywhere: `make image-steps`. docs/where-it-runs.md says more.
 # Another version: change the tag and the digest together.
 ARG BASE=python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3
 ARG JAVA=eclipse-temurin:17.0.19_10-jre-jammy@sha256:475d8e96b4b2bfe08999e5e854755c773af1581acdf959a4545d88f0696a2339

@@ -15,7 +15,7 @@ MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-days test-quick test-spark fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
+.PHONY: help setup demo docs test test-days test-quick test-spark fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -43,7 +43,7 @@ fuzz: setup  ## test hostile files, settings, power cuts, erasures, withdrawals,
 		tests/spark/test_watch_benchmarks.py::test_hostile_files_get_their_verdicts_and_cost_no_row \
 		tests/unit/pipeline/upkeep/test_erase.py tests/unit/pipeline/upkeep/test_old_rows.py --timeout 0
 
-chaos: setup  ## inject faults for up to 20 minutes, by SEED, and compare the result with the oracle (docs/chaos.md)
+chaos: setup  ## inject faults for up to 20 minutes, by SEED, and compare the result with the oracle (docs/contributing.md)
 	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED))
 
 lint: style types  ## check style, import directions and types
@@ -51,10 +51,14 @@ lint: style types  ## check style, import directions and types
 style: $(DONE)/project
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python infra/check_wording.py
 	$(BIN)/lint-imports
 
 types: $(DONE)/project
 	$(BIN)/mypy
+
+docs: $(DONE)/project  ## write the generated parts of the documentation: settings, tables, metrics, reasons, results
+	$(BIN)/python -m infra.generate_docs
 
 format: setup  ## format the code
 	$(BIN)/ruff check --fix .
@@ -95,7 +99,7 @@ peers: setup  ## install the systems that `bench run peers` compares with: Sedon
 results: setup  ## run all benchmarks at full size and render docs/results (four hours on 2 cores; `make peers` first)
 	@for name in $(RESULTS); do $(BIN)/pststream bench run $$name --scale full --json --out docs/results/$$name.json \
 		> /dev/null || exit; done
-	$(BIN)/python -m pststream.benchmarks.results_page docs/results
+	$(BIN)/python -m infra.generate_docs
 
 clean:  ## remove the files that setup, demo and tests created here; homes stay
 	rm -rf $(VENV) .venv-peers .venv-audit infra/peers/lucene/target build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -129,5 +133,5 @@ $(DONE)/jars: pststream/cli/jars.sha256 pststream/cli/fetch_jars.py $(DONE)/pack
 
 $(DONE)/kernels: $(shell find pststream/kernels -name "*.py") $(DONE)/project
 	$(BIN)/python -m compileall -q pststream
-	$(BIN)/python -m pststream.benchmarks.compile_kernels
+	$(BIN)/python -m pststream.cli.compile_kernels
 	@touch $@

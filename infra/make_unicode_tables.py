@@ -2,7 +2,8 @@
 
     python infra/make_unicode_tables.py      run by the Python whose version of Unicode is to be pinned
 
-A new version of Unicode changes the words of texts, so it is a new version of the tokenizer (pststream/text/words.py).
+A new version of Unicode changes the words of texts, so it is a new version of the tokenizer
+(pststream/queries/text/words.py).
 """
 
 import json
@@ -11,7 +12,7 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "pststream" / "text"
+FOLDER = Path(__file__).parents[1] / "pststream" / "queries" / "text"
 CODES = sys.maxunicode + 1
 
 

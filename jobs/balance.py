@@ -6,9 +6,9 @@ python jobs/balance.py [--result FILE] [--home DIR] local|global [--apply] [--me
 
 from pathlib import Path
 
-from pststream import names
-from pststream.pipeline.adjusting.balance import balance
+from pststream.base import names
 from pststream.pipeline.jobs.job import Job, argument, setting
+from pststream.pipeline.replan.balance import balance
 
 main = Job(
     "balance",

@@ -3,8 +3,8 @@
 python jobs/check_balance.py [--result FILE] [--home DIR] [--sigma X]
 """
 
-from pststream.pipeline.adjusting.balance_check import check_balance
 from pststream.pipeline.jobs.job import Job, setting
+from pststream.pipeline.replan.measured_loads import check_balance
 
 main = Job(
     "balance",

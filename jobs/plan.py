@@ -3,8 +3,8 @@
 python jobs/plan.py [--result FILE] [--home DIR] [--planner NAME] [--workers N]
 """
 
-from pststream.pipeline.adjusting.make_plan import make_plan
 from pststream.pipeline.jobs.job import Job, argument, setting
+from pststream.pipeline.replan.make_plan import make_plan
 
 main = Job("plan", __doc__, make_plan, argument("--planner"), setting("--workers", "workers"))
 

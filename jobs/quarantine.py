@@ -3,7 +3,7 @@
 python jobs/quarantine.py [--result FILE] [--home DIR] --action release|discard --holds "3, 5"
 """
 
-from pststream.pipeline.ingest.decide_quarantined import ACTIONS, decide_quarantined, read_numbers
+from pststream.pipeline.ingest.ingest import ACTIONS, decide_quarantined, read_numbers
 from pststream.pipeline.jobs.job import Job, argument
 
 main = Job(

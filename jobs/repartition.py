@@ -6,9 +6,9 @@ python jobs/repartition.py [--result FILE] [--home DIR] [--apply] [--planner NAM
 
 from pathlib import Path
 
-from pststream import names
-from pststream.pipeline.adjusting.make_plan import repartition
+from pststream.base import names
 from pststream.pipeline.jobs.job import Job, argument, setting
+from pststream.pipeline.replan.make_plan import repartition
 
 main = Job(
     "balance",

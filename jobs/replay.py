@@ -6,8 +6,8 @@ python jobs/replay.py [--result FILE] [--home DIR] --last N --proposal FILE --pa
 from pathlib import Path
 
 from pststream.pipeline.jobs.job import Job, argument
-from pststream.pipeline.replay.replay_proposal import replay_proposal
-from pststream.reports.commands.replay_comparison import is_as_recorded
+from pststream.pipeline.replan.replay import replay_proposal
+from pststream.reports.commands.comparisons import is_as_recorded
 
 main = Job(
     "replay",

@@ -7,19 +7,55 @@ Commands and jobs load them once, into a frozen Settings, and pass it down. Prec
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pststream import names
-from pststream.errors import SettingError
-from pststream.planner_options import read_planner_options
-from pststream.setting_key import SettingKey, declare, declared_keys
-from pststream.sinks.read_settings import read_sinks, sink_keys
-from pststream.sinks.sink_settings import SinkSettings
+from pststream.base import names
+from pststream.base.errors import SettingError, UsageError
+from pststream.base.setting_key import SettingKey, declare, declared_keys
+from pststream.delivery.sinks.read_settings import read_sinks, sink_keys
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.storage.registry import files_at, normalize
+
+# Read the options of a planner from a text such as `delta=0.3,objective=sum`; check that planners serve some kinds.
+
+_NAME = re.compile("[a-z][a-z_]*", re.ASCII)
+
+
+def read_planner_options(text: str) -> dict[str, object]:
+    """Return the options by name: whole numbers, other numbers and words; the planner checks names and values.
+
+    Raises SettingError for a part that is not NAME=VALUE, and for a name that is given twice.
+    """
+    options: dict[str, object] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (side.strip() for side in part.partition("="))
+        if not _NAME.fullmatch(name) or not value:
+            raise SettingError("planner_options", f"{part!r} is not NAME=VALUE", "for example delta=0.3,objective=sum")
+        if name in options:
+            raise SettingError("planner_options", f"{name!r} is given twice")
+        options[name] = _value(value)
+    return options
+
+
+def _value(text: str) -> object:
+    """Return a whole number, another number, or the text itself."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def check_planners(planners: Sequence[str], kinds: str) -> None:
+    """Raise UsageError if one of some planners does not serve the kinds."""
+    known = names.PLANNERS_OF[kinds]
+    unknown = [name for name in planners if name not in known]
+    if unknown:
+        raise UsageError(f"planner {unknown[0]!r} does not serve {kinds}", "choose from: " + ", ".join(known))
+
 
 FILE = "pststream.toml"
 
@@ -80,7 +116,7 @@ class Settings:
     )
     planner_options: str = declare(
         "",
-        "options of the planner, such as delta=0.3,objective=sum (docs/planners.md); empty: its defaults",
+        "options of the planner, such as delta=0.3,objective=sum (docs/planning.md); empty: its defaults",
         check=lambda text: read_planner_options(text),
     )
     workers: int = declare(
@@ -164,7 +200,7 @@ class Settings:
     )
     keep: str = declare(
         "",
-        "tables of which maintain removes older rows, such as objects=400d,matches=90d (docs/privacy.md); empty: none",
+        "tables of which maintain removes older rows, as objects=400d,matches=90d (docs/operation.md); empty: none",
         check=lambda text: read_keep(text),
     )
     gate_bad_share: float = declare(
@@ -190,7 +226,7 @@ class Settings:
     )
     read_memory_bytes: int = declare(
         4_000_000_000,
-        "a file that is read in a process of its own (docs/ingest.md) is refused if that takes more memory",
+        "a file that is read in a process of its own (docs/input.md) is refused if that takes more memory",
         least=500_000_000,
     )
     suite_rows: int = declare(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from pststream.atomic_files import VARIABLE
+from pststream.base.atomic_files import VARIABLE
 from tests.commands import Home, new_home
 from tests.cpu_times import (  # noqa: F401
     pytest_runtest_makereport,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pststream.benchmarks.registry import run_benchmark
+from benchmarks.registry import run_benchmark
 from pststream.settings import Settings
 
 

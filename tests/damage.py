@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from pststream import names
-from pststream.open_tables import open_table
+from pststream.base import names
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.tables import TABLES
+from pststream.tables.open_tables import open_table
 
 
 def allow_changes(address: str) -> DeltaTable:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow.dataset as pds
 
-from pststream.open_tables import open_table
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.state.deliveries import save_dead_letters
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
+from pststream.tables.open_tables import open_table
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.worlds import World, WrittenWorld

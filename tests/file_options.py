@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pststream.kinds.contract import RequestLimits
 from pststream.pipeline.ingest.stage_file import MAX_AHEAD, REQUEST_BOUNDS
+from pststream.queries.kinds.contract import RequestLimits
 
 WITHOUT_BOUNDS: dict[str, Any] = {
     **{"format": None, "columns": [], "constants": [], "timezone": "UTC", MAX_AHEAD: 0},

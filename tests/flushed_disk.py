@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from pststream import atomic_files, open_tables
+from pststream.base import atomic_files
+from pststream.tables import open_tables
 
 TIMES = int(os.environ.get("PSTSTREAM_FUZZ_TIMES") or 1)
 NEVER = 1 << 30

@@ -6,8 +6,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from pststream.open_tables import open_table
 from pststream.state.home import Home as State
+from pststream.tables.open_tables import open_table
 from tests import worlds
 from tests.commands import KILLED, Home, new_home
 from tests.oracles import twin

@@ -17,19 +17,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pststream import names
-from pststream.errors import PstError
-from pststream.state import ledger_tables
+from pststream.base import names
+from pststream.base.errors import PstError
+from pststream.state import ledger_tables, locks
 from pststream.state.home import RUNNER, Home
-from pststream.state.locking import fencing, file_lock, lease
 
 ROOT = Path(__file__).parents[1]
 
 
 def main(address: str, point: str, seconds: str) -> None:
     """Lock the home, wait at the point, append."""
-    lease.LEASE_SECONDS, lease.RENEW_SECONDS = float(seconds), float(seconds) / 4
-    home, tokens = Home(address), fencing.with_fencing_tokens
+    locks.LEASE_SECONDS, locks.RENEW_SECONDS = float(seconds), float(seconds) / 4
+    home, tokens = Home(address), locks.with_fencing_tokens
 
     def checked(*arguments: object) -> object:
         result = tokens(*arguments)  # type: ignore[arg-type]
@@ -37,9 +36,9 @@ def main(address: str, point: str, seconds: str) -> None:
         return result
 
     if point.endswith("checked"):
-        fencing.with_fencing_tokens = checked  # type: ignore[assignment]
+        locks.with_fencing_tokens = checked  # type: ignore[assignment]
     if point == "blind":
-        lease._clock = lambda: 0.0
+        locks._clock = lambda: 0.0
     try:
         with home.locked(RUNNER if point == "runner" else ""):
             if not point.endswith("checked"):
@@ -57,7 +56,7 @@ def main(address: str, point: str, seconds: str) -> None:
 def wait(point: str) -> None:
     """Print the point, and continue at the next line of standard input."""
     if point.startswith("unlocked-"):
-        for file in file_lock._open_files:
+        for file in locks._open_files:
             fcntl.flock(file, fcntl.LOCK_UN)
     if point == "forked" and os.fork() == 0:
         while os.getppid() != 1 and time.sleep(0.01) is None:

@@ -5,11 +5,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.ledgers.ledger_rows import log_key
-from pststream.ledgers.log_end import Ledger
+from pststream.base import names
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import Ledger, log_key
 from tests.unit.reports.commands.homes import (
     add_answer_rows,
     add_batch,

@@ -19,7 +19,7 @@ import jsonschema
 import openlineage.client.generated
 from openlineage.client.generated import base
 
-from pststream import lineage_events
+from pststream.base import lineage_events
 
 FACET_FILE = Path(lineage_events.__file__).parent / "lineage_ledger_facet.json"
 PRIMITIVES: dict[Any, dict[str, Any]] = {

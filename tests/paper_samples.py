@@ -4,14 +4,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from pststream.benchmarks.support.arrays import clause_lists, frequencies
-from pststream.domain.pieces import rarest_clause_first
-from pststream.domain.planner_sample import WorkloadSample
-from pststream.generator.draw_subscriptions import SubscriptionStyle
-from pststream.generator.kind_by_region import draws_q2, region_of
-from pststream.generator.places import USA_BOUNDS, city_places
-from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
-from pststream.samples.posting_reads import make_sample_with_reads
+from pststream.pipeline.calibrate.rows import clause_lists, frequencies
+from pststream.planning.live_terms import make_sample_with_reads
+from pststream.plans.pieces import rarest_clause_first
+from pststream.plans.planner_sample import WorkloadSample
+from pststream.workloads.draw_subscriptions import SubscriptionStyle, draws_q2, region_of
+from pststream.workloads.places import USA_BOUNDS, city_places
+from pststream.workloads.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
 from tests.plans import pack, unpack
 
 Posted = tuple[np.ndarray, list[list[int]]]

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.plan_nodes import PlanNodes
-from pststream.domain.planner_sample import SampledQuestions, WorkloadSample
-from pststream.samples.posting_reads import make_sample_with_reads
+from pststream.planning.live_terms import make_sample_with_reads
+from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.plans.plan_nodes import PlanNodes
+from pststream.plans.planner_sample import SampledQuestions, WorkloadSample
 
 TERMS = (-(2**63), -7, -1, 0, 1, 2, 3, 10, 2**40, 2**63 - 2, 2**63 - 1)
 """Ids use all 64 bits, the sign included."""

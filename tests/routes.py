@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pststream.domain.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
-from pststream.domain.plan_nodes import find_unit
-from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.matching.bloom_filter import LiveTerms
-from pststream.routing.dispatch import DispatchIndex, make_dispatch
+from pststream.kernels.matching.postings import LiveTerms
+from pststream.planning.dispatch import DispatchIndex, make_dispatch
+from pststream.plans.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
+from pststream.plans.plan_nodes import find_unit
+from pststream.plans.planner_sample import WorkloadSample
 from tests.oracles.bloom_filter import filter_of_terms
 from tests.plans import unpack
 

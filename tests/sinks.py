@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from pststream.sinks.contract import Message, MessageBatch, Refusal, Sink, SinkDown
+from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, Sink, SinkDown
 
 
 class Memory:

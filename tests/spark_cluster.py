@@ -1,4 +1,4 @@
-"""Run a standalone Spark cluster on loopback: a master and nodes as processes, by the commands of docs/cluster.md.
+"""Run a standalone Spark cluster on loopback: master and nodes as processes, by the commands of docs/where-it-runs.md.
 
 Each node has its own working directory, disk for shuffles and cache. Nodes share the tests' Python and code, as nodes
 with one image do, and have compiled kernels, as the image has, but no index segments.
@@ -23,7 +23,7 @@ from tests.lean_jvm import LEAN
 from tests.moto_process import free_port
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "cluster.md"
+DOCUMENT = ROOT / "docs" / "where-it-runs.md"
 LOOPBACK = "127.0.0.1"
 WAIT_SECONDS = 300
 DEFAULTS = {

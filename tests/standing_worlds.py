@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import pststream
-from pststream.delta_tables import read_table
 from pststream.state.home import Home as State
+from pststream.tables.delta_tables import read_table
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.oracles.questions import float32

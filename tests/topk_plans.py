@@ -3,16 +3,16 @@
 import random
 from typing import Any
 
-from pststream import names
-from pststream.domain.topk_plan_rows import topk_plan_row
-from pststream.partitioning.dskype.planners import make_topk_plan
-from pststream.partitioning.dskype.topk_loads import count_loads
-from pststream.pipeline.adjusting.plan_topk import put_in_force
+from pststream.base import names
+from pststream.base.utc_times import utc_now
 from pststream.pipeline.answers.draw_topk_sample import DrawnTopk
+from pststream.pipeline.replan.plan_topk import put_in_force
+from pststream.planning.papers.topk_planners import make_topk_plan
+from pststream.planning.papers.topk_sample import count_loads
+from pststream.plans.plan_rows import topk_plan_row
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
-from tests.unit.scored_index.worlds import as_messages, as_subscriptions, random_world
+from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions, random_world
 
 
 def topk_row(planner: str, units: int, version: int = 2) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from pststream import names
+from pststream.base import names
 from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home, new_home

@@ -12,9 +12,9 @@ from numba.core.dispatcher import Dispatcher
 
 import pststream
 from pststream.cli.arguments import build_parser
-from pststream.pipeline.engine.warm_up import load_kernels
+from pststream.engine.warm_up import load_kernels
 
-NO_COMMANDS = ("pststream.benchmarks", "pststream.airflow")
+NO_COMMANDS = ("benchmarks", "pststream.airflow")
 """Packages that no forked command loads; the second one loads Airflow."""
 
 LEFT_OUT = ("pststream.kernels.planning.", "pststream.kernels.questions.", "pststream.kernels.region_counts.")

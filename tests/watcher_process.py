@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pststream.names import HEARTBEAT
+from pststream.base.names import HEARTBEAT
 from pststream.storage.registry import files_at, storage_of
 from tests.commands import ENTRY, ROOT, Home
 

@@ -6,7 +6,7 @@ project="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 airflow db migrate
 airflow pools import "$project/infra/airflow/pools.json"
 pststream init
-# On Kubernetes the file is a secret (docs/deploy.md). The secret is in no argument of a process.
+# On Kubernetes the file is a secret (docs/where-it-runs.md). The secret is in no argument of a process.
 if [ -n "${SPARK_SECRET:-}" ]; then
     (
         umask 077

@@ -1,6 +1,6 @@
 """Match the benchmark files with PostgreSQL: `python postgres_runner.py FOLDER COUNT`.
 
-See pststream/benchmarks/scenarios/streams/peers.py for the contract of peers.
+See benchmarks/scenarios/streams/peers.py for the contract of peers.
 
 The program starts a server in a scratch folder,
 on a Unix socket only. One GiST index covers (rarest keyword, rectangle): each keyword of an object is looked up in it

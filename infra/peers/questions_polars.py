@@ -1,6 +1,6 @@
 """Answer the benchmark's questions with Polars: `python questions_polars.py FOLDER`.
 
-See pststream/benchmarks/support/question_peers.py for the contract. All questions of a kind are one join: by their
+See benchmarks/support/question_peers.py for the contract. All questions of a kind are one join: by their
 rarest word, by each of their words (topk), or by cells of a grid (frequent_terms).
 """
 

@@ -1,6 +1,6 @@
 """Answer the benchmark's questions with PostgreSQL: `python questions_postgresql.py FOLDER`.
 
-See pststream/benchmarks/support/question_peers.py for the contract. Each question of a kind is a lateral query over an
+See benchmarks/support/question_peers.py for the contract. Each question of a kind is a lateral query over an
 index of the words (GIN), of the places (GiST) or of the times (BRIN), as the planner chooses.
 """
 

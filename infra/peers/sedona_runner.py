@@ -1,6 +1,6 @@
 """Match the benchmark files with SedonaDB: `python sedona_runner.py FOLDER COUNT`.
 
-See pststream/benchmarks/scenarios/streams/peers.py for the contract of peers.
+See benchmarks/scenarios/streams/peers.py for the contract of peers.
 
 There are two queries that a user would write: a
 join on the rarest keyword with the rectangle as a filter, and a spatial join with the keywords as a filter. Both run on

@@ -1,6 +1,6 @@
 """Match the benchmark files with Spark SQL: `python spark_runner.py FOLDER COUNT`.
 
-See pststream/benchmarks/scenarios/streams/peers.py for the contract of peers.
+See benchmarks/scenarios/streams/peers.py for the contract of peers.
 
 The query is what a user would write without an
 index: a join of each object's keywords with the subscriptions on the rarest keyword, with the rectangle and the other

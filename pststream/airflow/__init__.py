@@ -4,10 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pststream.airflow.dag_factory import make_dag, make_dags
+    from pststream.airflow.dag_factory import PSTStreamDag, PSTStreamTaskGroup, make_dag, make_dags
     from pststream.airflow.dag_options import DagOptions
     from pststream.airflow.operators import BalanceOperator, IngestOperator, MatchOperator, PlanOperator
-    from pststream.airflow.pststream_dag import PSTStreamDag, PSTStreamTaskGroup
 
 __all__ = [
     "BalanceOperator",

@@ -10,11 +10,11 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
 
-from pststream import names
 from pststream.airflow.alerts import Alerts
 from pststream.airflow.runners.allowed_places import FORM
 from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.lineage import home_uri
+from pststream.base import names
 
 PREFIX = "pststream_"
 TABLES = (names.MATCHES, names.PLANS, names.QUESTION_ANSWERS)

@@ -6,20 +6,136 @@ the Data Docs are files. No page changes anything, loads anything from elsewhere
 that its policy names.
 """
 
+import json
+import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, Response
 
-from pststream.airflow.page_cache import MAX_OF_ALL, PageCache
-from pststream.airflow.question_process import ask_in_process
-from pststream.quality.suites.data_docs import POLICY, read_page
+from pststream.airflow.runners.job_outcome import REFUSED
+from pststream.airflow.runners.job_process import JobProcess, environment
+from pststream.base.texts import mask_urls
+from pststream.input.data_docs import POLICY, read_page
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.page import Page
 from pststream.storage.registry import files_at, normalize
+
+# Keep the pages of a home for some seconds, and bound how many are made at the same time.
+#
+# A page reads tables: whoever is logged in could load one again and again, and the API server has 40 threads for all of
+# Airflow.
+
+KEPT_SECONDS = 5.0
+"""How long a page is returned again, rather than made again."""
+
+MAX_PAGES = 64
+MAX_MADE = 2
+"""Pages of a home that are made at the same time."""
+
+MAX_WAITING = 6
+"""Requests that wait for one of these; further ones are refused at once."""
+
+MAX_OF_ALL = 12
+"""Requests at the same time for pages of one sort of all homes; further ones are refused at once."""
+
+
+class PageCache:
+    """The latest pages of one home. Safe for use by several threads.
+
+    busy: makes the page for a request that is refused
+    of_all: bounds the requests for pages of this sort of all homes
+    """
+
+    def __init__(
+        self,
+        busy: Callable[[], Page],
+        of_all: threading.BoundedSemaphore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._busy, self._of_all = busy, of_all
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pages: dict[tuple[str, ...], tuple[float, Page]] = {}
+        self._made = threading.BoundedSemaphore(MAX_MADE)
+        self._asked = threading.BoundedSemaphore(MAX_MADE + MAX_WAITING)
+
+    def get(self, key: tuple[str, ...], make: Callable[[], Page]) -> Page:
+        """Return the page of a key, made at most KEPT_SECONDS ago; that of `busy` if too many are being made."""
+        page = self._find(key)
+        if page is not None:
+            return page
+        with _admitted(self._asked) as of_home, _admitted(self._of_all) as of_all:
+            if not (of_home and of_all):
+                return self._busy()
+            with self._made:
+                page = self._find(key)  # another request may have made it meanwhile
+                return page if page is not None else self._keep(key, make())
+
+    def _find(self, key: tuple[str, ...]) -> Page | None:
+        with self._lock:
+            until, page = self._pages.get(key, (0.0, None))
+            return page if self._clock() < until else None
+
+    def _keep(self, key: tuple[str, ...], page: Page) -> Page:
+        with self._lock:
+            self._pages.pop(key, None)
+            if len(self._pages) >= MAX_PAGES:
+                del self._pages[next(iter(self._pages))]
+            self._pages[key] = (self._clock() + KEPT_SECONDS, page)
+        return page
+
+
+@contextmanager
+def _admitted(bound: threading.BoundedSemaphore) -> Iterator[bool]:
+    """Yield whether the block is within a bound; it never waits."""
+    admitted = bound.acquire(blocking=False)
+    try:
+        yield admitted
+    finally:
+        if admitted:
+            bound.release()
+
+
+# Answer a question of the pages in a process of its own, which ends after some seconds whatever it is asked.
+
+SECONDS = 30.0
+"""How long a question may take; then its process is killed."""
+
+
+class QuestionOutcome(NamedTuple):
+    """The page with the answer as HTML, or the reason why there is none; `refused`: the question is not valid."""
+
+    page: str
+    problem: str
+    refused: bool
+
+
+def ask_in_process(home: str, fields: Mapping[str, str]) -> QuestionOutcome:
+    """Answer a question with these texts by field."""
+    with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
+        page = Path(folder) / "answer.html"
+        arguments = [f"--home={home}", f"--question={json.dumps(dict(fields))}", f"--page={page}", "--form"]
+        outcome, _ = JobProcess("ask", environment(), SECONDS).run(arguments, Path(folder) / "result.json")
+        if outcome is not None and outcome["error"] is None:
+            return QuestionOutcome(page.read_text("utf-8"), "", False)
+    if outcome is None:
+        problem = (
+            f"The question took longer than {SECONDS:g} s, or its process was killed. Ask about a smaller region or"
+            " window, or use the command pststream ask. The first question after large files were ingested also"
+            " builds their segments: ask again."
+        )
+        return QuestionOutcome("", problem, False)
+    refused = outcome["exit_code"] == REFUSED
+    problem = outcome["error"].splitlines()[0] if refused else mask_urls(outcome["error"].splitlines()[-1])
+    return QuestionOutcome("", problem, refused)
+
 
 LONGEST_NAME = 255
 BAD_REQUEST = 400

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from airflow.plugins_manager import AirflowPlugin
 from airflow.providers.common.compat.sdk import conf
 
-from pststream import names
 from pststream.airflow.dag_options import DagOptions
+from pststream.base import names
 
 PREFIX = "/pststream"
 ROUTES = ("pages", "object", "subscription", "questions", "metrics", "data_docs")

@@ -11,22 +11,64 @@ for more rows or slots. When the room is used up, the file is replaced by a larg
 import fcntl
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pststream.answers.buffer_policy import MOST_TIMES_K
-from pststream.answers.contract import Logged, Subscriptions, Thresholds, Values
-from pststream.answers.sorted_rows import key_order, limit_rows, value_rows
-from pststream.array_cache.kept_mappings import KeptMappings
-from pststream.atomic_files import replacing
-from pststream.kernels.answers.advance_rows import load_rows
-from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, NEVER, WAITING, Columns
-from pststream.kernels.answers.object_bounds import ObjectBounds, bound_objects
-from pststream.kernels.answers.object_numbers import copy_entries, mark_used, number_objects
-from pststream.sorted_keys import distinct_values
+from pststream.answers.contract import BatchEnd, Logged, Subscriptions, Thresholds, Values
+from pststream.base import names
+from pststream.base.arrays import distinct_values
+from pststream.base.atomic_files import replacing
+from pststream.kernels.answers.buffers import ObjectBounds, bound_objects, copy_entries, mark_used, number_objects
+from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, LIVE, NEVER, WAITING, Columns, End, Ends, Rows
+from pststream.kernels.answers.fold_rows import LimitRows, load_rows, read_entries, rows_of_keys
+from pststream.kernels.sort_and_search import sort_with
+from pststream.storage.array_cache import KeptMappings
+
+# Sort values and limits of subscriptions by the rows of the state of their bucket.
+
+
+def key_order(keys: np.ndarray) -> np.ndarray:
+    """Return the positions of keys (int64[n], not negative) in ascending order, equal ones in theirs: int32[n]."""
+    if not len(keys) or np.all(keys[1:] >= keys[:-1]):
+        return np.arange(len(keys), dtype=np.int32)
+    least = keys.min()
+    bits = max(int(keys.max() - least).bit_length(), 1)
+    return np.asarray(sort_with(keys - least, np.arange(len(keys), dtype=np.int32), bits)[1])
+
+
+def value_rows(columns: Columns, values: Values) -> tuple[Rows, np.ndarray]:
+    """Return the values of subscriptions that the state has, by row, and the place of each in `values`: int32[n]."""
+    order = key_order(values.subscription)
+    rows = rows_of_keys(columns.key, values.subscription[order])
+    if len(rows) and rows.min() < 0:
+        order, rows = order[rows >= 0], rows[rows >= 0]
+    return Rows(rows, values.object[order], values.ts[order], values.value[order]), order
+
+
+def limit_rows(columns: Columns, thresholds: Thresholds) -> tuple[LimitRows, np.ndarray]:
+    """Return the limits of subscriptions that the state has, by row, and which of `thresholds` these are: bool[n]."""
+    rows = rows_of_keys(columns.key, thresholds.subscription.astype(np.int64))
+    known = rows >= 0
+    limits = LimitRows(rows[known], thresholds.value[known], thresholds.ts[known], thresholds.object[known])
+    return limits, known
+
+
+def end_rows(subscriptions: np.ndarray, keys: np.ndarray, at: np.ndarray) -> Ends:
+    """Return the ends by deletions (keys int64[n], times int64[n]) of `subscriptions` (ascending keys), by row."""
+    order = np.argsort(keys, kind="stable")
+    rows = rows_of_keys(subscriptions, keys[order])
+    return Ends(rows[rows >= 0], at[order][rows >= 0])
+
+
+def kernel_end(end: BatchEnd) -> End:
+    """Return the end of a batch as the kernels take it."""
+    boundaries = np.array(end.boundaries, np.int64).reshape(-1, 2)
+    return End(end.stream_time, end.last_object, np.array(end.windows, np.int64), boundaries)
+
 
 LAYOUT = 0x5053_5441_0005
 """Name and version of the layout; the file of another version counts as missing."""
@@ -359,3 +401,33 @@ def _boot() -> bytes:
         return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     except OSError:
         return b"-"
+
+
+# Read the buffers and the limits of a bucket's state: what a snapshot of the bucket has.
+
+
+def read_buffers(state: BucketState) -> Logged:
+    """Return the entries of all live subscriptions, in the order of their keys and the best first, and their limits."""
+    return _read_rows(state, np.flatnonzero(state.columns.status == LIVE))
+
+
+def read_parts(state: BucketState, entries: int) -> Iterator[Logged]:
+    """Yield what `read_buffers` returns in parts by ascending key, each of about so many entries.
+
+    `build_bucket` makes the same state of them and of the subscriptions.
+    """
+    live = np.flatnonzero(state.columns.status == LIVE)
+    parts = max(-(-int(state.columns.size[live].sum(dtype=np.int64)) // entries), 1)
+    return (_read_rows(state, rows) for rows in np.array_split(live, parts))
+
+
+def _read_rows(state: BucketState, live: np.ndarray) -> Logged:
+    columns = state.columns
+    rows = read_entries(columns, live)
+    numbers = columns.limit[live]
+    ts, keys = (
+        np.where(numbers >= 0, columns.object_rows[numbers, part], none)
+        for part, none in enumerate((names.NO_TIME, -1))
+    )
+    limits = Thresholds(columns.key[live], columns.threshold[live], ts, keys, np.zeros(len(live), np.bool_))
+    return Logged(Values(columns.key[rows.row], rows.object, rows.ts, rows.value), limits)

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from pststream.optional_packages import hidden_packages
+from pststream.base.optional_packages import hidden_packages
 
 # pyarrow looks for pandas at the first array of a process. A command that converts a table to pandas still does.
 with hidden_packages("pandas"):

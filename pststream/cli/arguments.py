@@ -1,28 +1,22 @@
 """Build the argument parser: each command with its options, its help text and the function that runs it."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pststream import __version__, names
-from pststream.cli.argument_types import host_and_port, positive, seed
-from pststream.cli.ask_command import add_ask_options, ask_command
+from pststream import __version__
+from pststream.base import names
+from pststream.base.errors import UsageError
 from pststream.cli.bench_command import add_bench_options, bench_command
-from pststream.cli.command import CommandContext, CommandResult
-from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
-from pststream.cli.more_examples import MORE_EXAMPLES
-from pststream.cli.plan_commands import calibrate_command, compare_plans_command, plan_command
-from pststream.cli.plan_options import (
-    add_kinds_option,
-    add_plan_options,
-    add_planner_name,
-    add_plans_options,
-    add_replay_options,
-)
+from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, host_and_port, positive, seed, version
+from pststream.cli.plan_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
 from pststream.cli.reading_commands import (
+    add_ask_options,
     answers_command,
+    ask_command,
     check_balance_command,
     doctor_command,
     explain_command,
@@ -36,14 +30,13 @@ from pststream.cli.reading_commands import (
     sql_command,
     status_command,
 )
-from pststream.cli.removal_options import add_erase_options, add_keep_option, add_withdraw_options
-from pststream.cli.suite_commands import suite_command
-from pststream.cli.term_statistics_command import term_statistics_command
-from pststream.cli.withdraw_command import withdraw_command
 from pststream.cli.writing_commands import (
+    LISTED_LETTERS,
     backup_command,
     balance_command,
     check_command,
+    dead_letters_command,
+    deliver_command,
     demo_command,
     erase_command,
     generate_command,
@@ -55,11 +48,187 @@ from pststream.cli.writing_commands import (
     register_command,
     replay_command,
     run_command,
+    suite_command,
+    term_statistics_command,
     upgrade_command,
+    withdraw_command,
 )
-from pststream.errors import UsageError
-from pststream.quality.reject_reasons import RETRIABLE
-from pststream.quality.suites.judged_rows import SUBJECTS
+from pststream.input.judged_rows import SUBJECTS
+from pststream.input.row_chunks import RETRIABLE
+
+# List further examples of commands, which `--help` shows below the first one.
+
+MORE_EXAMPLES = {
+    "plan": ("pststream plan --planner hybrid --option objective=sum --option sigma=1.2 --dry-run",),
+    "balance": (
+        "pststream balance local --method shift --dry-run --proposal move.npz --page move.html",
+        "pststream balance local --apply --proposal move.npz",
+        "pststream balance global --planner quadtree --dry-run",
+    ),
+    "export": (
+        "pststream export answers --out answers.csv",
+        "pststream export changes --since-batch 12 --out changes.jsonl",
+    ),
+    "answers": ("pststream answers --limit 100",),
+    "ask": (
+        "pststream ask --kind frequent_terms --bbox 18,59,19,60 -k 3 --home h",
+        "pststream ask questions.jsonl --out answers.csv --home h",
+    ),
+    "plans": (
+        "pststream plans compare --planners kd_tree,a_grid,dkm_sks --objects 200000",
+        "pststream plans show",
+    ),
+    "generate": ("pststream generate requests --kind knn --count 1000 --objects posts.csv --out knn.jsonl",),
+    "bench": ("pststream bench list",),
+}
+"""By the name of the command."""
+
+# Add the options of `plan`, `plans` and `replay`; which planners there are follows from the kinds of query.
+
+
+def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
+    """Add `--kinds`; text: what it is for."""
+    kinds = tuple(names.PLANNERS_OF)
+    command.add_argument("--kinds", choices=kinds, metavar="KINDS", help=f"{' or '.join(kinds)}: {text}")
+
+
+def planners_of_all_kinds() -> tuple[str, ...]:
+    """Return the names of all planners, each once."""
+    return tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values())))
+
+
+def add_planner_name(command: Any, planners: Iterable[str], dest: str, text: str) -> None:
+    """Add `--planner` to a parser or group; planners: names to choose from; dest: its attribute; text: its help.
+
+    The usage, which each error repeats, does not list the names.
+    """
+    command.add_argument("--planner", metavar="PLANNER", dest=dest, choices=tuple(planners), help=text)
+
+
+def add_planner_option(command: argparse.ArgumentParser) -> None:
+    """Add `--option`, an option of the planner."""
+    command.add_argument(
+        "--option",
+        action=JoinedTexts,
+        dest="planner_options",
+        metavar="NAME=VALUE",
+        help="an option of the planner (docs/planning.md); repeatable (default: setting planner_options)",
+    )
+
+
+def add_plan_options(plan: argparse.ArgumentParser) -> None:
+    """Add the options of `plan`."""
+    add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
+    regions = f"of {names.REGION_KINDS}: {', '.join(names.PLANNERS)} (default: setting planner)"
+    topk = f"of {names.TOPK_KINDS}: {', '.join(names.TOPK_PLANNERS)} (default: that of its plan in force)"
+    add_planner_name(plan, planners_of_all_kinds(), "chosen_planner", f"{regions}; {topk}")
+    add_planner_option(plan)
+    plan.add_argument("--workers", type=positive, help="default: setting workers")
+    plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
+    plan.add_argument("--to-version", type=int, help="sample objects written up to this Delta version of objects")
+    plan.add_argument("--dry-run", action="store_true", help="print the plan's figures; change nothing")
+
+
+def add_plans_options(plans: argparse.ArgumentParser) -> None:
+    """Add the options of `plans`."""
+    plans.add_argument("what", choices=("list", "show", "compare", "calibrate"))
+    plans.add_argument("version", nargs="?", type=positive, help="for `show`; default: the current one")
+    planners = "; ".join(f"of {kinds}: {', '.join(known)}" for kinds, known in names.PLANNERS_OF.items())
+    plans.add_argument("--planners", metavar="A,B", help=f"for `compare`; default: all ({planners})")
+    kinds = "for `show` and `compare`: the kinds that the plan serves; default: " + names.REGION_KINDS
+    add_kinds_option(plans, kinds)
+    plans.add_argument("--workers", type=positive, help="for `compare`; default: setting workers")
+    plans.add_argument(
+        "--objects",
+        type=positive,
+        help=f"for `compare` of {names.REGION_KINDS}: number of newest objects (default {NEWEST})",
+    )
+    plans.add_argument(
+        "--scale",
+        choices=("small", "full"),
+        default="small",
+        help="for `calibrate`: how much to measure, default %(default)s",
+    )
+    plans.add_argument("--seed", type=seed, default=1, help="for `calibrate`; default %(default)s")
+    plans.add_argument("--out", metavar="FILE.html", help="for `compare`: write a page with plots here")
+
+
+def add_replay_options(replay: argparse.ArgumentParser) -> None:
+    """Add the options of `replay`."""
+    replay.add_argument(
+        "--from-version",
+        type=version,
+        metavar="A",
+        help="replay the batches committed after this version of the Delta table `matches`",
+    )
+    replay.add_argument("--to-version", type=version, metavar="B", help="... and up to this version of it")
+    replay.add_argument("--last", type=positive, metavar="N", help="instead of versions: the last N batches")
+    plan = replay.add_mutually_exclusive_group()
+    text = (
+        "a plan by this planner (`pststream plan --help` lists them), of what was stored before the batches;"
+        " of topk, of what the first batch leaves"
+    )
+    add_planner_name(plan, planners_of_all_kinds(), "chosen_planner", text)
+    plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
+    plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
+    add_planner_option(replay)
+    add_kinds_option(replay, "the kinds whose plan --planner makes; default: those that it serves, topk if both")
+    replay.add_argument(
+        "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
+    )
+    replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
+
+
+# Add the options of the commands that remove or withdraw rows: `maintain --keep`, those of `erase`, `withdraw`.
+
+
+def add_keep_option(command: argparse.ArgumentParser) -> None:
+    """Add `--keep`, which overrides the setting `keep`."""
+    command.add_argument(
+        "--keep",
+        action=JoinedTexts,
+        metavar="TABLE=DAYSd",
+        help="remove older rows of a table: " + ", ".join(names.KEEPABLE) + " (setting keep; repeatable)",
+    )
+
+
+def add_erase_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `erase`."""
+    for what in ("object", "subscription"):
+        command.add_argument(
+            f"--{what}-id", action="append", default=[], metavar="ID", help=f"id of the {what} (repeatable)"
+        )
+        command.add_argument(
+            f"--{what}-ids", action="append", default=[], metavar="FILE", help="file with an id on each line"
+        )
+    command.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="SQL",
+        help="condition on the columns of `objects`: erase those for which it is true (repeatable)",
+    )
+    command.add_argument("--dry-run", action="store_true", help="count the rows by table; change nothing")
+    command.add_argument(
+        "--vacuum-now",
+        action="store_true",
+        help="delete all older versions of the tables at once; streams that lag and readers of older versions fail",
+    )
+
+
+def add_withdraw_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `withdraw`."""
+    command.add_argument("--object-id", action="append", default=[], metavar="ID", help="with this id (repeatable)")
+    command.add_argument(
+        "--object-ids", action="append", default=[], metavar="FILE", help="file with an id on each line"
+    )
+    command.add_argument(
+        "--file", action="append", default=[], metavar="PATH", help="from this ingested file (repeatable)"
+    )
+    command.add_argument("--from", dest="since", metavar="T", help="with a ts at T or later (ISO 8601)")
+    command.add_argument("--before", dest="until", metavar="T", help="with a ts before T (ISO 8601)")
+    command.add_argument("--dry-run", action="store_true", help="count the objects; change nothing")
+
 
 Command = Callable[[CommandContext, Any], CommandResult]
 
@@ -321,7 +490,7 @@ def _add_results(commands: Any) -> None:
 
     text = "list the rejected rows with their reasons"
     rejects = _add(commands, "rejects", rejects_command, text, "pststream rejects --reason late")
-    rejects.add_argument("--reason", help="only this reason (docs/quality.md lists them)")
+    rejects.add_argument("--reason", help="only this reason (docs/input.md lists them)")
     rejects.add_argument("--limit", type=positive, default=1000, help="rows at most (default %(default)s)")
 
 

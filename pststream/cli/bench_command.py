@@ -1,13 +1,14 @@
-"""Run `bench`: list the benchmarks, or run one."""
+"""Run `bench`: list the benchmarks, or run one. They stand beside the package in a clone, and not in the wheel."""
 
 import argparse
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
-from pststream.cli.argument_types import seed
-from pststream.cli.command import CommandContext, CommandResult, check_output_path
-from pststream.errors import UsageError
+from pststream.base.errors import UsageError
+from pststream.cli.command import CommandContext, CommandResult, check_output_path, seed
 
 
 def add_bench_options(bench: argparse.ArgumentParser) -> None:
@@ -27,7 +28,8 @@ def add_bench_options(bench: argparse.ArgumentParser) -> None:
 
 def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the benchmarks, or run one."""
-    from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
+    _find_benchmarks()
+    from benchmarks.registry import BENCHMARKS, run_benchmark
 
     if arguments.what == "list":
         listed = {name: BENCHMARKS[name].meaning for name in sorted(BENCHMARKS)}
@@ -50,3 +52,13 @@ def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
     if arguments.out:
         Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     return CommandResult(document, json.dumps(document, indent=1))
+
+
+def _find_benchmarks() -> None:
+    """Let this process and those that it starts import `benchmarks`; raise UsageError outside of a clone."""
+    clone = str(Path(__file__).resolve().parents[2])
+    if not Path(clone, "benchmarks", "registry.py").exists():
+        raise UsageError("the package contains no benchmarks", "clone the project, and run `make setup` there")
+    if clone not in sys.path:
+        sys.path.append(clone)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), clone]))

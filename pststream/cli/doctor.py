@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pststream import names
-from pststream.errors import PstError
-from pststream.mask_urls import mask_url
+from pststream.base import names
+from pststream.base.errors import PstError
+from pststream.base.texts import mask_url
 
 JAVA = 17
 OF_PROVIDER = "pyspark-client"
@@ -199,8 +199,8 @@ def check_settings(home: str) -> Check:
 
 def check_sinks(home: str) -> list[Check]:
     """Check that each sink has what it needs; sends nothing."""
+    from pststream.delivery.sinks.registry import find_delivery_obstacle
     from pststream.settings import load_settings
-    from pststream.sinks.registry import find_delivery_obstacle
 
     try:
         sinks = load_settings(home).sinks

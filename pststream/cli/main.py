@@ -12,13 +12,13 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from pststream.base.errors import PstError, UsageError, shorten_error
+from pststream.base.stderr_log import StderrLog
 from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, CommandContext, CommandResult
-from pststream.errors import PstError, UsageError, shorten_error
-from pststream.pipeline.engine.running_engine import log_folder, log_to_folder, stop_engine
+from pststream.engine.running_engine import log_folder, log_to_folder, stop_engine
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
-from pststream.stderr_log import StderrLog
 
 
 def main(argv: Sequence[str] | None = None) -> int:

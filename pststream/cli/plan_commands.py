@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from pststream import names
+from pststream.base import names
 from pststream.cli.command import CommandContext, CommandResult, check_output_path, refuse_options
 from pststream.cli.result_texts import describe_plan, describe_topk_plan
-from pststream.planner_options import check_planners
+from pststream.settings import check_planners
 
 NEWEST = 1_000_000
 """Objects that planners are compared on, unless another number is given."""
@@ -13,7 +13,7 @@ NEWEST = 1_000_000
 
 def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Make a new plan version."""
-    from pststream.pipeline.adjusting.make_plan import make_plan
+    from pststream.pipeline.replan.make_plan import make_plan
 
     kinds = arguments.kinds or names.kinds_served(arguments.chosen_planner)
     document = make_plan(
@@ -36,8 +36,8 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
     """Compare planners by running each in a scratch home with the newest objects."""
     if arguments.kinds == names.TOPK_KINDS:
         return _compare_topk(context, arguments)
-    from pststream.pipeline.comparing.compare_planners import compare
-    from pststream.reports.commands.planner_comparison import render_comparison
+    from pststream.pipeline.replan.compare_planners import compare
+    from pststream.reports.commands.comparisons import render_comparison
     from pststream.reports.pages.comparison_page import write_comparison
 
     planners = _chosen_planners(arguments, names.REGION_KINDS)
@@ -52,7 +52,7 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
 
 def calibrate_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Measure the constants of the load model on this machine, and write them to the settings of the home."""
-    from pststream.benchmarks.scenarios.plans.calibrate import calibrate
+    from pststream.pipeline.calibrate.calibrate import calibrate
     from pststream.settings import write_settings
 
     home = context.home.check()
@@ -65,8 +65,8 @@ def calibrate_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.comparing.compare_topk import compare_topk
-    from pststream.reports.commands.topk_comparison import render_topk_comparison
+    from pststream.pipeline.replan.compare_topk import compare_topk
+    from pststream.reports.commands.comparisons import render_topk_comparison
 
     refuse_options("plans compare --kinds topk", {"--objects": arguments.objects, "--out": arguments.out})
     planners = _chosen_planners(arguments, names.TOPK_KINDS)

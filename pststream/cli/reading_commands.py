@@ -1,15 +1,25 @@
 """Run the commands that only read a home, such as `status`, `export`, `explain` and `doctor`; none starts Spark."""
 
 import datetime as dt
+import re
+import time
+from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from pststream import names
-from pststream.cli.command import BAD_USAGE, DONE, CommandContext, CommandResult, check_output_path, refuse_options
-from pststream.domain.imbalance import imbalance_text
-from pststream.errors import UsageError
-from pststream.escape_text import escape_controls
-from pststream.format_values import byte_size, counted
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.texts import byte_size, counted, escape_controls
+from pststream.cli.command import (
+    BAD_USAGE,
+    DONE,
+    DONE_WITH_REJECTS,
+    CommandContext,
+    CommandResult,
+    check_output_path,
+    refuse_options,
+)
+from pststream.plans.imbalance import imbalance_text
 
 
 def export_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -26,8 +36,8 @@ def export_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _export_statistics(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.questions.export_statistics import export_statistics
-    from pststream.table_files import check_export
+    from pststream.search.answer_files import export_statistics
+    from pststream.tables.table_files import check_export
 
     refuse_options("export term-statistics", {"--since": arguments.since, "--since-batch": arguments.since_batch})
     check_output_path(arguments.out)
@@ -37,8 +47,8 @@ def _export_statistics(context: CommandContext, arguments: Any) -> CommandResult
 
 
 def _export_standing(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.questions.export_standing import export_answers, export_changes
-    from pststream.table_files import check_export
+    from pststream.search.answer_files import export_answers, export_changes
+    from pststream.tables.table_files import check_export
 
     refuse_options(f"export {arguments.what}", {"--since": arguments.since})
     check_output_path(arguments.out)
@@ -57,7 +67,7 @@ def _export_standing(context: CommandContext, arguments: Any) -> CommandResult:
 
 def answers_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the answers of subscriptions with memory."""
-    from pststream.reports.commands.standing_answers import list_answers, render_answers
+    from pststream.reports.commands.listings import list_answers, render_answers
 
     document = list_answers(context.home.check(), arguments.subscription_id, arguments.limit)
     return CommandResult(document, render_answers(document))
@@ -75,8 +85,8 @@ def _moment(text: str | None) -> dt.datetime | None:
 
 def rejects_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the rejected rows."""
-    from pststream.quality.reject_reasons import REASONS
-    from pststream.reports.commands.rejects import list_rejects
+    from pststream.input.row_chunks import REASONS
+    from pststream.reports.commands.listings import list_rejects
 
     if arguments.reason is not None and arguments.reason not in REASONS:
         raise UsageError(f"--reason {arguments.reason}: unknown reason", "one of: " + ", ".join(REASONS))
@@ -125,8 +135,7 @@ def metrics_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def explain_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Explain why an object did or did not match a subscription."""
-    from pststream.reports.commands.explain.explain import explain
-    from pststream.reports.commands.explain.explain_text import render_explain
+    from pststream.reports.commands.explain import explain, render_explain
 
     document = explain(context.home.check(), arguments.object_id, arguments.subscription_id)
     return CommandResult(document, render_explain(document))
@@ -152,8 +161,7 @@ def plans_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def check_balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Report whether the loads of the workers are balanced."""
-    from pststream.pipeline.adjusting.balance_check import check_balance
-    from pststream.pipeline.adjusting.measured_loads import needed_batches
+    from pststream.pipeline.replan.measured_loads import check_balance, needed_batches
 
     _refuse_changing_options(arguments)
     document = check_balance(context.home, context.settings)
@@ -181,7 +189,7 @@ def _refuse_changing_options(arguments: Any) -> None:
 
 def history_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the plan versions: what each one moved, when, why, and the gain."""
-    from pststream.reports.commands.plan_history import list_plan_history, render_plan_history
+    from pststream.reports.commands.plans import list_plan_history, render_plan_history
 
     _refuse_changing_options(arguments)
     rows = list_plan_history(context.home.check())
@@ -190,7 +198,7 @@ def history_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def sql_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Print the statements that create the views in the SQL of another program."""
-    from pststream.reports.views.definitions import view_statements
+    from pststream.reports.views import view_statements
 
     statements = view_statements(context.home.check(), arguments.dialect)
     text = "\n\n".join(f"{statement};" for statement in statements)
@@ -219,3 +227,111 @@ def doctor_command(context: CommandContext, arguments: Any) -> CommandResult:
             lines.append(f"      {check.remedy}")
     code = DONE if all(check.ok for check in checks) else BAD_USAGE
     return CommandResult({"checks": [asdict(check) for check in checks]}, "\n".join(lines), code)
+
+
+# Run the command `ask`: answer the questions of files, or one question that options give.
+
+_NUMBERS = re.compile(r"-[0-9.][0-9.,eE+-]*$")
+
+
+def add_ask_options(command: ArgumentParser) -> None:
+    """Add the options of `ask`."""
+    # argparse takes an argument such as -73.9,40.7 for an option unless this pattern matches it.
+    command._negative_number_matcher = _NUMBERS
+    command.add_argument(
+        "files", nargs="*", metavar="FILE", help="files of questions: .jsonl or .parquet; folders, globs"
+    )
+    command.add_argument("--out", metavar="FILE", help="write the answers here: .csv, .jsonl or .parquet")
+    command.add_argument("--strict", action="store_true", help="exit with 3 if questions were rejected")
+    one = command.add_argument_group("one question instead of files")
+    one.add_argument("--kind", help="range, knn, topk or frequent_terms")
+    one.add_argument("--keywords", metavar="EXPRESSION", help="words with AND, OR and parentheses; topk: words alone")
+    one.add_argument("--bbox", metavar="W,S,E,N", help="range, frequent_terms: a box, degrees")
+    one.add_argument("--circle", metavar="LON,LAT,METRES", help="range, frequent_terms: a circle")
+    one.add_argument("--geometry", metavar="GEOJSON", help="range, frequent_terms: a Polygon or MultiPolygon")
+    one.add_argument("--limit", metavar="N", help="range: the N newest objects")
+    one.add_argument("--point", metavar="LON,LAT", help="knn, topk: where distances are measured from")
+    one.add_argument("-k", metavar="K", help="knn, topk, frequent_terms: number of objects or terms")
+    one.add_argument("--alpha", metavar="A", help="topk: weight of the place in the score, 0 to 1")
+    one.add_argument("--distance-scale-m", metavar="METRES", help="topk: distance from which on the place scores 0")
+    one.add_argument(
+        "--window", metavar="T", help="only objects of this time before, such as 72h; objects=N: the newest N"
+    )
+    one.add_argument("--as-of", metavar="TIME", help="only objects up to this time (default: the greatest ts stored)")
+    one.add_argument("--version", metavar="V", help="only objects that this version of the table objects has")
+
+
+def ask_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Answer questions about stored objects."""
+    from pststream.search.ask import TYPED_FIELDS
+
+    given = {field: getattr(arguments, field) for field in TYPED_FIELDS if getattr(arguments, field) is not None}
+    if arguments.kind is not None:
+        refuse_options("ask --kind", {"FILE": arguments.files})
+        return _ask_one(context, arguments, {"kind": arguments.kind, **given})
+    refuse_options("ask FILE", {_option(field): value for field, value in given.items()})
+    if not arguments.files or arguments.out is None:
+        raise UsageError("ask needs files and --out FILE, or --kind", "see: pststream ask --help")
+    return _ask_files(context, arguments)
+
+
+def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
+    from pststream.search.answer_rows import ANSWERS
+    from pststream.search.ask import stream_answers
+    from pststream.search.read_questions import read_question_files
+    from pststream.tables.table_files import check_export, export_tables
+
+    check_output_path(arguments.out)
+    check_export(arguments.out)
+    home = context.home.check()
+    began = time.perf_counter()
+    read = read_question_files(arguments.files, context.settings)
+    seconds = {"read": time.perf_counter() - began}
+    answers = stream_answers(home, context.settings, read, context.progress)
+    began = time.perf_counter()
+    rows = export_tables(answers.tables, arguments.out, ANSWERS)
+    seconds |= {**answers.seconds, "write": time.perf_counter() - began - answers.seconds["answer"]}
+    asked, rejected = len(read.questions) + len(read.rejects), len(answers.rejects)
+    document = {
+        "questions": asked, "rejected": rejected, "rows": rows, "seconds": seconds,
+        "out": arguments.out, "rejects": answers.rejects,
+    }  # fmt: skip
+    lines = [f"{arguments.out}: {counted(rows, 'row')} for {counted(asked, 'question')}"]
+    lines += [f"rejected: {_describe_reject(reject)}" for reject in answers.rejects]
+    code = DONE_WITH_REJECTS if arguments.strict and rejected else DONE
+    return CommandResult(document, "\n".join(lines), code)
+
+
+def _describe_reject(reject: dict[str, Any]) -> str:
+    fault = f"{reject['file']}:{reject['row']}  {reject['field'] or '(row)'}  {reject['reason']}: {reject['detail']}"
+    return escape_controls(f"{fault}  {reject['raw'] or ''}".rstrip())
+
+
+def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> CommandResult:
+    from pststream.search.answer_rows import render_answers
+    from pststream.search.ask import answer_questions, record_of_texts
+    from pststream.search.read_questions import read_question_records
+    from pststream.tables.table_files import check_export, export_tables
+
+    if arguments.out is not None:
+        check_output_path(arguments.out)
+        check_export(arguments.out)
+    home = context.home.check()
+    read = read_question_records([record_of_texts(given, _option)], context.settings)
+    answered = answer_questions(home, context.settings, read, context.progress)
+    for reject in answered.rejects:
+        raise UsageError(
+            f"{_option(reject['field'])}: {reject['reason']}: {reject['detail']}", "see: pststream ask --help"
+        )
+    if arguments.out is not None:
+        export_tables([answered.answers], arguments.out, answered.answers.schema)
+    rows = answered.answers.to_pylist()
+    document = {
+        "questions": 1, "rejected": 0, "rows": len(rows), "seconds": answered.seconds,
+        "answers": [{name: value for name, value in row.items() if name != "question_id"} for row in rows],
+    }  # fmt: skip
+    return CommandResult(document, render_answers(answered.answers))
+
+
+def _option(field: str) -> str:
+    return "-k" if field == "k" else f"--{field.replace('_', '-')}"

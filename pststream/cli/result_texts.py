@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from pststream.domain.imbalance import imbalance_text, read_imbalance
-from pststream.domain.planner_choice import describe_choice
-from pststream.escape_text import escape_controls
-from pststream.format_values import byte_size, counted, counted_matches, duration
+from pststream.base.texts import byte_size, counted, counted_matches, duration, escape_controls
+from pststream.plans.imbalance import imbalance_text, read_imbalance
+from pststream.plans.plan_rows import describe_choice
 
 
 def describe_ingest(kind: str, document: dict[str, Any]) -> str:

@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pststream import names
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.texts import byte_size, counted, duration, escape_controls
 from pststream.cli.command import (
     DONE,
     DONE_WITH_REJECTS,
@@ -25,11 +27,12 @@ from pststream.cli.result_texts import (
     describe_ingest,
     describe_maintenance,
     describe_match,
+    describe_replay,
 )
-from pststream.errors import UsageError
-from pststream.escape_text import escape_controls
-from pststream.format_values import byte_size, counted, duration
-from pststream.planner_options import check_planners
+from pststream.input.judged_rows import SUBJECTS
+from pststream.input.run_suites import check_suite
+from pststream.input.suite_files import ENDING, Suite, delete_suite, parse_suite, read_suites, write_suite
+from pststream.settings import check_planners
 
 
 def init_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -96,7 +99,7 @@ def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult
         raise UsageError(
             f"quarantine {arguments.what}: no file given", "give numbers that `pststream quarantine list` shows"
         )
-    from pststream.pipeline.ingest.decide_quarantined import decide_quarantined
+    from pststream.pipeline.ingest.ingest import decide_quarantined
 
     document = decide_quarantined(
         context.home, context.settings, action=arguments.what, holds=arguments.holds, progress=context.progress
@@ -137,12 +140,12 @@ def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
 
 def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Run recorded batches again under another plan, and compare; exit code 1 if the matches or the answers differ."""
-    from pststream.pipeline.replay.chosen_batches import batches_between, last_batches
-    from pststream.pipeline.replay.replay import replay
-    from pststream.pipeline.replay.scratch_home import TopkPlanner
-    from pststream.pipeline.replay.tried_plan import plan_of_first, proposed_plan, stored_plan
-    from pststream.reports.commands.replay_comparison import is_as_recorded, render_replay
-    from pststream.reports.pages.replay_page import write_replay
+    from pststream.pipeline.replan.recorded_batches import batches_between, last_batches
+    from pststream.pipeline.replan.replay import replay
+    from pststream.pipeline.replan.scratch_home import TopkPlanner
+    from pststream.pipeline.replan.tried_plan import plan_of_first, proposed_plan, stored_plan
+    from pststream.reports.commands.comparisons import is_as_recorded, render_replay
+    from pststream.reports.pages.comparison_page import write_replay
 
     versions = (arguments.from_version, arguments.to_version)
     if (arguments.last is None) == (None in versions) or (arguments.last is not None and versions != (None, None)):
@@ -178,7 +181,7 @@ NO_TOPK_BALANCER = "no adjustment moves topk subscriptions: Skype, whose partiti
 
 def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Move subscriptions between workers to balance their loads, or undo the last adjustment."""
-    from pststream.pipeline.adjusting.balance import balance
+    from pststream.pipeline.replan.balance import balance
 
     if arguments.kind == "undo":
         refuse_options("balance undo", {"--kinds": arguments.kinds})
@@ -217,7 +220,7 @@ def match_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def register_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Create the tables and views in a catalog of Spark."""
-    from pststream.pipeline.engine.spark_views import register
+    from pststream.engine.spark_views import register
 
     document = register(context.home.check(), context.settings, arguments.catalog, arguments.schema)
     what = f"{counted(len(document['tables']), 'table')} and {counted(len(document['views']), 'view')}"
@@ -330,9 +333,9 @@ def lines_of(paths: list[str]) -> list[str]:
 
 def generate_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Write a synthetic workload."""
-    from pststream.generator.draw_subscriptions import KINDS
-    from pststream.generator.generate_files import write_objects, write_requests
-    from pststream.generator.object_sample import sample_of_file
+    from pststream.workloads.draw_subscriptions import KINDS
+    from pststream.workloads.generate_files import write_objects, write_requests
+    from pststream.workloads.object_sample import sample_of_file
 
     began = time.perf_counter()
     if arguments.what == "objects":
@@ -362,3 +365,169 @@ def demo_command(context: CommandContext, arguments: Any) -> CommandResult:
 
     document = demo(arguments.out, context.settings, context.progress)
     return CommandResult(document, describe_demo(document))
+
+
+# Run `term-statistics`: count the objects that have each word, and put the counts in force.
+
+
+def term_statistics_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Make a new version of the term statistics."""
+    from pststream.pipeline.upkeep.term_statistics import make_term_statistics
+
+    document = make_term_statistics(
+        context.home, context.settings, dry_run=arguments.dry_run, progress=context.progress
+    )
+    state = "would be" if document["dry_run"] else "is in force"
+    texts = f"{counted(document['objects'], 'object')} with {counted(document['terms'], 'term')}"
+    return CommandResult(document, f"version {document['version']} {state}: {texts}")
+
+
+# Run `withdraw`: read the selection from the arguments, and describe what was withdrawn.
+
+
+def withdraw_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Withdraw the objects that meet all conditions."""
+    from pststream.pipeline.upkeep.selected_objects import Selection
+    from pststream.pipeline.upkeep.withdraw import withdraw
+
+    selection = Selection(
+        (*arguments.object_id, *lines_of(arguments.object_ids)),
+        tuple(path if names.storage_prefix(path) else str(Path(path).absolute()) for path in arguments.file),
+        _micros(context, "--from", arguments.since, names.NO_TIME),
+        _micros(context, "--before", arguments.until, names.NEVER_US),
+    )
+    if not selection:
+        raise UsageError("withdraw: no objects are given", "give --object-id, --file, --from or --before")
+    document = withdraw(context.home, context.settings, selection, dry_run=arguments.dry_run, progress=context.progress)
+    return CommandResult(document, _describe(document))
+
+
+def _micros(context: CommandContext, option: str, text: str | None, default: int) -> int:
+    """Return a time of the arguments in microseconds."""
+    from pststream.input.parse_times import parse_time
+
+    if text is None:
+        return default
+    time = parse_time(text, context.settings.timezone)
+    if time is None:
+        raise UsageError(f"{option} {text}: not a time", "ISO 8601, such as 2026-01-01T00:00:00Z")
+    return time
+
+
+def _describe(document: dict[str, Any]) -> str:
+    """Describe a withdrawal: the objects, the watermark, the rejects that they caused, and the next steps."""
+    if not document["objects"]:
+        return "no objects meet the conditions, or all of them are withdrawn already"
+    done = "would withdraw" if document["dry_run"] else "withdrew"
+    lines = [
+        f"{done} {counted(document['objects'], 'object')}; watermark {document['watermark_before']} ->"
+        f" {document['watermark_after'] or '-'}"
+    ]
+    if document["matched_objects"] and not document["dry_run"]:
+        lines.append("their matches are retracted by the next: pststream match")
+    rejects = document["rejects"]
+    for reason in ("late", "duplicate"):
+        if rows := rejects[reason]["rows"]:
+            lines.append(f"{counted(rows, 'row')} rejected as {reason} because of them")
+            lines.append(f"  ingest these again with: pststream ingest objects --retry-rejects {reason}")
+    lines += [escape_controls(f"  {file['path']}: {counted(file['rows'], 'row')}") for file in rejects["files"]]
+    return "\n".join(lines)
+
+
+# Run the commands `deliver` and `dead-letters`, and return document, text and exit code of each.
+
+LISTED_LETTERS = 100
+"""Dead letters that `list` shows by default."""
+
+
+def deliver_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Deliver the matches of finished batches; exit code 1 if a sink needs attention."""
+    from pststream.pipeline.delivery.deliver import deliver, is_well
+
+    document = deliver(context.home, context.settings, arguments.sink, context.progress)
+    return CommandResult(document, describe_delivery(document), DONE if is_well(document) else FAILED)
+
+
+def dead_letters_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """List the dead letters, or deliver them again."""
+    return (_replay if arguments.what == "replay" else _list)(context, arguments)
+
+
+def _list(context: CommandContext, arguments: Any) -> CommandResult:
+    from pststream.pipeline.delivery.dead_letters import list_letters
+
+    rows = list_letters(context.home, context.settings, arguments.sink, arguments.limit or LISTED_LETTERS)
+    lines = [
+        f"{row['sink']}  {row['message_id']}  batch {row['batch_id']}  {row['kind']} for {row['subscription_id']}:"
+        f" {row['reason']}"
+        for row in rows
+    ]
+    return CommandResult({"dead_letters": rows}, "\n".join(map(escape_controls, lines)) or "no dead letters")
+
+
+def _replay(context: CommandContext, arguments: Any) -> CommandResult:
+    from pststream.pipeline.delivery.dead_letters import replay_letters
+
+    refuse_options("dead-letters replay", {"--limit": arguments.limit})
+    document = replay_letters(context.home, context.settings, arguments.sink, context.progress)
+    left = any(outcome["dead"] for outcome in document["sinks"].values())
+    return CommandResult(document, describe_replay(document), FAILED if left else DONE)
+
+
+# Run the commands on the suites of a home: list, add, remove, validate; return document, text and exit code.
+
+
+def suite_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """List the suites of the home, validate them or a file, add a file, or remove a suite."""
+    context.home.check()
+    if arguments.what == "remove":
+        return _remove(context, arguments)
+    if arguments.what == "add" or arguments.file is not None:
+        return _take(context, arguments)
+    subjects = SUBJECTS if arguments.subject is None else (arguments.subject,)
+    suites = [suite for subject in subjects for suite in read_suites(context.home.files, context.home.path, subject)]
+    if arguments.what == "validate":
+        for suite in suites:
+            check_suite(suite)
+    valid = ", valid" if arguments.what == "validate" else ""
+    lines = [f"{suite.label}: {counted(len(suite.expectations), 'expectation')}{valid}" for suite in suites]
+    return CommandResult({"suites": [_describe_suite(suite) for suite in suites]}, "\n".join(lines) or "no suites")
+
+
+def _take(context: CommandContext, arguments: Any) -> CommandResult:
+    """Check a file, and add it if that is asked for."""
+    if arguments.subject is None or arguments.file is None:
+        raise UsageError("suite add: give a folder and a file", "such as: pststream suite add landed_objects text.json")
+    path = Path(arguments.file)
+    if path.suffix != ENDING:
+        raise UsageError(f"{path}: is not a {ENDING} file", "the file's name is the name of the suite")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}", "give a file") from None
+    suite = parse_suite(arguments.subject, path.stem, str(path), content)
+    check_suite(suite)
+    if arguments.what == "validate":
+        return CommandResult({"suites": [_describe_suite(suite)]}, f"{suite.label}: valid")
+    file = write_suite(context.home.files, suite)
+    added = replace(suite, path=f"{context.home.path}/{file}")
+    return CommandResult({"suites": [_describe_suite(added)]}, f"{suite.label}: added")
+
+
+def _remove(context: CommandContext, arguments: Any) -> CommandResult:
+    if arguments.subject is None or arguments.file is None:
+        raise UsageError(
+            "suite remove: give a folder and a name", "such as: pststream suite remove landed_objects text"
+        )
+    name = arguments.file.removesuffix(ENDING)
+    delete_suite(context.home.files, arguments.subject, name)
+    return CommandResult({"removed": f"{arguments.subject}/{name}"}, f"{arguments.subject}/{name}: removed")
+
+
+def _describe_suite(suite: Suite) -> dict[str, Any]:
+    return {
+        "subject": suite.subject,
+        "name": suite.name,
+        "path": suite.path,
+        "expectations": [str(one) for one in suite.expectations],
+    }

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pststream.base.utc_times import from_micros, iso
 from pststream.delivery.messages import (
     DIGEST,
     DIGEST_OBJECTS,
@@ -19,9 +20,8 @@ from pststream.delivery.messages import (
     hash_parts,
     show_briefly,
 )
-from pststream.kinds.answer_contract import AnswerRow
-from pststream.sinks.contract import Message
-from pststream.utc_times import from_micros, iso
+from pststream.delivery.sinks.contract import Message
+from pststream.queries.kinds.contract import AnswerRow
 
 ENTERED, LEFT, REPORT = "entered", "left", "report"
 

@@ -13,10 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.kinds.answer_contract import AnswerRow, Answers
-from pststream.kinds.registry import stored_kind
-from pststream.sinks.contract import Message
-from pststream.text.words import tokenize
+import numpy as np
+
+from pststream.base.arrays import distinct_values, look_up
+from pststream.delivery.sinks.contract import Message
+from pststream.queries.kinds.contract import AnswerRow, Answers
+from pststream.queries.kinds.registry import stored_kind
+from pststream.queries.text.words import tokenize
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _TOO_DEEP: Any = object()
@@ -155,3 +158,34 @@ def hash_parts(*parts: Any) -> str:
 def encode_body(body: dict[str, Any]) -> bytes:
     """Encode in ASCII, which no transport and no log changes, not even lone surrogates."""
     return _ENCODER.encode(body).encode("ascii")
+
+
+# Count the matches of each subscription, and mark those beyond its limit, which become one digest instead.
+#
+# The outbox makes a limiter for each batch, and counts the earlier batches of the same time window first.
+
+
+class MessageLimiter:
+    """Counts the pairs of each subscription and finds those beyond the limit; 16 bytes a counted subscription."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._keys = np.empty(0, np.int64)
+        self._counts = np.empty(0, np.int64)
+
+    def count(self, keys: np.ndarray) -> np.ndarray:
+        """Count pairs, in order, by their subscription keys int64[n]; return which are beyond the limit: bool[n]."""
+        if not len(keys):
+            return np.zeros(0, bool)
+        order = np.argsort(keys, kind="stable")
+        distinct, first, size = np.unique(keys[order], return_index=True, return_counts=True)
+        rank = np.empty(len(keys), np.int64)
+        rank[order] = np.arange(len(keys)) - np.repeat(first, size)
+        before = look_up(distinct, self._keys, self._counts, 0)
+        beyond = rank + before[np.searchsorted(distinct, keys)] >= self._limit
+        merged = distinct_values(np.concatenate([self._keys, distinct]))
+        counts = np.zeros(len(merged), np.int64)
+        counts[np.searchsorted(merged, self._keys)] = self._counts
+        counts[np.searchsorted(merged, distinct)] += size
+        self._keys, self._counts = merged, counts
+        return beyond

@@ -13,7 +13,7 @@ from typing import Any
 
 import numba
 
-from pststream.optional_packages import hidden_packages
+from pststream.base.optional_packages import hidden_packages
 
 # numba imports these two at the first kernel, and with them the packages hidden here, which no kernel uses.
 with hidden_packages("cffi", "scipy.linalg"):
@@ -52,7 +52,7 @@ def leaf(function: Callable[..., Any]) -> Any:
 
     Each counted reference is an atomic addition, which waits for all reads before it. Neither the function nor those
     that it calls make or return an array, which numba refuses; a view of a row, for its own use, is none. A loop that
-    has to make arrays borrows the others (kernels/borrowed.py).
+    has to make arrays borrows the others (kernels/intrinsics.py).
     """
     return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
 

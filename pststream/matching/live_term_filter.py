@@ -7,10 +7,10 @@ import threading
 
 import numpy as np
 
-from pststream.array_cache.array_cache import Paths
-from pststream.kernels.matching.bloom_filter import LIVE_LEVEL, LiveTerms, add_keys
-from pststream.matching.every_object import has_every_object
-from pststream.matching.segment_cache import SegmentCache
+from pststream.kernels.matching.postings import LIVE_LEVEL, LiveTerms, add_keys
+from pststream.matching.matcher import has_every_object
+from pststream.matching.segments import SegmentCache
+from pststream.storage.array_cache import Paths
 
 BITS_PER_KEY = 8
 """Bits for each key, at least. With 16, routing takes 15% longer, for more words lie outside of the caches."""

@@ -1,18 +1,51 @@
 """Match a micro-batch of objects with all segments of one worker; return the subscription keys of each object."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from pststream import names
-from pststream.kernels.matching.match_segment import SearchCounts, append_lists, match_segment
-from pststream.kernels.matching.verify import Deleted
-from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces, without_pieces
-from pststream.matching.object_batch import ObjectBatch
-from pststream.matching.segments import Segment
+from pststream.base import names
+from pststream.base.arrays import read_only
+from pststream.kernels.matching.index_cells import sort_points
+from pststream.kernels.matching.match_segment import Deleted, Objects, SearchCounts, append_lists, match_segment
+from pststream.matching.segments import NO_DELETIONS, Deletions, Segment, deleted_pieces, without_pieces
+
+# Sort the objects of a micro-batch into Morton order of their points, the order that the matching kernels need.
+
+
+@dataclass(frozen=True)
+class ObjectBatch:
+    """Objects and their Morton order: `order` int64[n], the position of each; codes int64[n], their Morton numbers.
+
+    The other arrays are in the order in which the objects came: lon, lat float64[n] degrees; ts int64[n] microseconds;
+    term_offsets int64[n+1], terms int64[m]; units int32[m]: the unit that each (object, term) is matched for, -1 if
+    another worker matches it.
+    """
+
+    arrays: Objects
+
+    @property
+    def order(self) -> np.ndarray:
+        """Position of each object in Morton order: int64[n]."""
+        return self.arrays.order
+
+    @property
+    def objects(self) -> int:
+        """Number of objects."""
+        return len(self.arrays.order)
+
+
+def sort_objects(
+    lon: np.ndarray, lat: np.ndarray, ts: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, units: np.ndarray
+) -> ObjectBatch:
+    """Sort objects into Morton order."""
+    lon, lat, ts, terms = map(read_only, (lon, lat, ts, terms))
+    order, codes = sort_points(lon, lat)
+    return ObjectBatch(Objects(order, codes, lon, lat, ts, term_offsets, terms, units))
+
 
 HIT_BUFFER = 1 << 14
 """Maximum number of hits that are verified together; they take 192 KiB."""
@@ -111,3 +144,57 @@ def _merge_lists(searches: Sequence[tuple[np.ndarray, np.ndarray]], objects: int
     for lists, keys in searches:
         append_lists(lists, keys, following, merged)
     return offsets, merged
+
+
+# Add the term of subscriptions without keywords to the terms of every object.
+#
+# A subscription without keywords has one clause, of the term `names.EVERY_OBJECT`, which is not the id of any word. The
+# table `objects` does not store this term. Tasks add it to the objects if a segment has a posting of it.
+
+
+def posts_every_object(segments: Iterable[Segment]) -> bool:
+    """Return whether a segment has a subscription without keywords."""
+    return any(has_every_object(segment) for segment in segments)
+
+
+def has_every_object(segment: Segment) -> bool:
+    """Return whether a segment posts the term of every object."""
+    place = int(np.searchsorted(segment.terms, names.EVERY_OBJECT))
+    return place < len(segment.terms) and int(segment.terms[place]) == names.EVERY_OBJECT
+
+
+def add_every_object(offsets: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the terms of objects with the term of every object as the last of each.
+
+    offsets, terms   int64[n+1], int64[m]   distinct terms of each object; likewise what is returned
+    """
+    is_stored = terms == names.EVERY_OBJECT  # as the id of a word
+    if is_stored.any():
+        offsets, terms = np.append(0, np.cumsum(~is_stored))[offsets], terms[~is_stored]
+    added = offsets + np.arange(len(offsets))
+    wider = np.empty(len(terms) + len(offsets) - 1, np.int64)
+    place = np.ones(len(wider), bool)
+    place[added[1:] - 1] = False
+    wider[place], wider[~place] = terms, names.EVERY_OBJECT
+    return added, wider
+
+
+# Adapt the number of objects that a matching task matches at once, so that their pairs fit into memory.
+
+MAX_OBJECTS = 1 << 17
+
+
+class ChunkSize:
+    """The number of objects to match at once: first MAX_OBJECTS, a quarter after too many pairs, double after few."""
+
+    def __init__(self) -> None:
+        self.objects = MAX_OBJECTS
+
+    def shrink(self, objects: int) -> None:
+        """Shrink after a chunk of `objects` (more than one) objects that had more than MAX_PAIRS pairs."""
+        self.objects = max(objects // 4, 1)
+
+    def record(self, objects: int, pairs: int) -> None:
+        """Record the pairs of a chunk of `objects` objects, and grow if a full chunk had few."""
+        if objects == self.objects < MAX_OBJECTS and pairs < MAX_PAIRS // 4:
+            self.objects *= 2

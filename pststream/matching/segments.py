@@ -11,14 +11,14 @@ is found once, on one worker, and no merger is needed.
 
 Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
 
-    terms int64[T] ascending; term_table int64[2^b,2]: hash table of them (`kernels/matching/term_table.py`); the value
+    terms int64[T] ascending; term_table int64[2^b,2]: hash table of them (`kernels/matching/postings.py`); the value
         of a term is its number | the levels that it is posted on << 32
     levels int64[L], level_cells int64[L+1]: slice of `cells` of each level in use
     cells int64[C], cell_buckets int64[C]: index cells, ascending, and where the buckets of each begin
     buckets uint64[B+1,2]: the keys (cell, term) of a cell in buckets of 64 bits by their place among all terms. A
         bucket has a bit for each key, so that most misses cost one look-up, and its first key | its first posting
         << 32, so that a hit costs few more
-    keys uint32[K]: term and place of the first posting in the bucket (`kernels/matching/posting_keys.py`), ascending
+    keys uint32[K]: term and place of the first posting in the bucket (`kernels/matching/postings.py`), ascending
         inside a cell
     far_keys int64[F], far_postings int64[F]: keys whose place does not fit, ascending, and the first posting of each
     postings uint64[P,2]: box, piece and a mask of words (`kernels/matching/postings.py`)
@@ -34,14 +34,16 @@ Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
     units int32[S]: the unit that is recorded with each piece, NO_UNIT where none is; none if no piece has one
 """
 
+import os
+import threading
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.domain.arrow_columns import one_array
-from pststream.domain.owners import recorded_units
+from pststream.base import names
+from pststream.base.arrow_columns import one_array
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
     count_postings,
@@ -52,11 +54,21 @@ from pststream.kernels.matching.build_segment import (
     term_levels,
 )
 from pststream.kernels.matching.index_cells import MAX_LEVEL
-from pststream.kernels.matching.posting_keys import cell_buckets, encode_keys, fill_buckets
-from pststream.kernels.matching.postings import LAST_OF_CLAUSE, LAST_OF_PIECE, TERM_BITS
-from pststream.kernels.matching.term_table import make_term_table
-from pststream.kernels.radix_sort import sort_with
-from pststream.shapes.registry import PIECE_COLUMNS, SHAPES
+from pststream.kernels.matching.match_segment import Deleted, find_pieces, mark_bits
+from pststream.kernels.matching.postings import (
+    LAST_OF_CLAUSE,
+    LAST_OF_PIECE,
+    TERM_BITS,
+    cell_buckets,
+    encode_keys,
+    fill_buckets,
+    make_term_table,
+)
+from pststream.kernels.sort_and_search import sort_with
+from pststream.plans.owners import recorded_units
+from pststream.queries.shapes.registry import PIECE_COLUMNS, SHAPES
+from pststream.storage.array_cache import ArrayCache, Paths
+from pststream.storage.parquet_files import open_parquet, without_views
 
 COLUMNS = (
     "subscription_key",
@@ -280,3 +292,95 @@ def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
         source = np.cumsum(widths) - widths
         numbers[np.repeat(offsets[exact_test[pieces]] - source, widths) + np.arange(len(values))] = values
     return exact_test, codes[tested], offsets, numbers
+
+
+# Apply deletions to segments without building them again: find the pieces that end (lazy deletion).
+#
+# Source: PS2Stream section IV-D. `matcher.make_probe` calls `deleted_pieces` before a segment is matched.
+#
+# Deletions are stored separately from the segments, and the kernel looks them up only for the pieces that they end.
+
+DELETION_COLUMNS = ("subscription_key", "end_at")
+Deletions = tuple[np.ndarray, np.ndarray]
+"""Keys int64[n], ascending and distinct, and ends int64[n], microseconds."""
+
+NO_DELETIONS: Deletions = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def build_deletions(rows: pa.Table) -> dict[str, np.ndarray]:
+    """Return keys int64[n], ascending, and ends int64[n] (microseconds) of the deletions in a data file."""
+    keys = rows.column("subscription_key").to_numpy()
+    order = np.argsort(keys, kind="stable")
+    return {"keys": keys[order], "ends": rows.column("end_at").to_numpy()[order]}
+
+
+def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
+    """Merge the keys and ends of all parts, ascending by key; keep the earliest end of each key."""
+    if not parts:
+        return NO_DELETIONS
+    keys = np.concatenate([part["keys"] for part in parts])
+    ends = np.concatenate([part["ends"] for part in parts])
+    order = np.lexsort((ends, keys))
+    keys, ends = keys[order], ends[order]
+    first = np.ones(len(keys), bool)
+    first[1:] = keys[1:] != keys[:-1]
+    return keys[first], ends[first]
+
+
+def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = names.MIN_INT64) -> Deleted:
+    """Return the pieces of the segment that the deletions end, with their ends, for `verify`."""
+    # Most deletions concern subscriptions that are older than the segment.
+    first, last = np.searchsorted(keys, segment.bounds[0], "left"), np.searchsorted(keys, segment.bounds[1], "right")
+    pieces, deletion = find_pieces(keys[first:last], segment.subscription_keys, segment.key_order)
+    piece_ends = ends[first:last][deletion]
+    order = np.argsort(pieces, kind="stable")
+    return Deleted(mark_bits(pieces, segment.pieces), pieces[order], piece_ends[order], after_key)
+
+
+def without_pieces(segment: Segment, deleted: Deleted, others: np.ndarray) -> Deleted:
+    """Return the deletions with further pieces (int64[n], ascending), which end before every object."""
+    kept = ~np.isin(deleted.pieces, others)
+    pieces = np.concatenate([deleted.pieces[kept], others])
+    ends = np.concatenate([deleted.ends[kept], np.full(len(others), names.NO_TIME)])
+    order = np.argsort(pieces, kind="stable")
+    return Deleted(mark_bits(pieces, segment.pieces), pieces[order], ends[order], deleted.after_key)
+
+
+# Cache the arrays of the index on each node: segments, deletions, id indexes; the tasks of the node map them.
+
+LAYOUT = 7
+"""Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""
+
+
+class SegmentCache(ArrayCache):
+    """Arrays of the index, built from data files; one instance for each process."""
+
+    def __init__(self, folder: str, max_bytes: int) -> None:
+        super().__init__(folder, max_bytes, str(LAYOUT))
+
+    def segments(self, wanted: Iterable[Paths]) -> dict[Paths, Segment]:
+        """Return several segments.
+
+        Each thread loads them in a different order, so that threads and processes that start together on new files
+        build different segments first.
+        """
+        thread = os.getpid(), threading.get_ident()
+        return {paths: self.segment(paths) for paths in sorted(wanted, key=lambda paths: hash((thread, paths)))}
+
+    def segment(self, paths: Paths) -> Segment:
+        """Return the segment of some data files of pieces."""
+        return Segment(**self.arrays(paths, lambda: build_segment(_read(paths, COLUMNS))._asdict()))
+
+    def deletions(self, path: str) -> dict[str, np.ndarray]:
+        """Return the keys and ends of a data file of deletions (matching/segments.py)."""
+        return self.arrays((path,), lambda: build_deletions(_read((path,), DELETION_COLUMNS)))
+
+
+def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
+    """Read columns of data files."""
+
+    def read(path: str) -> pa.Table:
+        with open_parquet(path) as file:
+            return without_views(file.read(columns)).select(columns)
+
+    return pa.concat_tables(map(read, paths))

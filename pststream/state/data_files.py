@@ -19,17 +19,15 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
-from pststream import names
-from pststream.errors import RetryableError, UsageError
-from pststream.open_tables import latest_table, open_table, table_and_values
+from pststream.base import names
+from pststream.base.errors import RetryableError, UsageError
+from pststream.base.utc_times import from_micros, iso, to_micros, utc_now
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
-from pststream.state.table_types import has_bounds
-from pststream.state.tables import TABLES
-from pststream.storage.parquet_encodings import encoding_options
-from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names
+from pststream.state.tables import TABLES, has_bounds
+from pststream.storage.parquet_files import delete_files, encoding_options, file_sizes, flush_content, flush_names
 from pststream.storage.registry import storage_of
-from pststream.utc_times import from_micros, iso, to_micros, utc_now
+from pststream.tables.open_tables import latest_table, open_table, table_and_values
 
 ROW_GROUP = 131_072
 """Rows of a row group, the smallest unit that a task reads."""
@@ -48,7 +46,7 @@ BOUND_TYPES = frozenset({int, float, str, datetime})
 MAX_BOUND_LENGTH = 64
 """Longer texts are cut in the bounds of a file, so that entries of the log stay short."""
 
-SHARED = "keep home and landing folder on a file system that all nodes mount under one path (docs/cluster.md)"
+SHARED = "keep home and landing folder on a file system that all nodes mount under one path (docs/where-it-runs.md)"
 
 
 @dataclass(frozen=True)
@@ -203,7 +201,7 @@ def _earlier(home: Home, name: str, version: int, newest: int) -> DeltaTable:
             return open_table(home.table(name), version)
     except (DeltaError, RetryableError):
         pass
-    hint = "docs/upkeep.md says how long versions are kept"
+    hint = "docs/operation.md says how long versions are kept"
     raise UsageError(f"version {version} of {name} does not exist, or no longer; the newest is {newest}", hint)
 
 

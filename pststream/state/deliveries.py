@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import greatest_value, latest_dataset, read_table
-from pststream.open_tables import latest_table
+from pststream.base import names
+from pststream.base.utc_times import utc_now
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import greatest_value, latest_dataset, read_table
+from pststream.tables.open_tables import latest_table
 
 (OK, BEHIND), DOWN = names.UP_STATES, "down"
 DEAD, DELIVERED = "dead", "delivered"

@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import greatest_value, last_transaction, read_table, table_version
-from pststream.domain.arrow_columns import sum_column
-from pststream.open_tables import latest_table
+from pststream.base import names
+from pststream.base.arrow_columns import sum_column
+from pststream.base.utc_times import utc_now
 from pststream.state import ledger_tables
-from pststream.state.checkpoints import write_checkpoint
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, commit_files
+from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.log_entries import commit_entry, metadata_action
 from pststream.state.tables import TABLES
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import greatest_value, last_transaction, read_table, table_version
+from pststream.tables.open_tables import latest_table
 
 APPLICATION = names.REMOVALS
 

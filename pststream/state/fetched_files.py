@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pststream.atomic_files import write_atomically
-from pststream.ledgers.log_end import Ledger
+from pststream.base.atomic_files import write_atomically
 from pststream.state.home import Home
 from pststream.storage.registry import storage_of
+from pststream.tables.ledgers import Ledger
 
 FOLDER = "spool"
 _HASH_CACHE = "learnt.json"

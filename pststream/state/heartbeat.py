@@ -7,11 +7,11 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from pststream.errors import PstError
-from pststream.mask_urls import mask_urls
-from pststream.names import HEARTBEAT
+from pststream.base.errors import PstError
+from pststream.base.names import HEARTBEAT
+from pststream.base.texts import mask_urls
+from pststream.base.utc_times import iso, utc_now
 from pststream.state.home import Home
-from pststream.utc_times import iso, utc_now
 
 
 class Heartbeat:

@@ -12,18 +12,16 @@ from typing import Any
 
 from deltalake import DeltaTable, Schema, Transaction
 
-from pststream import names
-from pststream.errors import HomeBusy, HomeError
+from pststream.base import names
+from pststream.base.errors import HomeBusy, HomeError
+from pststream.queries.text.words import TOKENIZER
 from pststream.settings import FILE, Settings, default_file
-from pststream.state.first_entries import first_entry
-from pststream.state.locking import fencing, file_lock, lease
-from pststream.state.locking.fencing import HeldLock
-from pststream.state.locking.holder import LockTaken
-from pststream.state.table_types import Table, has_bounds
-from pststream.state.tables import TABLES
+from pststream.state import locks
+from pststream.state.delta_log import first_entry
+from pststream.state.locks import HeldLock, LockTaken
+from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.storage.contract import Files, Storage
 from pststream.storage.registry import normalize, storage_of
-from pststream.text.words import TOKENIZER
 
 FORMAT = 1
 """Format of homes. Until 0.1.0 is released it stays 1: a home with other tables is refused (`digest_of_tables`). After
@@ -257,7 +255,7 @@ class Home:
 
         Raises RetryableError if a lock of this thread was lost.
         """
-        return fencing.with_fencing_tokens(table, self._own_locks(), transactions)
+        return locks.with_fencing_tokens(table, self._own_locks(), transactions)
 
     def _own_locks(self) -> list[HeldLock]:
         thread = threading.get_ident()
@@ -266,19 +264,19 @@ class Home:
     @contextmanager
     def _hold_lock(self, scope: str, seconds: float) -> Iterator[None]:
         name = _lock_name(scope)
-        fenced = [self.table(table) for table in fencing.fenced_tables(scope)]
+        fenced = [self.table(table) for table in locks.fenced_tables(scope)]
         with_tokens = fenced or [self.table(table) for table in TABLES]
 
         def last_token() -> int:
-            return fencing.greatest_fencing_token(with_tokens, name)
+            return locks.greatest_fencing_token(with_tokens, name)
 
         def fence(lock: HeldLock) -> None:
-            fencing.write_fencing_token(fenced, lock)
+            locks.write_fencing_token(fenced, lock)
 
         lock: AbstractContextManager[HeldLock] = (
-            lease.hold_lease(self.storage.conditional_files(self.path), name, seconds, last_token, fence)
+            locks.hold_lease(self.storage.conditional_files(self.path), name, seconds, last_token, fence)
             if self.storage.has_leases
-            else file_lock.hold_file_lock(self.work_folder / name, seconds, last_token, fence)
+            else locks.hold_file_lock(self.work_folder / name, seconds, last_token, fence)
         )
         with lock as one:
             entry = (threading.get_ident(), one)
@@ -290,8 +288,8 @@ class Home:
 
     def _has_other_runner(self) -> bool:
         if self.storage.has_leases:
-            return lease.has_other_holder(self.storage.conditional_files(self.path), _lock_name(RUNNER))
-        return file_lock.holder_process(self.work_folder / _lock_name(RUNNER)) not in (None, os.getpid())
+            return locks.has_other_holder(self.storage.conditional_files(self.path), _lock_name(RUNNER))
+        return locks.holder_process(self.work_folder / _lock_name(RUNNER)) not in (None, os.getpid())
 
 
 def _lock_name(scope: str) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from pststream import names
-from pststream.errors import PstError
+from pststream.base import names
+from pststream.base.errors import PstError
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, list_data_files
 from pststream.state.home import Home

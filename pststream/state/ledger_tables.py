@@ -1,22 +1,25 @@
 """Append to, compact, trim and vacuum Delta tables of a home on the driver, mostly the small control tables."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.errors import RetryableError
-from pststream.open_tables import latest_table, translate_delta_errors
-from pststream.state.checkpoints import write_checkpoint
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.base.errors import RetryableError
+from pststream.base.lineage import LineageDataset
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
+from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import Home
 from pststream.state.log_entries import WRITER_IDS, describe_writer, metadata_action
 from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes
+from pststream.tables.delta_tables import last_transaction
+from pststream.tables.open_tables import latest_table, translate_delta_errors
 
 COMPACTED_BYTES = 1024 * 1024
 """While batches run, only files below this size are compacted, so that compaction stays fast as the table grows."""
@@ -177,3 +180,31 @@ def delete_versions(home: Home, name: str, column: str, first: int, last: int = 
 
 def _may_have_version(file: DataFile, column: str, first: int, last: int) -> bool:
     return first <= file.partition.get(column, first) <= last and file.may_contain(column, first, last)
+
+
+# Describe the tables of a home as datasets of lineage events: address, and columns with type and meaning.
+
+_SQL_TYPES = {
+    pa.int64(): "bigint", pa.int32(): "int", pa.float64(): "double", pa.float32(): "float",
+    pa.string(): "string", pa.bool_(): "boolean", TIME: "timestamp",
+}  # fmt: skip
+
+
+def lineage_table(home: Home, name: str, rows: str | None = None) -> LineageDataset:
+    """Return the dataset of a table; `rows` is the figure of a run that counts the rows it writes."""
+    return LineageDataset(home.table(name), _columns(name), rows)
+
+
+@cache
+def _columns(name: str) -> tuple[tuple[str, str, str], ...]:
+    return tuple((column.name, _sql_type(column.type), column.meaning) for column in TABLES[name].columns)
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"array<{_sql_type(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_sql_type(kind.key_type)}, {_sql_type(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {_sql_type(field.type)}' for field in kind)}>"
+    return _SQL_TYPES[kind]

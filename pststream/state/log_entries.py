@@ -6,11 +6,10 @@ from typing import Any
 
 from deltalake import DeltaTable, Transaction
 
-from pststream.errors import HomeError, RetryableError
-from pststream.state.checkpoints import write_checkpoint
-from pststream.state.first_entries import ENGINE
+from pststream.base.errors import HomeError, RetryableError
+from pststream.base.utc_times import to_micros, utc_now
+from pststream.state.delta_log import ENGINE, write_checkpoint
 from pststream.state.home import Home
-from pststream.utc_times import to_micros, utc_now
 
 CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 """A checkpoint is written after so many commits, 100 where the property is not set, as by delta-rs."""

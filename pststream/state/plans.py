@@ -11,19 +11,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import greatest_value, open_dataset, read_table
-from pststream.domain.node_rows import node_rows, nodes_from_rows
-from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows
-from pststream.domain.topk_plan import TopkPlan
-from pststream.domain.topk_plan_rows import topk_plan_from_row, topk_plan_row
-from pststream.errors import HomeError
-from pststream.open_tables import table_and_values
-from pststream.sorted_keys import look_up
+from pststream.base import names
+from pststream.base.arrays import look_up
+from pststream.base.errors import HomeError
+from pststream.base.utc_times import utc_now
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.plan_rows import (
+    node_rows,
+    nodes_from_rows,
+    plan_from_rows,
+    plan_row,
+    topk_plan_from_row,
+    topk_plan_row,
+    unit_rows,
+)
+from pststream.plans.topk_plan import TopkPlan
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import greatest_value, open_dataset, read_table
+from pststream.tables.open_tables import table_and_values
 
 
 @dataclass(frozen=True)
@@ -201,7 +207,7 @@ def read_topk_row(home: Home, version: int) -> dict[str, Any]:
         raise HomeError(
             home.path,
             f"the table topk_plans has lost the row of plan version {version}, under which topk is searched",
-            "restore a backup (docs/upkeep.md); or, if no batch is unfinished, search topk by answer bucket:"
+            "restore a backup (docs/operation.md); or, if no batch is unfinished, search topk by answer bucket:"
             " pststream plan --kinds topk --planner hash",
         )
     return rows[0]

@@ -12,15 +12,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import InputFileError, UsageError
-from pststream.ledgers.log_end import Ledger, known_hashes
+from pststream.base import names
+from pststream.base.errors import InputFileError, UsageError
+from pststream.base.utc_times import utc_now
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.fetched_files import readable_path
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import Ledger, known_hashes
 
 FOLDER = "quarantine"
 QUARANTINED, RELEASED, DISCARDED = "held", "released", "discarded"

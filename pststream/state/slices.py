@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pststream import names
+from pststream.base import names
+from pststream.base.utc_times import to_micros
 from pststream.state.data_files import DataFile
 from pststream.storage.parquet_files import open_parquet, without_views
-from pststream.utc_times import to_micros
 
 SLICE_ROWS = 250_000
 """About the number of rows that a task reads."""

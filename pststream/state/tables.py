@@ -5,18 +5,352 @@ Tables that grow with the data are written by Spark's tasks (state/data_files.py
 upkeep and planning by delta-rs. Times are microseconds since 1970 in UTC where the type is timestamp.
 """
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 
-from pststream import names
-from pststream.domain.arrow_columns import TIME
-from pststream.kinds.registry import request_columns
-from pststream.shapes.registry import PIECE_COLUMNS
-from pststream.state.declarations.answer_tables import ANSWER_TABLES
-from pststream.state.declarations.delivery_tables import DELIVERY_TABLES
-from pststream.state.declarations.placement_tables import PLACEMENT_TABLES
-from pststream.state.declarations.question_tables import QUESTION_TABLES
-from pststream.state.declarations.topk_plan_table import TOPK_PLAN_TABLE
-from pststream.state.table_types import COUNTS, IDS, RECORD, RESULTS, SECONDS, Column, Table
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.queries.kinds.registry import request_columns
+from pststream.queries.shapes.registry import PIECE_COLUMNS
+
+# Define the types of columns, and what the declaration of a Delta table says (state/tables.py declares them).
+
+IDS = pa.list_(pa.int64())
+SECONDS = pa.map_(pa.string(), pa.float64())
+COUNTS = pa.map_(pa.string(), pa.int64())
+RECORD = pa.struct(
+    [("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()), ("lat", pa.float64()), ("text", pa.string())]
+)
+RESULTS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64()), ("success", pa.bool_())]))
+
+
+SOUGHT = ("object_id", "lon", "lat", "alpha")
+"""Columns that are neither integers nor times and that queries filter by, or whose absence in a file matters."""
+
+
+def has_bounds(column: pa.Field) -> bool:
+    """Whether data files record the least and the greatest value of a column: integers, times and those of SOUGHT."""
+    return bool(pa.types.is_int64(column.type) or pa.types.is_timestamp(column.type) or column.name in SOUGHT)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its type and meaning, and whether it may have nulls."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Delta table; `key` names the columns that identify a row, `partitions` those that partition its files.
+
+    append_only: rows are never deleted or changed. Of the other tables, planning deletes what a killed planner left.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    writer: str = "spark"
+    partitions: tuple[str, ...] = ()
+    append_only: bool = True
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of rows and data files, in the declared order."""
+        return pa.schema([pa.field(c.name, c.type, nullable=True) for c in self.columns])
+
+    @property
+    def delta_schema(self) -> pa.Schema:
+        """The schema in the table's log: NOT NULL where a column has no nulls, and comments."""
+        fields = [pa.field(c.name, c.type, c.nullable) for c in self.columns]
+        return pa.schema(
+            [f.with_metadata({"comment": c.meaning}) if c.meaning else f for f, c in zip(fields, self.columns)]
+        )
+
+
+# Declare the tables of subscriptions with memory: what each batch changed in their answers, and snapshots of them.
+
+_BUCKET = "bucket of the subscription, from 0; home.json has the number of buckets"
+_VALUE = "knn: distance, metres; topk: negative score"
+
+ANSWER_TABLES = (
+    Table(
+        names.ANSWER_LOG,
+        "changes of answers (knn, topk) and of reports (frequent_terms), by batch. "
+        "Each batch commits its changes of answers first, and its changes of reports in a second commit",
+        (
+            Column("batch_id", pa.int64(), "the batch"),
+            Column("bucket", pa.int64(), _BUCKET),
+            Column("part", pa.string(), "state, window: what the next batch needs; change: what readers see"),
+            Column(
+                "event",
+                pa.string(),
+                "state: entry (an object enters the buffer), threshold, or reset (a threshold; what was in the buffer"
+                " before the batch is void); change: entered or left (the answer); window: boundary (the last"
+                " object before the window of the `count` most recent ones, null: there is none)",
+            ),
+            Column("subscription_key", pa.int64(), "see requests"),
+            Column("object_key", pa.int64(), "see objects; null: the row has none", True),
+            Column("ts", TIME, "event time of the object; frequent_terms: the tick", True),
+            Column("value", pa.float32(), f"{_VALUE}; threshold, reset: greatest value that the buffer keeps", True),
+            Column("rank", pa.int32(), "from 1; entered: after the batch; left: before it", True),
+            Column("term", pa.string(), "frequent_terms: a word", True),
+            Column("count", pa.int64(), "frequent_terms: objects that have it", True),
+        ),
+        ("batch_id", "bucket", "event", "subscription_key", "object_key", "ts", "rank", "count"),
+        partitions=("part",),
+        append_only=False,
+    ),
+    Table(
+        names.ANSWERS,
+        "snapshots of the buffers of subscriptions with memory, by bucket; the greatest batch counts",
+        (
+            Column("batch_id", pa.int64(), "the last batch that the snapshot contains"),
+            Column("bucket", pa.int64(), _BUCKET),
+            Column("subscription_key", pa.int64(), "see requests"),
+            Column("threshold", pa.float32(), "greatest value that the buffer keeps"),
+            Column("limit_object_key", pa.int64(), "the last object that the buffer keeps; null: it keeps all", True),
+            Column("limit_ts", TIME, "event time of that object", True),
+            Column("object_key", pa.int64(), "see objects; null: the buffer is empty", True),
+            Column("ts", TIME, "event time of the object", True),
+            Column("value", pa.float32(), _VALUE, True),
+        ),
+        ("batch_id", "bucket", "subscription_key", "object_key"),
+        append_only=False,
+    ),
+)
+
+# Declare the tables of delivery: what each sink has received, and messages that it refused.
+
+DELIVERY_TABLES = (
+    Table(
+        names.DELIVERIES,
+        "delivery position of each sink, a row each time it is saved; the furthest position counts",
+        (
+            Column("sink", pa.string(), "its name"),
+            Column("batch_id", pa.int64(), "the batch; all due batches before it are delivered"),
+            Column("position", pa.int64(), "messages of the batch that are delivered or refused, in their order"),
+            Column("complete", pa.bool_(), "the batch has no more messages"),
+            Column("message_limit", pa.int64(), "limit of the batch's messages, see sinks; 0: none"),
+            Column("limit_seconds", pa.int64(), "period of that limit"),
+            Column("delivered", pa.int64(), "messages delivered since the sink's previous row"),
+            Column("refused", pa.int64(), "messages that became dead letters since then"),
+            Column("failures", pa.int64(), "tries that failed since then"),
+            Column(
+                "state",
+                pa.string(),
+                "ok, behind (delivery ran out of time), down, failed (an error of PSTStream), stuck (no answer)",
+            ),
+            Column("reason", pa.string(), "why it is down", True),
+            Column("written_at", TIME, "when the row was written"),
+        ),
+        ("sink", "batch_id", "position", "written_at"),
+        writer="control",
+    ),
+    Table(
+        names.DEAD_LETTERS,
+        "messages that a sink refused permanently; a row `delivered` supersedes other rows of its id",
+        (
+            Column("sink", pa.string(), "the sink that refused it"),
+            Column("message_id", pa.string(), "id of the message"),
+            Column("batch_id", pa.int64(), "batch of the message"),
+            Column("subscription_id", pa.string(), "subscription of the message"),
+            Column("kind", pa.string(), "matched, retracted, entered, left, report or digest"),
+            Column("status", pa.string(), "dead, or delivered (by a replay)"),
+            Column("reason", pa.string(), "why it was refused", True),
+            Column("message", pa.string(), "the message as it is sent, JSON; null once it is delivered", True),
+            Column("written_at", TIME, "when the row was written"),
+        ),
+        ("sink", "message_id", "status"),
+        writer="control",
+    ),
+)
+
+# Declare the tables of plans that share by subscription, the counts that they place by and what they have placed, and
+# of plans that share by object, their trees.
+
+PLACEMENT_TABLES = (
+    Table(
+        names.PLACEMENT_COUNTS,
+        "objects of the sample of a plan that shares by subscription, by raster cell and term",
+        (
+            Column("plan_version", pa.int64(), "the plan"),
+            Column(
+                "term_id", pa.int64(), "see queries/text/tokenizer.py; the term of subscriptions without keywords: all"
+            ),
+            Column("cell", pa.int64(), "raster cell: row x columns + column"),
+            Column("objects", pa.int64(), "sampled objects of the cell that have it"),
+        ),
+        ("plan_version", "term_id", "cell"),
+        writer="control",
+        append_only=False,
+    ),
+    Table(
+        names.PLACEMENTS,
+        "loads by which a plan that shares by subscription places subscriptions, after each step that has placed some",
+        (
+            Column("plan_version", pa.int64(), "the plan that was made for the sample, see placement_version of plans"),
+            Column("batch_id", pa.int64(), "the batch; 0: the index of the plan was built; -1: the plan was made"),
+            Column(
+                "step", pa.string(), "plan, rebuild; of a batch: requests, thresholds (knn, after their first batch)"
+            ),
+            Column(
+                "present_to",
+                pa.int64(),
+                "greatest request_key when the plan was made; later subscriptions are new ones",
+            ),
+            Column("object_scale", pa.float64(), "stored objects for each sampled one"),
+            Column("loads", pa.list_(pa.float64()), "cost of the subscriptions of each unit, in sampled objects"),
+            Column("areas", pa.int64(), "rows of placement_areas so far"),
+        ),
+        ("plan_version", "batch_id", "step"),
+        writer="control",
+        append_only=False,
+    ),
+    Table(
+        names.PLAN_NODES,
+        "the tree of each plan that divides objects by text, or whose planner made it as a tree",
+        (
+            Column("plan_version", pa.int64(), "the plan"),
+            Column("node", pa.int64(), "from 0, the root; parents before their children"),
+            Column("parent", pa.int64(), "the node above; null: the root", True),
+            Column("first_column", pa.int64(), "of its rectangle of raster cells"),
+            Column("first_row", pa.int64(), "of its rectangle, from the south"),
+            Column("last_column", pa.int64(), "of its rectangle"),
+            Column("last_row", pa.int64(), "of its rectangle"),
+            Column("by_text", pa.bool_(), "whether its children share its rectangle and divide its objects by text"),
+            Column("unit", pa.int64(), "the unit of a leaf; null: it has children", True),
+            Column("objects", pa.int64(), "objects of the sample that came to it"),
+            Column("terms", IDS, "keywords of queries in its rectangle, ascending; null: not by_text", True),
+            Column("asked", pa.list_(pa.int64()), "for each of terms, the queries that have it", True),
+            Column(
+                "holders",
+                pa.list_(pa.int64()),
+                "for each of terms, bit c is set if the keyword list of child c has it",
+                True,
+            ),
+            Column("queries", pa.list_(pa.int64()), "of the root: number of queries with 0, 1, .. keywords", True),
+        ),
+        ("plan_version", "node"),
+        writer="control",
+        append_only=False,
+    ),
+    Table(
+        names.PLACEMENT_AREAS,
+        "areas of the parts in which a plan of dkm_sks has placed the subscriptions that were present, as raster cells",
+        (
+            Column("plan_version", pa.int64(), "see placements"),
+            Column("number", pa.int64(), "from 0, in the order of assignment"),
+            Column("first_column", pa.int32(), "column of the first raster cell"),
+            Column("first_row", pa.int32(), "its row"),
+            Column("last_column", pa.int32(), "column of the last raster cell"),
+            Column("last_row", pa.int32(), "its row"),
+        ),
+        ("plan_version", "number"),
+        writer="control",
+        append_only=False,
+    ),
+)
+
+# Declare the tables of answered questions: the ledger of their files, the answers, and what was asked.
+
+_FILE = "the file of the question, see question_files"
+
+QUESTION_TABLES = (
+    Table(
+        names.QUESTION_FILES,
+        "ledger of answered files of questions: a row when the answering starts, another when it is done, which counts",
+        (
+            Column("question_file", pa.int64(), "from 1"),
+            Column("path", pa.string(), "as given"),
+            Column("sha256", pa.string(), "of the content"),
+            Column("bytes", pa.int64(), "size of the file"),
+            Column("options", pa.string(), "JSON of the settings by which the questions are read"),
+            Column("status", pa.string(), "started or done"),
+            Column("ingest_id", pa.int64(), "the last ingest before it, which its rejects name; 0: none"),
+            Column("objects_to", pa.int64(), "position in the log up to which objects and withdrawals count"),
+            Column("questions", pa.int64(), "questions of the file, with the rejected ones", True),
+            Column("rejected", pa.int64(), "questions rejected; a file that cannot be read counts as one", True),
+            Column("rows", pa.int64(), "rows of the answers", True),
+            Column("seconds_by_step", SECONDS, "seconds of each step", True),
+            Column("started_at", TIME, "when the answering started"),
+            Column("finished_at", TIME, "when it was done", True),
+        ),
+        ("question_file", "status"),
+        writer="control",
+    ),
+    Table(
+        names.QUESTION_ANSWERS,
+        "answers of files of questions; a row counts once `question_files` has its file with the status done",
+        (
+            Column("question_file", pa.int64(), _FILE),
+            Column("row", pa.int64(), "number of the question's row in the file, from 1"),
+            Column("question_id", pa.string(), "as given"),
+            Column("kind", pa.string(), "kind of question"),
+            Column("rank", pa.int64(), "from 1"),
+            Column("object_id", pa.string(), "the object; null where the answer is terms", True),
+            Column("ts", TIME, "event time of the object", True),
+            Column("distance_m", pa.float64(), "knn, topk: distance of the object, metres", True),
+            Column("score", pa.float64(), "topk: score of the object", True),
+            Column("term", pa.string(), "frequent_terms: a word", True),
+            Column("count", pa.int64(), "frequent_terms: objects that have it", True),
+            Column("term_statistics_version", pa.int64(), "topk: the statistics that weigh words", True),
+        ),
+        ("question_file", "row", "rank"),
+    ),
+    Table(
+        names.QUESTIONS,
+        "what the questions of answered files asked for, as a model of their cost needs it",
+        (
+            Column("question_file", pa.int64(), _FILE),
+            Column("row", pa.int64(), "number of the question's row in the file, from 1"),
+            Column("kind", pa.string(), "kind of question"),
+            Column("west", pa.float64(), "western bound of the region, or longitude of the point, degrees"),
+            Column("south", pa.float64(), "southern bound, or latitude of the point"),
+            Column("east", pa.float64(), "eastern bound, less than `west` across the antimeridian"),
+            Column("north", pa.float64(), "northern bound"),
+            Column("clauses", pa.list_(IDS), "conjunctive normal form of the keywords; empty: none"),
+            Column("window_after", TIME, "objects with a later ts count; null: all up to `window_to`", True),
+            Column("window_to", TIME, "the last ts that counts; null: no object is stored", True),
+            Column("k", pa.int64(), "greatest number of rows; null: all", True),
+            Column("rows", pa.int64(), "rows of the answer"),
+            Column("distance_m", pa.float64(), "knn, topk: distance of the last row, metres", True),
+        ),
+        ("question_file", "row"),
+    ),
+)
+
+# Declare the table of the plans of `topk` subscriptions.
+
+TOPK_PLAN_TABLE = Table(
+    names.TOPK_PLANS,
+    "plans of topk subscriptions; topk_version of plans says which one is in force",
+    (
+        Column("plan_version", pa.int64(), "the plan version that was made for it"),
+        Column("planner", pa.string(), "name of the planner"),
+        Column("way", pa.string(), "what the first level divides: space_first, words_first"),
+        Column("first", pa.int64(), "parts of the first level"),
+        Column("second", pa.int64(), "parts of the second level in each; units = first x second"),
+        Column("is_prefix", pa.bool_(), "whether subscriptions are held for the words of their loose prefixes alone"),
+        Column("space_cuts", pa.list_(pa.float64()), "cuts of the kd-trees, one tree after the other, degrees"),
+        Column("words", pa.list_(pa.int64()), "term ids, the least frequent in the sample first"),
+        Column("word_cuts", pa.list_(pa.int64()), "first place in words of each run but the first, table by table"),
+        Column("replication", pa.float64(), "units that hold a subscription of the sample, on average"),
+        Column("copies", pa.float64(), "units that a message of the sample goes to, on average"),
+        Column("unit_loads", pa.list_(pa.float64()), "cost of a message at each unit, predicted by the sample"),
+        Column("options", pa.string(), "JSON: sample sizes, options of the planner"),
+        Column("seconds", pa.float64(), "duration of planning"),
+        Column("created_at", TIME, "when it was made"),
+    ),
+    ("plan_version",),
+    writer="control",
+    append_only=False,
+)
 
 KEY = "position in the log: file_seq << 32 | row"
 OPTIONS = "JSON of the reader's options, which differ by format and version"
@@ -64,7 +398,7 @@ _TABLES = (
             Column("file", pa.string(), "path as given"),
             Column("row", pa.int64(), "number of the row in the file, from 1; 0: the whole file"),
             Column("field", pa.string(), "the invalid field; empty if the whole row is invalid"),
-            Column("reason", pa.string(), "code, see quality.md"),
+            Column("reason", pa.string(), "code, see docs/input.md"),
             Column("detail", pa.string(), "the same in a sentence"),
             Column("raw", pa.string(), "the value, at most 1,000 characters", True),
             Column("ingest_id", pa.int64(), "the ingest that wrote the row; questions: the last ingest before"),
@@ -108,7 +442,7 @@ _TABLES = (
         "frequency of terms in the sample a plan was made from; ranks terms for the index",
         (
             Column("plan_version", pa.int64(), "the plan"),
-            Column("term_id", pa.int64(), "see text/tokenizer.py"),
+            Column("term_id", pa.int64(), "see queries/text/tokenizer.py"),
             Column("term", pa.string(), "the word, where the sample shows it", True),
             Column("objects", pa.int64(), "sampled objects that have it"),
             Column("subscriptions", pa.int64(), "sampled subscriptions that have it"),
@@ -390,7 +724,7 @@ _TABLES = (
         "how many objects have each term, by version; a version counts once `files` has it",
         (
             Column("statistics_version", pa.int64(), "from 1; `files` has the number of objects in its options"),
-            Column("term_id", pa.int64(), "see text/tokenizer.py"),
+            Column("term_id", pa.int64(), "see queries/text/tokenizer.py"),
             Column("documents", pa.int64(), "objects that have the term"),
         ),
         ("statistics_version", "term_id"),

@@ -7,7 +7,7 @@ table in one commit. There is no step yet, since format 1 is the first.
 from collections.abc import Callable
 from typing import Any
 
-from pststream.errors import HomeError
+from pststream.base.errors import HomeError
 from pststream.state.crash_points import crash_point
 from pststream.state.home import FORMAT, TOO_OLD, Home
 

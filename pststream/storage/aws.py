@@ -24,8 +24,8 @@ from botocore.exceptions import (
     ProfileNotFound,
 )
 
-from pststream.errors import PstError, RetryableError, UsageError
-from pststream.mask_urls import mask_url
+from pststream.base.errors import PstError, RetryableError, UsageError
+from pststream.base.texts import mask_url
 from pststream.storage.contract import ObjectChanged
 
 CONNECT_SECONDS = 10

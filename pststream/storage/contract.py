@@ -9,7 +9,7 @@ from typing import IO, Protocol
 
 from pyarrow.fs import FileSystem
 
-from pststream.errors import RetryableError
+from pststream.base.errors import RetryableError
 
 
 class ObjectChanged(RetryableError):

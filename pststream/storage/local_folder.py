@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from pststream.atomic_files import create_atomically, flush_file, flush_folders, make_folder, write_atomically
-from pststream.names import DELTA_LOG
+from pststream.base.atomic_files import create_atomically, flush_file, flush_folders, make_folder, write_atomically
+from pststream.base.names import DELTA_LOG
 from pststream.storage.contract import ConditionalFiles, DeltaLocation, Files, ObjectStore
 
 _SYSTEM = LocalFileSystem()

@@ -6,9 +6,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from pststream import names
-from pststream.errors import UsageError
-from pststream.optional_packages import needs_extra
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.optional_packages import needs_extra
 from pststream.storage.contract import Files, Storage
 from pststream.storage.local_folder import LocalFolder
 

@@ -1,1 +1,1 @@
-"""Inject random faults by a seed and compare the result with the oracle: `make chaos` (docs/chaos.md)."""
+"""Inject random faults by a seed and compare the result with the oracle: `make chaos` (docs/contributing.md)."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pststream.state.home import Home as Tables
-from pststream.state.locking.file_lock import holder_process
+from pststream.state.locks import holder_process
 from tests.bad_store import BUCKET, is_body
 from tests.chaos.environment import AHEAD_SECONDS, ChaosEnvironment, restore
 from tests.chaos.plan import Episode

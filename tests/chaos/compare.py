@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pststream
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
 from pststream.state.home import Home as Tables
+from pststream.tables.delta_tables import read_table
 from tests.chaos.environment import ChaosEnvironment, received_messages
 from tests.oracles import twin_fast
 from tests.oracles.delivery import expected_messages
@@ -17,7 +17,7 @@ from tests.oracles.standing_log import expected_rows
 from tests.oracles.twin import Outcome, TermStatistics, Withdrawal
 from tests.oracles.twin_rows import LogFile, time_us
 from tests.standing_worlds import STANDING_ERRORS, count_standing
-from tests.unit.stored_objects.worlds import some_question
+from tests.unit.search.worlds import some_question
 
 ERRORS = (
     *("files_lost", "files_doubled", "rows_lost", "lost", "doubled", "wrong", "view_differs"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from pststream.pipeline.engine import worker_daemon
+from pststream.engine import worker_daemon
 from tests import worlds
 from tests.bad_store import BadStore, Uploader, bad_store
 from tests.chaos.clock import Clock
@@ -176,7 +176,7 @@ def wait_until_matched(environment: ChaosEnvironment, watching: Watching) -> Non
 
 
 def restore(home: Home, backup: Path) -> None:
-    """Restore a home as docs/upkeep.md says, on its own disk."""
+    """Restore a home as docs/operation.md says, on its own disk."""
     for path in home.path.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.copytree(backup, home.path, dirs_exist_ok=True)

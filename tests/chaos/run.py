@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pststream.pipeline.engine.spark_session import stop_spark
+from pststream.engine.spark_session import stop_spark
 from tests.chaos.command_faults import (
     LANDING,
     bad_answers,

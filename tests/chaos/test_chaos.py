@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
 from pststream.state.home import Home as Tables
+from pststream.tables.delta_tables import read_table
 from tests.chaos.command_faults import killed_withdrawal, power_cut
 from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, compare, is_right
 from tests.chaos.environment import chaos_environment

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.shapes import box
-from pststream.shapes.contract import Pieces, ShapeColumn
-from pststream.shapes.region import Region, RegionError, RegionLimits, read_number
+from pststream.queries.shapes import box
+from pststream.queries.shapes.contract import Pieces, Region, RegionError, RegionLimits, ShapeColumn, read_number
 
 NAME = "band"
 FIELD = "band"

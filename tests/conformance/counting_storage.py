@@ -11,7 +11,7 @@ from typing import IO
 
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from pststream.errors import UsageError
+from pststream.base.errors import UsageError
 from pststream.storage.contract import DeltaLocation, FileVersion, ObjectChanged, StoredObject
 from pststream.storage.local_folder import FolderFiles
 

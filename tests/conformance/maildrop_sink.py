@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pststream.errors import SettingError
-from pststream.sinks.contract import MessageBatch, Refusal, SinkKind
-from pststream.sinks.sink_settings import SinkSettings
+from pststream.base.errors import SettingError
+from pststream.delivery.sinks.contract import MessageBatch, Refusal, SinkKind
+from pststream.delivery.sinks.settings import SinkSettings
 
 
 class MaildropSink:

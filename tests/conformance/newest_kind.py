@@ -10,24 +10,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.packed_numbers import unpack_numbers
-from pststream.kinds.answer_contract import Description, ObjectRows, RankedAnswers, WordWeights
-from pststream.kinds.answer_query import CONDITIONS, AnswerQuery, make_no_pieces, window_field
-from pststream.kinds.contract import (
+from pststream.kernels.questions.codes import unpack_numbers
+from pststream.queries.kinds.answer_query import CONDITIONS, AnswerQuery, make_no_pieces, window_field
+from pststream.queries.kinds.contract import (
+    LAT,
+    LON,
+    WINDOW_OBJECTS,
+    WINDOW_US,
+    Description,
     FailedCondition,
     FieldError,
+    K,
     MessagePart,
+    ObjectRows,
     QueryKind,
+    RankedAnswers,
     RequestColumn,
     RequestLimits,
     StoredObject,
     Validity,
+    WordWeights,
 )
-from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field, satisfy_keywords, words_of_keywords
-from pststream.kinds.question_fields import EVERYTHING, parse_k_field, parse_point_field, parse_window_field
-from pststream.kinds.stored_columns import LAT, LON, WINDOW_OBJECTS, WINDOW_US, K
-from pststream.shapes.region import Region
-from pststream.shapes.registry import request_schema
+from pststream.queries.kinds.fields import EVERYTHING, parse_k_field, parse_point_field, parse_window_field
+from pststream.queries.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field, satisfy_keywords, words_of_keywords
+from pststream.queries.shapes.contract import Region
+from pststream.queries.shapes.registry import request_schema
 
 WIDTH = RequestColumn("square_width", pa.float64(), "insert: width of a square, degrees")
 WIDEST = 10.0
@@ -122,7 +129,7 @@ NEWEST = QueryKind(
 
 def make_newest_in_pipeline() -> Any:
     """The kind in the pipeline; imported only where batches run."""
-    from pststream.pipeline.answers.ranked_kind import IndexedReach, RankedKind
+    from pststream.pipeline.answers.ranked_kinds import IndexedReach, RankedKind
 
     return RankedKind(find_newest, IndexedReach(squares, no_values))
 
@@ -144,7 +151,7 @@ def no_values(numbers: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndarr
 
 def find_newest(snapshot: Any, asked: Any) -> Any:
     """Compare every object with every question."""
-    from pststream.stored_objects.best_objects import order_objects, place_of
+    from pststream.search.best_objects import order_objects, place_of
 
     question, rows = [np.empty(0, np.int64)], [np.empty((0, 3), np.int64)]
     for number, segment in enumerate(snapshot.segments):

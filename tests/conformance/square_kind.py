@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream.kinds.contract import (
+from pststream.queries.kinds.contract import (
     FailedCondition,
     FieldError,
     IndexPieces,
@@ -22,14 +22,14 @@ from pststream.kinds.contract import (
     StoredObject,
     Validity,
 )
-from pststream.kinds.keywords import (
+from pststream.queries.kinds.keywords import (
     KEYWORD_COLUMNS,
     explain_missing_words,
     parse_keyword_field,
     words_by_term,
     words_of_keywords,
 )
-from pststream.shapes.region import Region
+from pststream.queries.shapes.contract import Region
 
 WIDEST = 10.0
 SIDES = ("west", "south", "east", "north")

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from pststream.cost.load_model import CostModel
-from pststream.domain.plan import PartitionPlan, space_plan
-from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.partitioning.planning_raster import RASTER_OPTIONS, make_raster
+from pststream.planning.load_model import CostModel
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
+from pststream.plans.plan import PartitionPlan, space_plan
+from pststream.plans.planner_sample import WorkloadSample
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.engine import auto_engine
-from pststream.pipeline.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled
-from pststream.pipeline.engine.local_engine import LocalEngine
-from pststream.pipeline.engine.running_engine import ENGINES, get_engine
-from pststream.pipeline.engine.spark_engine import SparkEngine
+from pststream.engine import auto_engine
+from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled
+from pststream.engine.local_engine import LocalEngine
+from pststream.engine.running_engine import ENGINES, get_engine
+from pststream.engine.spark_engine import SparkEngine
 from pststream.settings import Settings
 
 pytestmark = pytest.mark.spark
@@ -273,7 +273,7 @@ def test_auto_runs_little_work_in_this_process_and_much_on_spark() -> None:
 
 def test_auto_means_spark_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    monkeypatch.setattr("pststream.pipeline.engine.running_engine.get_context", started.append)
+    monkeypatch.setattr("pststream.engine.running_engine.get_context", started.append)
     get_engine(Settings(engine="auto", spark_master="spark://host:7077"))
     assert started
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pststream.kinds.registry import KINDS
+from pststream.queries.kinds.registry import KINDS
 from tests.command_process import ROOT
 from tests.commands import Home, run_here
 from tests.conformance.newest_kind import NEWEST
@@ -19,7 +19,7 @@ from tests.conformance.other_tables import accept_tables
 from tests.worlds import moment, write_rows
 
 REGISTRY_LINES = """
-from pststream.kinds.registry import KINDS
+from pststream.queries.kinds.registry import KINDS
 from tests.conformance.newest_kind import NEWEST, make_newest_in_pipeline
 KINDS[NEWEST.name] = NEWEST
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS

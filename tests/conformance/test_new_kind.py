@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pststream.kinds.registry import KINDS, fields_of_other_kinds, stored_kind
-from pststream.quality.parse_requests import parse_requests
-from pststream.quality.row_chunks import RecordChunk
+from pststream.input.parse_requests import parse_requests
+from pststream.input.row_chunks import RecordChunk
+from pststream.queries.kinds.registry import KINDS, fields_of_other_kinds, stored_kind
 from tests.command_process import ROOT
 from tests.commands import Home, run_here, run_in_new_python
 from tests.conformance.other_tables import accept_tables
@@ -17,7 +17,7 @@ from tests.conformance.square_kind import SQUARE
 from tests.worlds import moment, write_rows
 
 REGISTRY_LINE = """
-from pststream.kinds.registry import KINDS
+from pststream.queries.kinds.registry import KINDS
 from tests.conformance.square_kind import SQUARE
 KINDS[SQUARE.name] = SQUARE
 """

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pststream import names
+from pststream.base import names
+from pststream.base.errors import SettingError, UsageError
 from pststream.cli.arguments import build_parser
-from pststream.errors import SettingError, UsageError
 from pststream.settings import load_settings
 from tests.conformance import test_planners as battery
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from pststream.base.errors import SettingError
 from pststream.cli.doctor import check_sinks
-from pststream.errors import SettingError
+from pststream.delivery.sinks.read_settings import sink_keys
+from pststream.delivery.sinks.registry import SINK_KINDS, find_delivery_obstacle, open_sink
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery.dead_letters import replay_letters
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import FILE, Settings, load_settings
-from pststream.sinks.read_settings import sink_keys
-from pststream.sinks.registry import SINK_KINDS, find_delivery_obstacle, open_sink
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.deliveries import SinkProgress, count_dead, read_progress
 from pststream.state.home import Home
 from tests.commands import run_here

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pststream import names
-from pststream.errors import HomeBusy, UsageError
-from pststream.pipeline.engine import running_engine
-from pststream.pipeline.engine.contract import SentRows, Stage, TaskEnded
+from pststream.base import names
+from pststream.base.errors import HomeBusy, UsageError
+from pststream.engine import running_engine
+from pststream.engine.contract import SentRows, Stage, TaskEnded
 from pststream.state.home import Home as State
 from pststream.storage.registry import files_at, local_path, normalize, storage_of
 from tests.bucket_home import BucketHome

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.cost.load_model import CostModel, compute_worker_loads
-from pststream.domain.node_rows import node_rows, nodes_from_rows
-from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, validate
-from pststream.domain.planner_sample import WorkloadSample
-from pststream.generator.power_law import PowerLaw
-from pststream.names import PLANNERS
-from pststream.partitioning import split_by_similarity, text_split
-from pststream.partitioning.registry import make_plan
+from pststream.base.names import PLANNERS
+from pststream.planning.load_model import CostModel, compute_worker_loads
+from pststream.planning.planners import split_by_similarity, text_split
+from pststream.planning.planners.registry import make_plan
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.plan_rows import node_rows, nodes_from_rows, plan_from_rows, plan_row, unit_rows, validate
+from pststream.plans.planner_sample import WorkloadSample
+from pststream.workloads.random_texts import PowerLaw
 from tests.plans import TERMS, identical_plans, make_sample, pack, samples, unpack
 from tests.routes import check_meetings
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.open_tables import open_table
+from pststream.base import names
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import read_table
+from pststream.tables.open_tables import open_table
 from tests import worlds
 from tests.commands import Home
 from tests.crash.points import STEPS, Step

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from tests.command_process import ROOT
 from tests.commands import KILLED
 from tests.crash.killed_homes import Script, rows_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from tests.airflow_database import empty_database
 
 ROOT = Path(__file__).parents[2]

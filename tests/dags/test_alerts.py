@@ -19,8 +19,7 @@ def test_the_message_has_task_error_remedy_and_log() -> None:
 
 
 def test_an_alert_shows_no_secret_of_a_url() -> None:
-    from pststream.airflow.alert_on_change import _fault
-    from pststream.airflow.alerts import failure_message
+    from pststream.airflow.alerts import _fault, failure_message
 
     error = OSError("no answer: https://user:s3cr3t@h/a?token=s3cr3t")
     task = SimpleNamespace(dag_id="d", task_id="t", run_id="r", try_number=1, log_url="http://x")

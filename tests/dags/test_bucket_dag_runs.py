@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.delta_tables import table_version
+from pststream.base import names
+from pststream.pipeline.upkeep.maintain import delete_old_outcomes
 from pststream.reports.pages import airflow_views
 from pststream.state.home import Home
-from pststream.state.job_outcomes import delete_old_outcomes
 from pststream.storage.registry import files_at
+from pststream.tables.delta_tables import table_version
 from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, use
 from tests.dags.dag_runs import FinishedRun, bag_of

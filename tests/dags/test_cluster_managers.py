@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from tests.dags.conftest import ROOT
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]

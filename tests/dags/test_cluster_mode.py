@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from pststream.pipeline.jobs.job import report
 from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from tests.dags.conftest import DAGS, ROOT
 
 pytestmark = pytest.mark.airflow

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow.dataset as pds
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
+from pststream.base.utc_times import utc_now
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import read_table
 from tests.dags.dag_runs import FinishedRun
 from tests.damage import delete_rows
 from tests.matched_homes import add_matched_batch, add_subscriptions
@@ -86,7 +86,7 @@ def broken_sinks(home: Home) -> None:
 
 
 def sha256(path: Path) -> str:
-    from pststream.quality.files.input_files import sha256_of
+    from pststream.input.input_files import sha256_of
 
     return sha256_of(str(path))
 
@@ -166,7 +166,7 @@ def test_an_idle_worker_is_out_of_balance() -> None:
 
 def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:
     from pststream.airflow.tasks.health_checks import WatcherDown, check_watcher
-    from pststream.reports.reading.watcher_status import read_watcher
+    from pststream.reports.reading.home_figures import read_watcher
 
     with Heartbeat(home):
         pass

@@ -17,8 +17,8 @@ def loaded(airflow_home: Path) -> None:
 
 SCRIPT = """
 import sys
-from pststream.stderr_log import StderrLog
-from pststream.progress import LogMessage
+from pststream.base.stderr_log import StderrLog
+from pststream.base.progress import LogMessage
 log = StderrLog("match", quiet=False)
 log.log_progress(LogMessage("batch 3 done", batch_id=3))
 log.log_progress(LogMessage("round failed", level="warning"))

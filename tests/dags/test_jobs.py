@@ -14,10 +14,10 @@ import pytest
 from jobs import balance as balance_job
 from jobs import check_tables, deliver, ingest, micro_batch, plan, quarantine, repartition, replay
 from pststream.airflow.tasks.summaries import moves_table, summarize_balance
-from pststream.errors import RetryableError
-from pststream.pipeline.adjusting import make_plan
+from pststream.base.errors import RetryableError
 from pststream.pipeline.jobs import submitter_watch
 from pststream.pipeline.jobs.job import Job, argument, drop_empty, setting
+from pststream.pipeline.replan import make_plan
 from pststream.settings import Settings
 from pststream.state.home import RUNNER, Home
 

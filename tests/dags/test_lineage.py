@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pststream.lineage_events import dataset_name
+from pststream.base.lineage_events import dataset_name
 from pststream.state.home import Home
 from tests.dags.landing_folder import PAIRS, fill_landing
 from tests.openlineage_schema import check_event

@@ -142,12 +142,12 @@ def test_a_question_is_answered_by_a_process_that_ends(
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi.testclient import TestClient
 
-    from pststream.airflow import question_process
+    from pststream.airflow import pages_app
     from pststream.airflow.pages_app import make_app
 
     # The machine may be slow.
-    monkeypatch.setattr("pststream.airflow.page_cache.KEPT_SECONDS", 600.0)
-    monkeypatch.setattr(question_process, "SECONDS", 300.0)
+    monkeypatch.setattr("pststream.airflow.pages_app.KEPT_SECONDS", 600.0)
+    monkeypatch.setattr(pages_app, "SECONDS", 300.0)
     stored = Home(tmp_path / "asked")
     stored.init()
     add_file(stored, "objects", [thing(1, HOSTILE, text=HOSTILE), thing(2, "far", lon=5.0)])
@@ -161,7 +161,7 @@ def test_a_question_is_answered_by_a_process_that_ends(
     bad = client.get("/questions", params=asked | {"k": "0", "keywords": HOSTILE})
     assert bad.status_code == 400 and "k: out_of_range" in bad.text and "<script>alert" not in bad.text
     assert client.get("/questions", params=asked | {"keywords": "a" * 60_000}).status_code == 422
-    monkeypatch.setattr(question_process, "SECONDS", 0.01)
+    monkeypatch.setattr(pages_app, "SECONDS", 0.01)
     slow = client.get("/questions", params=asked | {"k": "2"})
     assert slow.status_code == 503 and "took longer than 0.01 s" in slow.text
     assert client.get("/questions", params=asked).text == answer.text, "the same page again for some seconds"

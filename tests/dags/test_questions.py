@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from jobs import answer_questions
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.kinds.question_registry import QUESTION_KINDS
+from pststream.base import names
+from pststream.queries.kinds.registry import QUESTION_KINDS
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.dags.dag_runs import FinishedRun
 from tests.unit.reports.commands.homes import add_file, thing
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun
 from tests.dags.java_recorder import JavaRecorder

@@ -48,8 +48,8 @@ def test_retries_go_by_the_kind_of_error(
 def test_a_run_beside_a_watcher_is_skipped() -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
-    from pststream import errors
     from pststream.airflow.runners.job_outcome import ANSWER_QUESTIONS, QUESTIONS_BUSY, RUNNER_BUSY, check_outcome
+    from pststream.base import errors
 
     assert (errors.RunnerBusy.__name__, errors.QuestionsBusy.__name__) == (RUNNER_BUSY, QUESTIONS_BUSY)
     for job, kind in (("micro_batch", RUNNER_BUSY), (ANSWER_QUESTIONS, QUESTIONS_BUSY)):

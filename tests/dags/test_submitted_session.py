@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.pipeline.engine.spark_session import spark_conf
+from pststream.engine.spark_session import spark_conf
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.deep]
 SCRIPT = """
 import json, os, sys
 from pststream.settings import Settings
-from pststream.pipeline.engine.spark_session import get_session, kill_spark
+from pststream.engine.spark_session import get_session, kill_spark
 session = get_session(Settings())
 heap = session._jvm.java.lang.Runtime.getRuntime().maxMemory()
 conf = session.sparkContext.getConf()

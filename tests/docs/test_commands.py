@@ -22,9 +22,8 @@ from tests.forked_commands import BIN, forked_commands
 
 ROOT = Path(__file__).parents[2]
 PSTSTREAM = {"pststream", ".venv/bin/pststream"}
-BLOCKS = [
-    block for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] for block in blocks(document)
-]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 SHELL_BLOCKS = [block for block in BLOCKS if block.is_shell]
 RUN_BLOCKS = [block for block in BLOCKS if block.is_run]
 LAST_PYTHON = {block.document: block for block in RUN_BLOCKS if block.is_python}
@@ -117,7 +116,15 @@ def test_command_knows_its_options(words: list[str]) -> None:
         assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text), f"{option} is unknown"
 
 
-@pytest.mark.parametrize("document", sorted({block.document for block in SHELL_BLOCKS}), ids=lambda path: path.name)
+def anchors(document: Path) -> set[str]:
+    """Return the anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"(?ms)^ *```.*?^ *```", "", document.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text("utf-8")):
-        assert (document.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\((?!\w+:)([^)#]*)#?([^)]*)\)", document.read_text("utf-8")):
+        path = document.parent / target if target else document
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import pststream
-from pststream.demo_data.demo_files import write_demo
+from pststream.workloads.demo_files import write_demo
 from tests.commands import new_home
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "quickstart.ipynb"

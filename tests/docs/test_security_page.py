@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "security.md"
 NO_CLAIMS = ("", "Assets", "Trust", "Known limits")
 """Sections without protections: the introduction, the terms of the others, and what is not protected."""
 
-HEADER, DIVIDER = "| threat | protection | tested by |", "|---|---|---|"
+HEADER, DIVIDER = "|threat|protection|tested by|", "|---|---|---|"
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
 
 

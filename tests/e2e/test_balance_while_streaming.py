@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.ledgers.log_end import read_files
-from pststream.pipeline.adjusting import decide_adjustment
-from pststream.pipeline.adjusting.measured_loads import MeasuredLoads
+from pststream.base import names
+from pststream.pipeline.replan import decide_adjustment
+from pststream.pipeline.replan.measured_loads import MeasuredLoads
 from pststream.state.home import Home as State
+from pststream.tables.ledgers import read_files
 from tests.commands import new_home
 from tests.damage import allow_changes
 from tests.kill_and_rerun import assert_as_the_twin, written

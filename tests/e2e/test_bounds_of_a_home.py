@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pststream.quality import row_chunks
+from pststream.input import row_chunks
 from tests.commands import new_home
 
 pytestmark = [pytest.mark.e2e]

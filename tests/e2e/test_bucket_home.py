@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import pststream
-from pststream.opened_home import OpenedHome
-from pststream.pipeline.engine.spark_session import get_context, stop_spark
+from pststream.api import OpenedHome
+from pststream.engine.spark_session import get_context, stop_spark
 from pststream.settings import Settings
 from pststream.storage.registry import files_at
 from tests import worlds

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from jobs import micro_batch
+from pststream.base.utc_times import utc_now
 from pststream.cli import doctor
+from pststream.input import manifests
 from pststream.pipeline.ingest import fetch_objects
-from pststream.quality.files import manifests
-from pststream.storage import aws, s3_bucket
+from pststream.storage import aws, s3
 from pststream.storage.contract import StoredObject
-from pststream.utc_times import utc_now
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, run_here
@@ -186,7 +186,7 @@ def test_faults_are_outlasted(
     monkeypatch.setattr(aws, "READ_SECONDS", 2)
     monkeypatch.setattr(store, "seconds", 3.0)
     monkeypatch.setattr(fetch_objects, "GROUP_BYTES", sum(path.stat().st_size for path in world.objects) // 2)
-    monkeypatch.setattr(s3_bucket, "BODY_TRIES", 1)
+    monkeypatch.setattr(s3, "BODY_TRIES", 1)
     store.page = 1000
     faults, codes = Counter[int | str | None](), Counter[int]()
 

@@ -1,8 +1,8 @@
 """A standalone cluster of separate processes gives the same matches as one machine, when nodes die and join.
 
-The same jobs and commands run on a master and two nodes, with the commands and the authentication of docs/cluster.md;
-in the middle of a batch one node is killed, executor and all, and another joins with an empty cache. Nodes and an
-executor without the secret are refused meanwhile.
+The same jobs and commands run on a master and two nodes, with the commands and the authentication of
+docs/where-it-runs.md; in the middle of a batch one node is killed, executor and all, and another joins with an empty
+cache. Nodes and an executor without the secret are refused meanwhile.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pststream.ledgers.log_end import Ledger
 from pststream.state.home import Home as State
+from pststream.tables.ledgers import Ledger
 from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import Home

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pststream.pipeline.ingest.reading_note import DEAD_TRIES, NOTE
-from pststream.quality.files.input_files import sha256_of
+from pststream.input.input_files import sha256_of
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, NOTE
 from tests.commands import ENTRY, ROOT, Home, new_home
 from tests.kill_and_rerun import table_of
 from tests.watcher_process import Watching, landing_folder

@@ -11,11 +11,11 @@ from typing import Any
 import boto3
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.command_process import CommandProcess
 from tests.commands import KILLED, Result, run_apart
 from tests.matched_homes import add_matched_batch, add_standing, add_subscriptions, retractions_of

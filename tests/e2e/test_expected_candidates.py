@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pststream.ledgers.log_end import read_batches
 from pststream.state.home import Home as State
+from pststream.tables.ledgers import read_batches
 from tests import worlds
 from tests.commands import Home
 from tests.standing_worlds import StandingTwin, nearest, scored, standing_home

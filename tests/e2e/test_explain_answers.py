@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pststream.reports.commands.explain.explain import explain
-from pststream.reports.commands.explain.explain_text import render_explain
+from pststream.reports.commands.explain import explain, render_explain
 from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pststream import atomic_files, open_tables
+from pststream.base import atomic_files
+from pststream.tables import open_tables
 from tests.commands import Home, run_here
 from tests.flushed_disk import NEVER, TIMES, FlushedDisk, places
 from tests.kill_and_rerun import assert_same_tables, home_for, written

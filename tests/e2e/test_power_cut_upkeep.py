@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
 from tests.commands import KILLED, Home, run_here

@@ -12,16 +12,16 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, sync_playwright
 
-from pststream.kinds.contract import StoredSubscription
-from pststream.kinds.registry import KINDS
+from pststream.queries.kinds.contract import StoredSubscription
+from pststream.queries.kinds.registry import KINDS
+from pststream.queries.shapes.contract import haversine_m
+from pststream.queries.shapes.registry import read_region, to_columns
 from pststream.reports.commands.lookups import SubscriptionLookup
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow
 from pststream.reports.pages.lookup_pages import render_subscription
 from pststream.reports.pages.question_page import render_answer, render_question
 from pststream.reports.pages.standing_section import prepare_standing
 from pststream.reports.reading.answer_view import AnswerView, ViewedChange, ViewedRow
-from pststream.shapes.great_circle import haversine_m
-from pststream.shapes.registry import read_region, to_columns
 
 CHROMIUM = shutil.which("chromium")
 SIDES = ("west", "south", "east", "north")

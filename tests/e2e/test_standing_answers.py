@@ -20,13 +20,13 @@ import pytest
 
 import pststream
 from pststream.answers.bucket_file import HEADER
-from pststream.delta_tables import TableReader, read_table
+from pststream.base.utc_times import utc_now
 from pststream.pipeline.answers import answer_context
 from pststream.reports.reading import standing_answers
 from pststream.reports.reading.standing_answers import StandingAnswers
 from pststream.state import erasures
 from pststream.state.home import Home as State
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import TableReader, read_table
 from tests import worlds
 from tests.commands import Home, run_here
 from tests.oracles.twin_rows import time_us

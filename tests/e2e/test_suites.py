@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pststream.quality.suites.data_docs import read_page
+from pststream.input.data_docs import read_page
 from pststream.storage.registry import files_at
 from tests import worlds
 from tests.bucket_home import new_bucket_home, store_on_loopback, use

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
 from pststream.pipeline.answers import answer_context
 from pststream.state.home import Home as State
 from pststream.state.plans import read_plan_rows
+from pststream.tables.delta_tables import read_table
 from tests.commands import Home
 from tests.e2e.test_standing_answers import BETWEEN, disturb
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world

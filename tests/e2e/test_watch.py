@@ -13,7 +13,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.pipeline.main_job.graceful_shutdown import STOP_SECONDS
+from pststream.pipeline.main_job.watch import STOP_SECONDS
 from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
 from tests.kill_and_rerun import assert_as_the_twin, home_for, written
@@ -169,7 +169,7 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
 ABANDONING = """
 import os, signal, threading, time
 from pststream.pipeline.main_job import graceful_shutdown
-from pststream.pipeline.engine.running_engine import get_engine, kill_engine, stop_engine
+from pststream.engine.running_engine import get_engine, kill_engine, stop_engine
 from pststream.settings import Settings
 
 graceful_shutdown.STOP_SECONDS = 1.0

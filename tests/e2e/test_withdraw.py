@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import pststream
-from pststream.ledgers.log_end import Ledger
 from pststream.state.home import Home as State
+from pststream.tables.ledgers import Ledger
 from tests import worlds
 from tests.commands import KILLED, Home, new_home, run_here
 from tests.fuzz.cases import FIRST, TIMES

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pststream.delta_tables import read_table
 from pststream.state.home import Home as State
+from pststream.tables.delta_tables import read_table
 from tests.commands import Home, new_home
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)

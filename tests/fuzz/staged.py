@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pststream.input.parse_times import EARLIEST_US, LATEST_US
+from pststream.input.row_chunks import REASONS
 from pststream.pipeline.ingest.stage_file import SCHEMAS, UNFORESEEN, StagedFile, stage_file
 from pststream.pipeline.ingest.staged_rows import read_staged
-from pststream.quality.parse_times import EARLIEST_US, LATEST_US
-from pststream.quality.reject_reasons import REASONS
 from tests.file_options import WITHOUT_BOUNDS
 
 BOUNDS = {"max_text_bytes": 1000, "max_id_bytes": 500, "max_payload_bytes": 2000, "max_expression_words": 20}

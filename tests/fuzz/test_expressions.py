@@ -2,8 +2,8 @@
 
 import random
 
-from pststream.errors import UsageError
-from pststream.text.expression import ExpressionError, evaluate, parse_keywords
+from pststream.base.errors import UsageError
+from pststream.queries.text.expression import ExpressionError, evaluate, parse_keywords
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import TOKENS
 from tests.fuzz.values import TEXTS

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pststream.pipeline.engine.local_engine import LocalEngine
+from pststream.engine.local_engine import LocalEngine
+from pststream.input import csv_reader, file_parts, json_reader, parquet_reader
 from pststream.pipeline.ingest import stage_in_parts
 from pststream.pipeline.ingest.stage_file import SCHEMAS, StagedFile, stage_file
 from pststream.pipeline.ingest.staged_rows import read_staged
-from pststream.quality import csv_reader, file_parts, json_reader, parquet_reader
 from tests import worlds
 from tests.file_options import WITHOUT_BOUNDS
 from tests.fuzz.cases import cases, trying

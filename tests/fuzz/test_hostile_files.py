@@ -5,15 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pststream.benchmarks.support.hostile_files import (
-    CATALOGUE,
-    QUARANTINED,
-    SKIPPED,
-    HostileFile,
-    Rows,
-    find_wrong_verdicts,
-)
-from pststream.quality.files import input_files
+from benchmarks.support.hostile_files import CATALOGUE, QUARANTINED, SKIPPED, HostileFile, Rows, find_wrong_verdicts
+from pststream.input import input_files
 from pststream.state.home import Home as State
 from tests.commands import Home, new_home, run_here
 from tests.fuzz.cases import cases, trying

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
-from pststream.balancing.local_adjustment import Adjustment
-from pststream.cost.load_model import WorkerLoads
-from pststream.domain.plan import DispatchGrid, space_plan
-from pststream.domain.plan_moves import Move
-from pststream.errors import UsageError
-from pststream.pipeline.adjusting.proposal_file import Decision, Proposal, read_proposal, write_proposal
-from pststream.reports.reading.watcher_status import read_watcher, render_watcher
+from pststream.base.errors import UsageError
+from pststream.pipeline.replan.proposal_file import Decision, Proposal, read_proposal, write_proposal
+from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.load_model import WorkerLoads
+from pststream.plans.plan import DispatchGrid, space_plan
+from pststream.plans.plan_moves import Move
+from pststream.reports.reading.home_figures import read_watcher, render_watcher
 from pststream.state import fetched_files
 from pststream.state.home import Home
+from pststream.storage.array_cache import TornFileError, map_arrays, write_arrays
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated
 from tests.fuzz.values import any_value

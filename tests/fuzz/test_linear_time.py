@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 import pytest
 
 import pststream
-from pststream import decode_json, table_files
-from pststream.kinds.topk import request as topk_request
-from pststream.mask_urls import mask_urls
-from pststream.quality import raw_values
-from pststream.quality.parse_times import parse_times
-from pststream.quality.suites import data_docs
+from pststream.base.texts import mask_urls
+from pststream.input import data_docs, raw_values
+from pststream.input.parse_times import parse_times
+from pststream.queries import decode_json
+from pststream.queries.kinds import topk
+from pststream.queries.text import expression, words
 from pststream.reports.pages import matches_section
-from pststream.text import expression, unicode_tables, words
+from pststream.tables import table_files
 
 ROOT = Path(pststream.__file__).parent
 FACTOR = 16
@@ -49,7 +49,7 @@ def cell(text: str) -> object:
 
 def operators(text: str) -> object:
     """Look for an operator among the words of a `topk` request."""
-    return pc.match_substring_regex(pa.array([text]), topk_request._PERHAPS_OPERATOR)
+    return pc.match_substring_regex(pa.array([text]), topk._PERHAPS_OPERATOR)
 
 
 def marked(text: str) -> object:
@@ -71,7 +71,7 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("escapes", 20_000, decode_json._find_excess, lambda n: "\\" * n),
     ("short runs", 5_000, words.tokenize, lambda n: ("é" * 1_000 + "a") * (n // 1_000)),
     ("marks", 2_000, words.tokenize, lambda n: "a" + "\u0301\u0316" * n),
-    ("unassigned", 2_000, unicode_tables.hide_unassigned, lambda n: "\u0378\U0001f4a9" * n),
+    ("unassigned", 2_000, words.hide_unassigned, lambda n: "\u0378\U0001f4a9" * n),
     ("quotes", 20_000, keywords, lambda n: '"' + "a" * n),
     ("many quotes", 20_000, keywords, lambda n: '" ' * n),
     ("parentheses", 20_000, keywords, lambda n: "(" * n),
@@ -111,22 +111,24 @@ def test_a_short_run_is_read_once() -> None:
 
 LOOKED_AT = {
     # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
-    "quality/raw_values.py", "quality/parse_times.py", "quality/parquet_fields.py", "text/words.py",
-    "text/expression.py", "decode_json.py",
-    "text/unicode_tables.py", "reports/pages/matches_section.py", "table_files.py",
-    "pipeline/upkeep/row_changes.py", "mask_urls.py", "kinds/topk/request.py",
+    "input/raw_values.py", "input/parse_times.py", "input/request_fields.py", "queries/text/words.py",
+    "queries/text/expression.py", "decode_json.py",
+    "reports/pages/matches_section.py", "table_files.py",
+    "pipeline/upkeep/row_changes.py", "mask_urls.py", "queries/kinds/topk.py",
     # A duration, a whole number and a number of objects have one start and at most 26 characters.
-    "kinds/question_fields.py", "questions/typed_question.py",
+    "queries/kinds/fields.py", "search/ask.py",
     # The texts are rejects, of at most 1,000 characters, or the frames of an error; one start each.
-    "reports/commands/explain/explain_rows.py", "cli/main.py",
+    "reports/commands/explain_rows.py", "errors.py",
     # Great Expectations writes the pages and escapes texts in them; the path of a page is measured.
-    "quality/suites/data_docs.py",
+    "input/data_docs.py",
     # Operators, Airflow or this package write the texts.
-    "quality/suites/judge_frames.py", "quality/suites/suite_files.py", "settings.py",
-    "demo_data/sentences.py", "sinks/read_settings.py", "airflow/runners/file_names.py", "storage/registry.py",
+    "input/run_suites.py", "input/suite_files.py", "settings.py",
+    "workloads/demo_sentences.py", "delivery/sinks/read_settings.py", "airflow/runners/file_names.py",
+    "storage/registry.py",
     "airflow/runners/job_log.py",
     "airflow/runners/engine_choice.py", "airflow/pages_plugin.py", "airflow/dag_options.py", "cli/doctor.py",
-    "reports/views/embedded_sql.py", "cli/ask_command.py", "planner_options.py",
+    "reports/views.py", "cli/reading_commands.py", "planner_options.py", "pipeline/jobs/job.py",
+    "pipeline/ingest/ingest.py",
 }  # fmt: skip
 
 

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pststream.quality import csv_reader, json_reader, parquet_reader
-from pststream.quality.files import input_files
+from pststream.input import csv_reader, input_files, json_reader, parquet_reader
 from tests import worlds
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated

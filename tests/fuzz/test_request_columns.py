@@ -13,15 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.errors import InputFileError
-from pststream.kinds.contract import RequestLimits
-from pststream.kinds.registry import KINDS
-from pststream.quality import json_reader, parquet_reader
-from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
-from pststream.quality.parse_requests import REQUESTS, parse_requests
-from pststream.quality.readers import read_requests
-from pststream.quality.reject_reasons import REJECTED
-from pststream.quality.row_chunks import RecordChunk, RequestChunk
+from pststream.base.errors import InputFileError
+from pststream.input import json_reader, parquet_reader
+from pststream.input.parse_requests import REQUESTS, parse_request_chunk, parse_requests, request_fields
+from pststream.input.readers import read_requests
+from pststream.input.row_chunks import REJECTED, RecordChunk, RequestChunk
+from pststream.queries.kinds.contract import RequestLimits
+from pststream.queries.kinds.registry import KINDS
 from tests import worlds
 from tests.conformance.square_kind import SQUARE
 from tests.fuzz.cases import cases, trying

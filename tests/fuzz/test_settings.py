@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pststream.errors import SettingError
-from pststream.quality.files.manifests import choose_ready, parse_manifest
+from pststream.base.errors import SettingError
+from pststream.delivery.sinks.read_settings import sink_keys
+from pststream.input.manifests import choose_ready, parse_manifest
 from pststream.settings import FILE, Settings, default_file, load_settings, setting_keys
-from pststream.sinks.read_settings import sink_keys
 from pststream.storage.contract import StoredObject
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated

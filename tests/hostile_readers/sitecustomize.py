@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pststream.quality import readers
+from pststream.input import readers
 
 BLOCK = 1 << 26
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.kernels.matching.bloom_filter import LiveTerms
+from pststream.kernels.matching.postings import LiveTerms
 
 WORD = 2**64 - 1
 

@@ -9,10 +9,10 @@ import json
 from collections import Counter
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.kinds.registry import stored_kind
+from pststream.base import names
+from pststream.queries.kinds.registry import stored_kind
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.oracles.text import words
 
 Row = dict[str, Any]

@@ -2,8 +2,8 @@
 
 from math import floor
 
-from pststream.domain.plan import DispatchGrid, PartitionPlan
-from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
+from pststream.plans.plan import DispatchGrid, PartitionPlan
+from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
 
 Box = tuple[float, float, float, float]
 

@@ -1,6 +1,6 @@
 """Match a segment slowly: every object against every piece."""
 
-from pststream.shapes.great_circle import haversine_m
+from pststream.queries.shapes.contract import haversine_m
 from tests.oracles.polygon import covers
 
 

@@ -1,7 +1,7 @@
 """Find the postings that an object reads slowly, box by box."""
 
-from pststream.domain.planner_sample import POSTING_READS
 from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, level_of_box, row_of
+from pststream.plans.planner_sample import POSTING_READS
 
 Box = tuple[float, float, float, float]
 

@@ -1,6 +1,6 @@
 """Phase two of PS2Stream's Algorithm 1, with the rows of each region counted one by one and exact loads.
 
-The departures are those that `partitioning/hybrid.py` and the functions it calls name.
+The departures are those that `planning/planners/hybrid.py` and the functions it calls name.
 """
 
 import math

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pststream.quality.parse_request_columns import request_fields
-from pststream.quality.readers import RequestChunk, read_requests
-from pststream.quality.row_chunks import RecordChunk
+from pststream.input.parse_requests import request_fields
+from pststream.input.readers import RequestChunk, read_requests
+from pststream.input.row_chunks import RecordChunk
 
 
 def read_records(path: str, format: str | None) -> Iterator[RecordChunk]:

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from pststream.domain.plan import DispatchGrid
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.plans.plan import DispatchGrid
+from pststream.plans.planner_sample import WorkloadSample
 from tests.plans import unpack
 
 Part = tuple[int, int, int, int]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from pststream.quality.expectations import Threshold
+from pststream.input.expectations import Threshold
 
 
 def unmet_figures(figures: list[dict[str, Any]], thresholds: Sequence[Threshold]) -> list[set[str]]:

@@ -2,8 +2,8 @@
 
 from itertools import product
 
-from pststream.domain.plan import DispatchGrid
-from pststream.domain.planner_sample import WorkloadSample
+from pststream.plans.plan import DispatchGrid
+from pststream.plans.planner_sample import WorkloadSample
 from tests.plans import unpack
 
 Cell = tuple[int, int]
@@ -45,7 +45,7 @@ def splits(part: Part) -> list[tuple[Part, Part]]:
 
 
 def start(checks: dict[Cell, float], columns: int, rows: int, evaluators: int) -> list[Part]:
-    """Section 4.1, with the departures of `partitioning/tornado/a_grid.py` among equal costs."""
+    """Section 4.1, with the departures of `planning/papers/a_grid.py` among equal costs."""
     parts: list[Part] = [(0, 0, columns - 1, rows - 1)]
     while len(parts) < evaluators:
         open_parts = [i for i, part in enumerate(parts) if len(cells_of(part)) > 1]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.matching.segment_cache import SegmentCache
+from pststream.matching.segments import SegmentCache
 from pststream.state.home import Home as State
 from pststream.state.index_files import index_files, segment_files
 from pststream.state.plans import current_version

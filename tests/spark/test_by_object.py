@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.domain.plan import ObjectPlan, PartitionPlan
+from pststream.plans.plan import ObjectPlan, PartitionPlan
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
 from tests.commands import Home

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream.delta_tables import read_table
-from pststream.domain.owners import recorded_units
-from pststream.domain.plan import SubscriptionPlan
-from pststream.pipeline.index.placement_state import THRESHOLDS, read_state
+from pststream.pipeline.index.place_pieces import THRESHOLDS, read_state
+from pststream.plans.owners import recorded_units
+from pststream.plans.plan import SubscriptionPlan
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan
+from pststream.tables.delta_tables import read_table
 from tests.commands import Home
 from tests.spark.test_active_plans import active, ingest_and_match, repartitioned
 from tests.spark.test_invariance import Schedule, assert_as_the_twin, home_for, run_in_between, written

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
+from pststream.base import names
+from pststream.pipeline.upkeep.check_tables import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import KILLED, Home, run_here

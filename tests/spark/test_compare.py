@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.benchmarks.support.homes import BenchHome
-from pststream.generator.draw_subscriptions import SubscriptionStyle
-from pststream.optional_packages import MissingExtra
-from pststream.pipeline.adjusting.proposal_file import same_plan
-from pststream.pipeline.comparing.compare_planners import compare
-from pststream.pipeline.comparing.planner_trial import Trial
+from pststream.base import names
+from pststream.base.optional_packages import MissingExtra
+from pststream.base.progress import no_progress
+from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
-from pststream.progress import no_progress
-from pststream.routing.dispatch import make_dispatch
+from pststream.pipeline.replan.compare_planners import compare
+from pststream.pipeline.replan.planner_trial import Trial
+from pststream.pipeline.replan.proposal_file import same_plan
+from pststream.planning.dispatch import make_dispatch
 from pststream.settings import Settings
 from pststream.state.plans import load_plan
+from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from tests import worlds
 from tests.commands import ingest_world, new_home
 

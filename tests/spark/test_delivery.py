@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pststream.queries.text.expression import parse_keywords
+from pststream.queries.text.words import tokenize
 from pststream.state.home import Home as Tables
-from pststream.text.expression import parse_keywords
-from pststream.text.words import tokenize
 from tests.commands import Home
 from tests.kill_and_rerun import home_for, written
 from tests.oracles.delivery import expected_messages

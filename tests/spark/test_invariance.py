@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from pststream import names
-from pststream.pipeline.batch import late_questions
-from pststream.stored_objects import object_cache, wanted_rows
-from pststream.stored_objects.wanted_rows import find_wanted_rows
+from pststream.base import names
+from pststream.pipeline.batch import route_task
+from pststream.search import object_cache, wanted_rows
+from pststream.search.wanted_rows import find_wanted_rows
 from tests import worlds
 from tests.commands import Home, ingest_world, new_home
 from tests.kill_and_rerun import assert_same_tables
@@ -185,7 +185,7 @@ def test_late_subscriptions_ask_object_segments(
     monkeypatch.setattr(wanted_rows, "ROW_WORK", row_work or wanted_rows.ROW_WORK)
     answers = []
     monkeypatch.setattr(
-        late_questions, "find_wanted_rows", lambda *asked: answers.append(find_wanted_rows(*asked)) or answers[-1]
+        route_task, "find_wanted_rows", lambda *asked: answers.append(find_wanted_rows(*asked)) or answers[-1]
     )
     world = written(tmp_path / "files", seed, files=6, objects=240, requests=160)
     schedule = Schedule("kd_tree", 5, cuts=6, replans={3: ("hybrid", 3)}, engine=engine)

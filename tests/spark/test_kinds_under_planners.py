@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.pipeline.adjusting import balance
+from pststream.pipeline.replan import balance
 from tests.commands import Home
 from tests.standing_worlds import (
     StandingTwin,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROGRAM = """
 import json, os, socket
-from pststream.pipeline.engine.spark_session import SOCKETS, get_context
+from pststream.engine.spark_session import SOCKETS, get_context
 from pststream.settings import Settings
 
 def connections(_):

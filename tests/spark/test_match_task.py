@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
+from pststream.engine import task_context
+from pststream.engine.task_context import make_task_context
 from pststream.matching import matcher
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
-from pststream.pipeline.engine import task_context
-from pststream.pipeline.engine.task_context import make_task_context
 from pststream.settings import load_settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
@@ -61,7 +61,7 @@ def test_portions_change_no_match_and_no_count(home: Home, monkeypatch: pytest.M
         return matcher.match_objects(batch, *rest)
 
     task_context.chunk_size.cache_clear()
-    monkeypatch.setattr("pststream.pipeline.batch.worker_search.match_objects", counted)
+    monkeypatch.setattr("pststream.pipeline.batch.match_task.match_objects", counted)
     monkeypatch.setattr(matcher, "MAX_PAIRS", 10)
     assert [counts_of(report) for report in match_all_objects(home)] == at_once
     assert min(searches) < max(searches) // 4

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pststream.errors import RetryableError
-from pststream.pipeline.engine import code_version, spark_engine
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.base.errors import RetryableError
+from pststream.engine import code_version, spark_engine
+from pststream.engine.running_engine import get_engine
 from pststream.settings import Settings
 
 pytestmark = pytest.mark.spark

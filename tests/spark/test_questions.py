@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.base.utc_times import from_micros, iso
 from pststream.pipeline.questions import answer_on_engine
-from pststream.stored_objects import object_cache
-from pststream.utc_times import from_micros, iso
+from pststream.search import object_cache
 from tests.commands import new_home
-from tests.unit.stored_objects.worlds import some_objects, some_question
+from tests.unit.search.worlds import some_objects, some_question
 
 pytestmark = pytest.mark.spark
 

@@ -21,7 +21,7 @@ REGISTER = """
 import json, sys
 from tests.command_process import ROOT
 from tests.commands import run_here
-from pststream.pipeline.engine.spark_session import get_session
+from pststream.engine.spark_session import get_session
 from pststream.settings import Settings
 spark = get_session(Settings(spark_master="local[1]"))
 spark.sql("CREATE SCHEMA taken")
@@ -33,7 +33,7 @@ for schema, home in zip(("alerts", "alerts", "alerts", "taken"), sys.argv[1:]):
 
 READ = """
 import json, sys
-from pststream.pipeline.engine.spark_session import get_session
+from pststream.engine.spark_session import get_session
 from pststream.settings import Settings
 spark = get_session(Settings(spark_master="local[1]"))
 pairs = spark.sql("SELECT object_id, subscription_id FROM spark_catalog.alerts.pairs ORDER BY ALL").collect()

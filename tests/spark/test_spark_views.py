@@ -12,14 +12,14 @@ import pytest
 import shapely
 
 import pststream
-from pststream import names
-from pststream.delta_tables import TableReader, greatest_value
-from pststream.pipeline.engine.spark_session import get_session
-from pststream.pipeline.engine.spark_views import create_temporary_views
-from pststream.reports.views.definitions import view_statements
+from pststream.base import names
+from pststream.engine.spark_session import get_session
+from pststream.engine.spark_views import create_temporary_views
+from pststream.reports.views import view_statements
 from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.state.plans import read_plan_row
+from pststream.tables.delta_tables import TableReader, greatest_value
 from tests.commands import run_here
 from tests.disturbed_homes import disturbed_home
 from tests.unit.reports.commands.homes import add_file, deletion, insertion, log_key

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pststream import names
-from pststream.pipeline.engine.spark_session import get_session
+from pststream.base import names
+from pststream.engine.spark_session import get_session
 from pststream.settings import load_settings
 from pststream.state.home import STREAMS, Home
 from tests import worlds

@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
 from pststream.state.home import Home as State
+from pststream.tables.delta_tables import read_table
 from tests.commands import Home
 from tests.standing_worlds import nearest, scored, standing_home, write_standing_world
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pststream.benchmarks.registry import run_benchmark
-from pststream.benchmarks.scenarios.answers import standing_memory
-from pststream.benchmarks.scenarios.plans import balance_methods
-from pststream.benchmarks.scenarios.streams import freshness, hostile, planner_latency, soak, year
+from benchmarks.registry import run_benchmark
+from benchmarks.scenarios.answers import standing_memory
+from benchmarks.scenarios.plans import balance_methods
+from benchmarks.scenarios.streams import freshness, hostile, planner_latency, soak, year
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

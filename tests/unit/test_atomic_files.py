@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.atomic_files import (
+from pststream.base.atomic_files import (
     TEMPORARY_PREFIX,
     VARIABLE,
     create_atomically,
@@ -45,7 +45,7 @@ def test_it_keeps_the_rights_of_new_files(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    code = "import os, sys\nfrom pathlib import Path\nfrom pststream.atomic_files import replacing\n"
+    code = "import os, sys\nfrom pathlib import Path\nfrom pststream.base.atomic_files import replacing\n"
     code += "with replacing(Path(sys.argv[1])) as temporary:\n    temporary.write_bytes(b'half')\n    os._exit(9)\n"
     assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 9
     assert os.listdir(tmp_path) != []

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pststream.decode_json import NestedTooDeeply, decode_json
-from pststream.names import MAX_JSON_LEVELS
+from pststream.base.names import MAX_JSON_LEVELS
+from pststream.queries.decode_json import NestedTooDeeply, decode_json
 
 BRACKETS = st.text('[]{}"\\,: a\u00e9', max_size=4)
 

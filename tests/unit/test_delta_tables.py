@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyarrow.fs import LocalFileSystem, PyFileSystem
 
-from pststream.delta_tables import open_dataset
+from pststream.tables.delta_tables import open_dataset
 
 READ_AND_END = """
 import sys
 from deltalake import DeltaTable
-from pststream.delta_tables import open_dataset
+from pststream.tables.delta_tables import open_dataset
 data = open_dataset(DeltaTable(sys.argv[1]))
 for _ in range(3):
     assert sum(rows.num_rows for rows in data.to_batches(batch_size=1000)) == 12

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pststream.escape_text import escape_controls
+from pststream.base.texts import escape_controls
 from tests.commands import new_home, run_here
 
 

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from pststream.format_values import byte_size, counted, duration, percent, short, time_ago, whole, whole_or_short
+from pststream.base.texts import byte_size, counted, duration, percent, short, time_ago, whole, whole_or_short
 
 
 def test_numbers_read_well() -> None:

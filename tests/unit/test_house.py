@@ -1,12 +1,10 @@
-"""The rules of the house: imports point down, files and functions stay small, all is documented, pins agree."""
+"""The rules of the house: rooms, imports that point down, documented modules, pins that agree."""
 
 import ast
-import configparser
 import re
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,55 +12,10 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "pststream").rglob("*.py"))
-LONGEST_FILE = 450
-LONGEST_FUNCTION = 60
-MOST_MODULES = 20
-"""Modules of a package, without __init__.py."""
-
-EXEMPT = {
-    "no-spark": {"airflow", "cli", "benchmarks", "pipeline"},
-    "delta-rs": {"airflow", "state", "reports", "delta_tables", "open_tables"},
-    "numba": {"airflow", "kernels", "names", "errors", "settings"},
-    "no-airflow": {"airflow"},
-}
-"""Packages and modules that need not be in the list of an import contract."""
-
-
-def named(file: Path) -> str:
-    return str(file.relative_to(ROOT))
-
-
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of a function, without its docstring."""
-    first = function.body[0]
-    is_text = (
-        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    )
-    docstring = first.end_lineno - first.lineno + 1 if is_text and first.end_lineno else 0
-    return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring
-
-
-def modules_and_packages() -> set[str]:
-    """Return the names of the modules and packages directly in pststream/."""
-    paths = (path for path in (ROOT / "pststream").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists())
-    return {path.stem for path in paths} - {"__init__"}
-
-
-def contracts() -> configparser.ConfigParser:
-    parser = configparser.ConfigParser()
-    parser.read(ROOT / ".importlinter", "utf-8")
-    return parser
-
-
-def sources(contract: str) -> set[str]:
-    return {
-        name.removeprefix("pststream.")
-        for name in contracts()[f"importlinter:contract:{contract}"]["source_modules"].split()
-    }
+MOST_ROOMS = 20
+MOST_MODULES = 450
+MOST_WITH_ONE_IMPORTER = 60
+"""Modules that one module of their own package imports, and nothing else: each is an idea of its own, or belongs there."""
 
 
 def test_imports_keep_their_contracts() -> None:
@@ -71,39 +24,30 @@ def test_imports_keep_their_contracts() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_package_is_under_contract() -> None:
-    packages = modules_and_packages()
-    for contract, exempt in EXEMPT.items():
-        assert packages - exempt <= sources(contract), f"add the package to {contract} in .importlinter"
+def test_the_house_has_twenty_rooms_and_few_modules() -> None:
+    """A room is a package, or a module, directly in pststream/; `api` and `settings` are modules."""
+    rooms = {file.relative_to(ROOT / "pststream").parts[0].removesuffix(".py") for file in FILES} - {"__init__", "api"}
+    assert len(rooms) <= MOST_ROOMS, sorted(rooms)
+    assert len(FILES) <= MOST_MODULES
 
 
-def faults_of(text: str) -> list[str]:
-    """Return what a module lacks or has too much of."""
-    tree = ast.parse(text)
-    faults = [] if ast.get_docstring(tree) else ["no module docstring"]
-    if (lines := text.count("\n")) > LONGEST_FILE:
-        faults.append(f"{lines} lines")
-    long = {function.name: length(function) for function in functions(tree) if length(function) > LONGEST_FUNCTION}
-    return [*faults, *(f"{name}: {lines} lines" for name, lines in long.items())]
+def test_few_modules_have_one_importer_in_their_package() -> None:
+    modules = {".".join(file.relative_to(ROOT).with_suffix("").parts) for file in FILES}
+    importers = defaultdict(set)
+    for file in FILES:
+        module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for name in {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)} & modules:
+                    importers[name].add(module)
+    package = lambda module: module.rpartition(".")[0]  # noqa: E731
+    single = {name for name, by in importers.items() if len(by) == 1 and package(min(by)) == package(name)}
+    assert len(single) <= MOST_WITH_ONE_IMPORTER, sorted(single)
 
 
-def test_the_faults_of_a_file_are_its_docstring_its_lines_and_its_functions() -> None:
-    lines = "    pass\n" * LONGEST_FILE
-    assert faults_of(f"def f():\n{lines}") == ["no module docstring", "451 lines", "f: 451 lines"]
-    short = "    pass\n" * (LONGEST_FUNCTION - 1)
-    assert faults_of(f'"""A."""\ndef f():\n    """B."""\n{short}') == []
-
-
-def test_files_are_documented_and_small() -> None:
-    """One test for all files: a test for each would take longer to start and to report than to run."""
-    faults = {named(file): faults_of(file.read_text("utf-8")) for file in FILES}
-    assert faults
-    assert {name: some for name, some in faults.items() if some} == {}
-
-
-def test_packages_are_small() -> None:
-    modules = Counter(named(file.parent) for file in FILES if file.name != "__init__.py")
-    assert {package: count for package, count in modules.items() if count > MOST_MODULES} == {}
+def test_modules_are_documented() -> None:
+    missing = [file for file in FILES if not ast.get_docstring(ast.parse(file.read_text("utf-8")))]
+    assert missing == []
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "infra/audit/requirements.txt", "infra/peers/requirements.txt"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pststream import names
+from pststream.base import names
 from pststream.settings import setting_keys
 from tests.docs.fences import blocks
 
@@ -148,7 +148,7 @@ def test_spark_authenticates_wherever_it_runs() -> None:
         assert f"spark:{SPARK_CONF}:ro" in SERVICES[name]["volumes"]
     assert "${SPARK_SECRET:?" in SERVICES["prepare"]["environment"]["SPARK_SECRET"]
     assert not [name for name in SERVICES if name != "prepare" and "SPARK_SECRET" in str(SERVICES[name])]
-    [block] = [one for one in blocks(ROOT / "docs" / "cluster.md") if "authentication" in one.words[1:]]
+    [block] = [one for one in blocks(ROOT / "docs" / "where-it-runs.md") if "authentication" in one.words[1:]]
     lines = [line for line in block.text.splitlines() if "SECRET" not in line]
     assert text_of("infra/spark/authentication.conf").splitlines()[1:] == lines
     spark = [pod for name, pod in pods() if name.startswith("spark-")]

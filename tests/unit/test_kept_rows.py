@@ -9,10 +9,11 @@ import pyarrow.dataset as pds
 import pytest
 from deltalake import DeltaTable
 
-from pststream import delta_tables, names, open_tables
-from pststream.delta_tables import open_dataset, read_table
+from pststream.base import names
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.tables import delta_tables, open_tables
+from pststream.tables.delta_tables import open_dataset, read_table
 
 TABLE = names.VOCABULARY
 

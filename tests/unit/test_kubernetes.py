@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pststream.names import HEARTBEAT
-from pststream.reports.reading.watcher_status import GONE_SECONDS
+from pststream.base.names import HEARTBEAT
+from pststream.reports.reading.home_figures import GONE_SECONDS
 from pststream.settings import setting_keys
 from tests.kustomize import render
 

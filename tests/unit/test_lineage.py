@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 from openlineage.client.naming.dataset import S3, LocalFileSystem
 
-from pststream import lineage, lineage_events, names
-from pststream.lineage import LineageDataset
+from pststream.base import lineage, lineage_events, names
+from pststream.base.lineage import LineageDataset
 from pststream.state.home import Home
-from pststream.state.lineage_tables import lineage_table
+from pststream.state.ledger_tables import lineage_table
 from pststream.state.tables import TABLES
 from tests.openlineage_schema import check_event
 
@@ -150,7 +150,7 @@ def test_nothing_is_sent_nor_imported_unless_it_is_configured(events: Path, monk
     with lineage.record_run(*RUN):
         pass
     assert not events.exists()
-    program = "import sys, pststream.cli.main, pststream.lineage; sys.exit('openlineage' in sys.modules)"
+    program = "import sys, pststream.cli.main, pststream.base.lineage; sys.exit('openlineage' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.mask_urls import mask_url, mask_urls
+from pststream.base.texts import mask_url, mask_urls
 
 SECRET = "s3cr3t"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pststream.reports.commands.metric_names import METRICS, PREFIX
+from pststream.reports.commands.metrics import METRICS, PREFIX
 
 INFRA = Path(__file__).parents[2] / "infra"
 RULES = INFRA / "prometheus" / "pststream.rules.yaml"

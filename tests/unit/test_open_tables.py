@@ -12,9 +12,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from pststream import names, open_tables
-from pststream.errors import RetryableError
-from pststream.open_tables import latest_table, open_table, table_and_values, translate_delta_errors
+from pststream.base import names
+from pststream.base.errors import RetryableError
+from pststream.tables import open_tables
+from pststream.tables.open_tables import latest_table, open_table, table_and_values, translate_delta_errors
 from tests.conformance.counting_storage import PREFIX
 
 SECRET = "s3cr3t"

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import pststream
-from pststream import names
-from pststream.errors import HomeError, PstError
-from pststream.ledgers.ledger_rows import log_key
+from pststream.base import names
+from pststream.base.errors import HomeError, PstError
 from pststream.reports.commands.export import export_matches
 from pststream.state.home import FORMAT, TOO_OLD, Home
 from pststream.state.tables import TABLES
+from pststream.tables.ledgers import log_key
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.unit.reports.commands.homes import add_batch, add_file, at, match_row, thing
 

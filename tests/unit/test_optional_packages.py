@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from pststream.optional_packages import hidden_packages
+from pststream.base.optional_packages import hidden_packages
 
 HEAVY = ("pandas", "scipy.linalg", "cffi", "pyspark", "great_expectations", "jinja2", "boto3", "airflow")
 
 LOADED = """
 import sys
 import pststream.cli.main
-from pststream.kernels.parsing.tokens import hash_texts
+from pststream.kernels.parsing.texts import hash_texts
 import numpy as np
 hash_texts(np.array([0, 1], np.int64), np.array([65], np.uint8))
 import pststream.pipeline.ingest.ingest, pststream.pipeline.batch.micro_batch

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pststream.errors import SettingError
-from pststream.planner_options import read_planner_options
+from pststream.base.errors import SettingError
+from pststream.settings import read_planner_options
 
 
 def test_values_have_the_types_that_planners_check() -> None:

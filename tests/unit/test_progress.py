@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.progress import Counted, CountMessage, LogMessage, StepCounter, TaskCounter, with_fields
+from pststream.base.progress import Counted, CountMessage, LogMessage, StepCounter, TaskCounter, with_fields
 
 
 class Log:
@@ -10,7 +10,7 @@ class Log:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.messages = 0.0, list[str]()
-        monkeypatch.setattr("pststream.progress.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("pststream.base.progress.time.monotonic", lambda: self.now)
 
 
 @pytest.fixture

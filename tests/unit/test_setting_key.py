@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from pststream.errors import SettingError
-from pststream.setting_key import SettingKey
+from pststream.base.errors import SettingError
+from pststream.base.setting_key import SettingKey
+from pststream.delivery.sinks.read_settings import sink_keys
 from pststream.settings import setting_keys
-from pststream.sinks.read_settings import sink_keys
 
 KEYS = [*setting_keys(), *(key for key in sink_keys() if key.name != "kind")]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.errors import SettingError
+from pststream.base.errors import SettingError
 from pststream.settings import FILE, Settings, default_file, load_settings
 
 

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from pststream.sorted_keys import distinct_values, find_among, is_among, look_up
+from pststream.base.arrays import distinct_values, find_among, is_among, look_up
 
 
 def test_values_are_found_as_in_a_dictionary() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pststream.progress import LogMessage, StepCounter
+from pststream.base.progress import LogMessage, StepCounter
+from pststream.base.stderr_log import COUNT_SECONDS, ERASED, TERMINAL_SECONDS, StderrLog
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.stderr_log import COUNT_SECONDS, ERASED, TERMINAL_SECONDS, StderrLog
 from tests.commands import run_here
 
 
@@ -49,8 +49,8 @@ def test_an_error_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_messages_of_sinks_have_the_step_deliver(hand_home: Home) -> None:
-    from pststream.pipeline.delivery.sink_threads import SinkThreads
-    from pststream.sinks.sink_settings import SinkSettings
+    from pststream.delivery.sinks.settings import SinkSettings
+    from pststream.pipeline.delivery.deliver import SinkThreads
 
     messages: list[str] = []
     sink = SinkSettings(name="files", kind="file", target=f"{hand_home.path}/delivered")
@@ -80,7 +80,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("pststream.progress.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("pststream.base.progress.time.monotonic", lambda: self.now)
 
 
 def test_a_terminal_shows_one_count_and_erases_it(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_an_ingest_counts_its_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, engine: str
 ) -> None:
     """The steps of a real command, with no step too short to be logged, on either engine."""
-    monkeypatch.setattr("pststream.stderr_log.COUNT_SECONDS", 0.0)
+    monkeypatch.setattr("pststream.base.stderr_log.COUNT_SECONDS", 0.0)
     monkeypatch.setenv("PSTSTREAM_ENGINE", engine)
     monkeypatch.setenv("PSTSTREAM_SPARK_MASTER", "local[2]")
     for number in range(4):

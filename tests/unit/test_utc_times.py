@@ -5,7 +5,7 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.utc_times import from_micros, iso, to_micros
+from pststream.base.utc_times import from_micros, iso, to_micros
 
 
 @given(st.integers(-(10**15), 10**16))

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 from airflow.sdk import Param
 
-from pststream import names
 from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
-from pststream.domain.imbalance import imbalance_text
+from pststream.base import names
+from pststream.plans.imbalance import imbalance_text
 
 DOC = """
 Moves raster cells from the most loaded worker to the least loaded one if the last batches were out of balance. Runs

@@ -48,7 +48,7 @@ def verdict(document: dict) -> None:
     """
     lines = [f"{one['check']}: {sentence}" for one in document["checks"] for sentence in one["failed"]]
     if lines:
-        raise ChecksFailed("\n".join([*lines, "see `pststream check` and docs/quality.md"]))
+        raise ChecksFailed("\n".join([*lines, "see `pststream check` and docs/input.md"]))
 
 
 def _fields(options: DagOptions) -> dict[str, Param]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import Param, task
 
-from pststream.airflow.alert_on_change import AlertOnChange
+from pststream.airflow.alerts import AlertOnChange
 from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import MAINTENANCE, DagOptions
 from pststream.airflow.runners.local_job import run_job

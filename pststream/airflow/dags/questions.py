@@ -2,13 +2,12 @@
 
 from airflow.sdk import Param
 
-from pststream import names
 from pststream.airflow.dag_kind import DagKind, add_job
 from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
 from pststream.airflow.tasks import forms
-from pststream.airflow.tasks.answered_files import AnswerFilesJob, add_publish_answers
-from pststream.airflow.tasks.match_job import SINCE_FIRST_TRY
+from pststream.airflow.tasks.micro_batch_tasks import SINCE_FIRST_TRY, AnswerFilesJob, add_publish_answers
 from pststream.airflow.tasks.question_form import AskOperator, question_fields
+from pststream.base import names
 
 DOC = """
 Answers questions about stored objects: one that a person types into the form, or the new files in `questions/` of the

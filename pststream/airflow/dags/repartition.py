@@ -4,11 +4,11 @@ from datetime import timedelta
 
 from airflow.sdk import Param
 
-from pststream import names
 from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
+from pststream.base import names
 
 DOC = """
 Makes a new partitioning of the recent stream with the planner, and applies it if it lowers the greatest load

@@ -13,9 +13,9 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
-from pststream import names
 from pststream.airflow.runners.engine_choice import home_of
 from pststream.airflow.runners.job_outcome import JobRefused
+from pststream.base import names
 
 SECTION = "pststream"
 HOMES = "homes"

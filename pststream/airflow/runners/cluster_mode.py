@@ -7,11 +7,11 @@ from typing import Any
 
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from pststream import names
 from pststream.airflow.runners.engine_choice import home_of, read_file
 from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.job_outcome import JobRefused
 from pststream.airflow.runners.job_process import JOBS
+from pststream.base import names
 
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 """Spark's own class that runs a Python program: a standalone master refuses a Python program itself in cluster mode."""

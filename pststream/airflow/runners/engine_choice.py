@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pststream import names
-from pststream.errors import PstError
+from pststream.base import names
+from pststream.base.errors import PstError
 
 LOCAL = re.compile(r"://local(\[.*\])?$")
 VARIABLE, FILE = "PSTSTREAM_ENGINE", "pststream.toml"

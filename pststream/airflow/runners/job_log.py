@@ -6,15 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pststream import names
-from pststream.domain.imbalance import imbalance_text
-from pststream.escape_text import escape_controls
-from pststream.format_values import counted, duration
+from pststream.base import names
+from pststream.base.texts import counted, duration, escape_controls
+from pststream.plans.imbalance import imbalance_text
 
 log = logging.getLogger(__name__)
 
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-"""By `level` of a line of a command (pststream/stderr_log.py)."""
+"""By `level` of a line of a command (pststream/base/stderr_log.py)."""
 
 SPARK_LINE = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (WARN|ERROR|FATAL) ")
 SPARK_LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.ERROR}

@@ -12,9 +12,9 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_transport_information_into_spark_properties,
 )
 
-from pststream import names
 from pststream.airflow.runners.engine_choice import home_of
-from pststream.mask_urls import mask_urls
+from pststream.base import names
+from pststream.base.texts import mask_urls
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pststream import names
 from pststream.airflow.runners.allowed_places import RunPlace
 from pststream.airflow.runners.aws_connection import aws_environment
 from pststream.airflow.runners.environment_variables import with_variables
+from pststream.base import names
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from pststream import names
 from pststream.airflow.runners import lineage
 from pststream.airflow.runners.allowed_places import admit
 from pststream.airflow.runners.cluster_mode import (
@@ -32,7 +31,8 @@ from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobR
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_properties import properties_of
-from pststream.mask_urls import mask_urls
+from pststream.base import names
+from pststream.base.texts import mask_urls
 
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"

@@ -7,8 +7,8 @@ from typing import Any
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 
-from pststream import names
 from pststream.airflow.pages_plugin import PREFIX, homes_by_name
+from pststream.base import names
 
 FAILED = "-failed/"
 """Part of the address of Data Docs with an expectation that was not met."""

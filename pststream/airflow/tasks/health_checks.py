@@ -9,9 +9,9 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from pststream import names
-from pststream.domain.imbalance import imbalance_text, read_imbalance
-from pststream.format_values import duration
+from pststream.base import names
+from pststream.base.texts import duration
+from pststream.plans.imbalance import imbalance_text, read_imbalance
 
 
 class Unhealthy(AirflowFailException):

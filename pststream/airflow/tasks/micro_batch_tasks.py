@@ -1,19 +1,179 @@
 """Add the tasks of a micro-batch to a DAG or a task group: match, publish, deliver, check balance and rejects."""
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import Asset, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import Asset, BaseHook, Context, task
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
+from airflow.sdk.log import mask_secret
 
-from pststream import names
 from pststream.airflow.dag_options import DagOptions
+from pststream.airflow.hook import PSTStreamSinkHook
+from pststream.airflow.runners.allowed_places import HOMES, RunPlace, admit, belongs_to
+from pststream.airflow.runners.engine_choice import landing_of, settings_in
+from pststream.airflow.runners.lineage import home_uri
+from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.runners.run_environment import run_environment
+from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms
-from pststream.airflow.tasks.answered_files import add_publish_answers
-from pststream.airflow.tasks.delivery import deliver
-from pststream.airflow.tasks.match_job import SINCE_FIRST_TRY, MatchJob
-from pststream.format_values import counted
+from pststream.airflow.tasks.data_docs import DataDocsLink
+from pststream.airflow.tasks.summaries import summarize_answers, summarize_batches
+from pststream.base import names
+from pststream.base.texts import counted
+
+# Define the first task of `micro_batch`: run its job, and skip each later task that has nothing to do.
+
+RETURN_VALUE = "return_value"
+"""The key of the XCom of a returned value."""
+
+SINCE_FIRST_TRY = "--since={{ dag_run.start_date.isoformat() if ti.try_number > 1 else '' }}"
+"""The template of the argument with which the result of a retry includes what earlier tries did."""
+
+
+class MatchJob(SparkJob):
+    """Ingests and matches what is new. A later task without work is skipped here, so that no process starts for it."""
+
+    operator_extra_links = (DataDocsLink(),)
+    data_docs: Sequence[str] = ()
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(job="micro_batch", summarize=_summarize, asks_for_work=True, **kwargs)
+
+    def execute(self, context: Context) -> Any:
+        """Run the job; return its summary, after storing it if tasks are skipped."""
+        summary, waiting_sinks = super().execute(context)
+        self.data_docs = summary["data_docs"]
+        idle = [self._neighbour(task) for task in tasks_without_work(summary, waiting_sinks)]
+        if idle:
+            context["ti"].xcom_push(key=RETURN_VALUE, value=summary)
+            raise DownstreamTasksSkipped(tasks=idle)
+        return summary
+
+    def _neighbour(self, task: str) -> str:
+        """Return the id of a task of the same task group."""
+        return self.task_group.child_id(task) if self.task_group else task
+
+
+def tasks_without_work(summary: dict[str, Any], waiting_sinks: list[str]) -> list[str]:
+    """Return the tasks after the match that have nothing to do."""
+    measured = summary["balance"]
+    has_work = {
+        "publish": summary["batches"] > 0,
+        "publish_answers": summary["answered"]["files"] > 0,
+        "deliver": bool(waiting_sinks),
+        "check_balance": bool(measured and measured["violated"]),
+        "check_rejects": summary["rejected"] > 0,
+    }
+    return [task for task, works in has_work.items() if not works]
+
+
+def _summarize(outcome: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    return summarize_batches(outcome), outcome["result"]["waiting_sinks"]
+
+
+# Define the Airflow task that runs `jobs/deliver.py` without Spark, with the secrets of sinks from connections.
+
+
+@task(retries=0, trigger_rule="all_done")
+def deliver(
+    home: list[str], sinks_conn_id: str, aws_conn_id: str | None, sink_prefix: str = names.SINK_CONNECTIONS
+) -> dict[str, Any]:
+    """Send the messages of finished batches to the sinks; fail if a sink needs attention. The next run tries again.
+
+    Runs even if matching failed, for the batches before.
+
+    home         the arguments that name the home, those of `DagOptions.home_arguments`
+    sink_prefix  how the ids of the connections of single sinks begin; the name of the sink follows
+    """
+    place = admit(home)
+    with run_environment(place, aws_conn_id):
+        tables = settings_in(place.home).get("sinks")
+    variables = variables_of_all(sinks_conn_id, place)
+    for name in tables if isinstance(tables, dict) else ():
+        variables |= variables_of(name, f"{sink_prefix}{name}", place)
+    for value in variables.values():
+        mask_secret(value)
+    sinks: dict[str, Any] = run_job("deliver", home, variables, aws_conn_id)["sinks"]
+    return sinks
+
+
+def variables_of_all(conn_id: str, place: RunPlace) -> dict[str, str]:
+    """Return the extra of the connection of all sinks, {"alerts": {"secret": …, "target": …}}, as variables.
+
+    Empty without the connection, and for one that belongs to another home.
+    """
+    try:
+        sinks = BaseHook.get_connection(conn_id).extra_dejson
+    except AirflowNotFoundException:
+        return {}
+    if not belongs_to(conn_id, sinks.pop(HOMES, None), place):
+        return {}
+    return {variable(name, key): str(value) for name, keys in sinks.items() for key, value in keys.items()}
+
+
+def variables_of(name: str, conn_id: str, place: RunPlace) -> dict[str, str]:
+    """Return target and secret of the connection of one sink as variables; empty as `variables_of_all`."""
+    try:
+        hook = PSTStreamSinkHook(conn_id)
+    except AirflowNotFoundException:
+        return {}
+    if not belongs_to(conn_id, hook.homes, place):
+        return {}
+    values = {"target": hook.target, "secret": hook.secret}
+    return {variable(name, key): value for key, value in values.items() if value}
+
+
+def variable(name: str, key: str) -> str:
+    """Return the environment variable of a key of a sink."""
+    return f"{names.SINK_VARIABLES}{name.upper()}_{key.upper()}"
+
+
+# Define the tasks that answer the files of questions of a landing folder, and write the event of their answers.
+
+
+class AnswerFilesJob(SparkJob):
+    """Answers the new files of questions; its XCom has the counts and the address of the table of answers.
+
+    Files of questions in a bucket are not read: the task is skipped if the landing folder is in one.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(job="answer_questions", summarize=_summarize_answers, asks_for_work=True, **kwargs)
+
+    def execute(self, context: Context) -> Any:
+        """Run the job; return its summary."""
+        place = admit(self.application_args or [])
+        landing = landing_of(place.arguments)
+        if names.storage_prefix(landing):
+            raise AirflowSkipException(f"{landing}: questions in a bucket are not read")
+        return {**super().execute(context), "table": f"{home_uri(place.home)}/tables/{names.QUESTION_ANSWERS}"}
+
+
+def add_publish_answers(answers: Asset, summary: Any) -> None:
+    """Add the task `publish_answers`; `summary` has the counts of answered files as `answered`, or is these counts."""
+
+    @task(outlets=[answers])
+    def publish_answers(summary: dict, outlet_events: Any = None) -> None:
+        """Write the asset event if files of questions were answered."""
+        counts = summary.get("answered", summary)
+        if not counts["files"]:
+            raise AirflowSkipException("no file of questions is new")
+        outlet_events[answers].extra = counts
+
+    publish_answers(summary)
+
+
+def _summarize_answers(outcome: dict[str, Any]) -> dict[str, Any]:
+    document = outcome["result"]
+    return summarize_answers(document) | {"table_version": document["table_version"]}
+
 
 log = logging.getLogger(__name__)
 

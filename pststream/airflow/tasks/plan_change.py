@@ -4,18 +4,111 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from airflow.providers.common.compat.sdk import conf
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Asset, Context, Param, task
+from airflow.sdk import Asset, BaseOperatorLink, Context, Param, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from pststream import names
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.local_job import run_job
-from pststream.airflow.tasks.adjustment_pages import PagedJob, run_file
-from pststream.airflow.tasks.replay_job import ReplayJob
-from pststream.airflow.tasks.summaries import moves_table, summarize_balance
+from pststream.airflow.runners.spark_job import SparkJob
+from pststream.airflow.tasks.summaries import moves_table, summarize_balance, summarize_replay
+from pststream.base import names
+
+# Let a Spark job write an HTML page on what a plan change moves, and link the page from the Airflow task.
+#
+# The job writes the page as a file; `pages_plugin` serves the folder to users who are logged in.
+
+PREFIX = "/pststream/pages"
+
+
+def run_file(options: DagOptions, ending: str) -> str:
+    """Return the template of the path of a file that a run writes to the folder of pages."""
+    return f"{options.pages}/{{{{ dag.dag_id }}}}-{{{{ run_id | file_name }}}}{ending}"
+
+
+def page_url(page: str) -> str:
+    """Return the URL of a page; empty if the page was not written."""
+    file = Path(page)
+    if not file.is_file():
+        return ""
+    base = os.environ.get("PSTSTREAM_PAGES_URL") or conf.get("api", "base_url", fallback="").rstrip("/") + PREFIX
+    return f"{base}/{file.name}"
+
+
+class PageLink(BaseOperatorLink):
+    """The button *What moves* of the task."""
+
+    name = "What moves"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the URL of the page that the task wrote."""
+        return page_url(operator.page)
+
+
+class PagedJob(SparkJob):
+    """A Spark job that writes a page about its moves to `page`, if there are any; its XCom also has the URL."""
+
+    template_fields = (*SparkJob.template_fields, "page")
+    operator_extra_links = (PageLink(),)
+
+    def __init__(self, *, arguments: list[str], page: str, **kwargs: Any) -> None:
+        super().__init__(arguments=[*arguments, f"--page={page}"], **kwargs)
+        self.page = page
+
+    def execute(self, context: Any) -> Any:
+        """Run the job; return its summary with the URL of the page."""
+        return {**super().execute(context), "page": page_url(self.page)}
+
+
+# Define the operator that replays the last batches under the plan that a dry run proposes, and links a page on it.
+
+BATCHES = 8
+"""Number of the last batches that a dry run replays."""
+
+
+class ReplayLink(PageLink):
+    """The button *Replayed batches* of the task."""
+
+    name = "Replayed batches"
+
+
+class ReplayJob(PagedJob):
+    """Replays the last batches of the home under the plan of the run's proposal; its XCom has both sides' figures.
+
+    summary   the XCom of the task that made the proposal
+    proposal  the template of the file of the proposal
+    """
+
+    template_fields = ("summary", *PagedJob.template_fields)
+    operator_extra_links = (ReplayLink(),)
+
+    def __init__(self, *, options: DagOptions, summary: Any, proposal: str, **kwargs: Any) -> None:
+        super().__init__(
+            job="replay",
+            arguments=[*options.home_arguments, f"--last={BATCHES}", f"--proposal={proposal}"],
+            summarize=summarize_replay,
+            page=run_file(options, "-replay.html"),
+            **options.job,
+            **kwargs,
+        )
+        self.summary = summary
+
+    def execute(self, context: Context) -> Any:
+        """Replay in a dry run that has a proposal, else skip."""
+        if not context["params"]["dry_run"]:
+            raise AirflowSkipException("only a dry run replays batches")
+        if self.summary["plan_version"] == self.summary["plan_version_before"]:
+            raise AirflowSkipException(f"nothing to replay: {self.summary['reason']}")
+        if self.summary["kind"] == "plan":
+            raise AirflowSkipException(
+                "a plan with an index of its own, or of topk, has no proposal: see `pststream replay --planner`"
+            )
+        return super().execute(context)
+
 
 log = logging.getLogger(__name__)
 

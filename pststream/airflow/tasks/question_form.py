@@ -8,11 +8,11 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context, Param
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
-from pststream import names
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.local_job import run_job
-from pststream.airflow.tasks.adjustment_pages import PageLink, page_url, run_file
-from pststream.airflow.tasks.match_job import RETURN_VALUE
+from pststream.airflow.tasks.micro_batch_tasks import RETURN_VALUE
+from pststream.airflow.tasks.plan_change import PageLink, page_url, run_file
+from pststream.base import names
 
 WINDOW = r"^([0-9]{1,18}[smhd]|objects=[0-9]{1,18})$"
 MOST_ROWS = 10_000

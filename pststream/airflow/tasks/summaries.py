@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from pststream.domain.imbalance import imbalance_of, imbalance_text
-from pststream.format_values import byte_size, counted
+from pststream.base.texts import byte_size, counted
+from pststream.plans.imbalance import imbalance_of, imbalance_text
 
 Figures = TypeVar("Figures", "BatchFigures", "IngestFigures", "AnsweredFigures")
 MAX_BARS = 100

@@ -1,11 +1,46 @@
 """Read, extend and write the buffer of one subscription, which is sorted: the best entry first."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from pststream.kernels.answers.columns import LAST_OBJECT, LIVE, NEVER, NO_TIME, Buffer
-from pststream.kernels.answers.object_bounds import BLOCK_BITS
+from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, LIVE, NEVER, NO_TIME, Buffer
 from pststream.kernels.compile import inlined, kernel
-from pststream.kernels.intrinsics import prefetch
+from pststream.kernels.intrinsics import borrow, prefetch
+
+# Bound the times of blocks of objects, so that few entries need their object to be compared with a window.
+
+BLOCK_BITS = 8
+"""A block has 256 numbers."""
+
+
+class ObjectBounds(NamedTuple):
+    """Least and greatest ts of the first blocks of numbers: int64[blocks]; those of other blocks are not known."""
+
+    oldest: np.ndarray
+    newest: np.ndarray
+
+
+@kernel
+def bound_objects(rows):
+    """Return the bounds of objects (int64[m,2], ts first) by their numbers."""
+    blocks = (len(rows) + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS
+    bounds = ObjectBounds(np.empty(blocks, np.int64), np.empty(blocks, np.int64))
+    fill_bounds(rows, bounds)
+    return bounds
+
+
+@kernel
+def fill_bounds(rows, bounds):
+    """Write the bounds of all blocks."""
+    rows, bounds = borrow(rows), borrow(bounds)
+    for block in range(len(bounds.oldest)):
+        start = block << BLOCK_BITS
+        oldest = newest = rows[start, 0]
+        for number in range(start, min(start + (1 << BLOCK_BITS), len(rows))):
+            oldest, newest = min(oldest, rows[number, 0]), max(newest, rows[number, 0])
+        bounds.oldest[block], bounds.newest[block] = oldest, newest
+
 
 _AHEAD = 12
 """Rows between those whose columns, whose entries and whose objects are fetched."""
@@ -205,3 +240,65 @@ def oldest_of(columns, bounds, buffer, size):
         if block >= len(bounds.oldest) or bounds.oldest[block] < oldest:
             oldest = min(oldest, columns.object_rows[buffer.number[place], 0])
     return oldest
+
+
+# Number the objects that are in buffers, each key once, in a hash table of the state.
+
+_RUN_BITS = 4
+"""Sixteen keys in a row, which often are in one batch, share a cache line."""
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def number_objects(columns, used, ts, keys, numbers):
+    """Write the number of each object; return the numbers in use, or -1 if there is no room for all.
+
+    used       numbers in use so far
+    ts, keys   int64[n]
+    numbers    int32[n]
+    """
+    slots, rows = columns.number_slots, columns.object_rows
+    mask = len(slots) - 1
+    for at in range(len(keys)):
+        run = np.int64((np.uint64(keys[at] >> _RUN_BITS) * _MULTIPLIER) >> np.uint64(32))
+        slot = ((run << _RUN_BITS) + (keys[at] & ((1 << _RUN_BITS) - 1))) & mask
+        while slots[slot] > 0 and rows[slots[slot] - 1, 1] != keys[at]:
+            slot = (slot + 1) & mask
+        if slots[slot] == 0:
+            if used == len(rows):
+                return -1
+            rows[used, 0], rows[used, 1] = ts[at], keys[at]
+            used += 1
+            slots[slot] = used
+        numbers[at] = slots[slot] - 1
+    return used
+
+
+@kernel
+def mark_used(columns, used):
+    """Return which numbers are those of entries or limits of subscriptions that have not ended: bool[used]."""
+    marks = np.zeros(used, np.bool_)
+    for row in range(len(columns.key)):
+        if columns.status[row] == ENDED:
+            continue
+        if columns.limit[row] >= 0:
+            marks[columns.limit[row]] = True
+        first = columns.first_slot[row]
+        for slot in range(first, first + columns.size[row]):
+            marks[columns.entry_number[slot]] = True
+    return marks
+
+
+@kernel
+def copy_entries(source, rows, target, places, numbers):
+    """Copy the entries and limits of `rows` of a state to rows of another, which has their slots.
+
+    numbers: int32[]: the number in the other state of each object of the first
+    """
+    for at in range(len(rows)):
+        row, place = rows[at], places[at]
+        first, to = source.first_slot[row], target.first_slot[place]
+        target.limit[place] = numbers[source.limit[row]] if source.limit[row] >= 0 else -1
+        for entry in range(source.size[row]):
+            target.entry_value[to + entry] = source.entry_value[first + entry]
+            target.entry_number[to + entry] = numbers[source.entry_number[first + entry]]

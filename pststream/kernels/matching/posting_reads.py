@@ -4,7 +4,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.index_cells import MAX_LEVEL
-from pststream.kernels.search import find, gallop
+from pststream.kernels.sort_and_search import find, gallop
 
 SAMPLED_POSTINGS = 64
 

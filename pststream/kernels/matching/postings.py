@@ -15,10 +15,14 @@ Sides and points count steps of 2^-14 of the width of the index cell, from 1; a 
 A point on the same step as a side may lie on either side of it: the exact box decides.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.kernels.compile import inlined, kernel
+from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.index_cells import MAX_LEVEL, fine_column, fine_row
+from pststream.kernels.sort_and_search import find
 
 SEVERAL_CLAUSES = np.uint64(1 << 31)
 PIECE_BITS = np.uint64((1 << 31) - 1)
@@ -102,3 +106,245 @@ def words_of_piece(literals, place, own):
             required |= term_bit(literal & TERM)
         first = literal & LAST_OF_CLAUSE != 0
     return SEVERAL_CLAUSES | (required << np.uint64(32))
+
+
+# Build and read the keys of posting lists: pairs of an index cell and a term, in buckets of 64 bits.
+#
+# A bucket (uint64[2]) belongs to a cell and to a range of terms: a bit for each key by its place among all terms, and
+# its first key | its first posting << 32. A key is 4 bytes: its term in the upper bits, as many as the terms of the
+# segment need, and below them the place of its first posting in the bucket. A place that does not fit is the greatest
+# number; the posting is then in a list of such keys.
+
+LOW = np.uint64(0xFFFFFFFF)
+"""The first key of a bucket's second number."""
+
+HIGH = np.uint64(32)
+"""Shift to the first posting."""
+
+
+@kernel
+def spot_scale(terms):
+    """The factor that scales the number of a term, of `terms` terms, to a spot in [0, 2^32)."""
+    return (np.int64(1) << 32) // max(terms, 1)
+
+
+@kernel
+def place_bits(terms):
+    """Bits of a key that are left for the place of its first posting, if a segment has `terms` terms (at most 2^26)."""
+    bits = 0
+    while (1 << bits) < terms:
+        bits += 1
+    return min(32 - bits, 31)
+
+
+@kernel
+def cell_buckets(cell_keys):
+    """Return the first bucket of each cell with its shift from a spot to a bit, and the number of buckets.
+
+    A cell has a power of two of buckets of 64 bits, 8 to 16 bits for each key. Its number is first bucket << 6 | shift
+    (int64[C]).
+    """
+    starts = np.empty(len(cell_keys) - 1, np.int64)
+    total = 0
+    for c in range(len(cell_keys) - 1):
+        words, shift = 1, 26
+        while words * 8 < cell_keys[c + 1] - cell_keys[c]:
+            words *= 2
+            shift -= 1
+        starts[c] = (total << 6) | shift
+        total += words
+    return starts, total
+
+
+@kernel
+def fill_buckets(cell_keys, key_term, key_postings, starts, total, terms):
+    """Return the buckets of all cells (uint64[B+1,2]); the last row has the number of keys and of postings."""
+    buckets = np.zeros((total + 1, 2), np.uint64)
+    scale = spot_scale(terms)
+    for c in range(len(cell_keys) - 1):
+        # The keys of the cell, in the order of their terms.
+        first, shift = starts[c] >> 6, starts[c] & 63
+        bucket = first
+        buckets[bucket, 1] = cell_keys[c]
+        for k in range(cell_keys[c], cell_keys[c + 1]):
+            place = (key_term[k] * scale) >> shift
+            while bucket < first + (place >> 6):
+                bucket += 1
+                buckets[bucket, 1] = k
+            buckets[bucket, 0] |= np.uint64(1) << np.uint64(place & 63)
+        # The remaining buckets of the cell are empty.
+        last = starts[c + 1] >> 6 if c + 1 < len(starts) else total
+        for rest in range(bucket + 1, last):
+            buckets[rest, 1] = cell_keys[c + 1]
+    buckets[total, 1] = len(key_term)
+    for bucket in range(total + 1):
+        buckets[bucket, 1] |= np.uint64(key_postings[np.int64(buckets[bucket, 1])]) << HIGH
+    return buckets
+
+
+@kernel
+def encode_keys(key_term, key_postings, buckets, terms):
+    """Return the keys (uint32[K]), and those whose place does not fit (int64[F])."""
+    keys = np.empty(len(key_term), np.uint32)
+    far = np.empty(len(key_term), np.int64)
+    bits, count = place_bits(terms), 0
+    greatest = (np.int64(1) << bits) - 1
+    for bucket in range(len(buckets) - 1):
+        base = np.int64(buckets[bucket, 1] >> HIGH)
+        for k in range(np.int64(buckets[bucket, 1] & LOW), np.int64(buckets[bucket + 1, 1] & LOW)):
+            place = min(key_postings[k] - base, greatest)
+            keys[k] = (np.int64(key_term[k]) << bits) | place
+            far[count] = k
+            count += place == greatest
+    return keys, far[:count].copy()
+
+
+@kernel
+def find_far_posting(key, far_keys, far_postings):
+    """The first posting of a key whose place does not fit."""
+    return far_postings[find(far_keys, 0, len(far_keys), key)]
+
+
+# Build a hash table of term ids and look terms up in it: open addressing, the id and its value side by side.
+#
+# A table is int64[2^b,2]: a term id and its value (not negative), or any number and -1 for a free slot.
+
+_AHEAD = 32
+"""Terms whose slots are fetched early."""
+
+
+@kernel
+def make_term_table(terms, values):
+    """Return a table of distinct `terms` (int64[n]) with their `values` (int64[n]); at most half of it is used."""
+    size = 8
+    while size < 2 * len(terms):
+        size *= 2
+    table = np.full((size, 2), -1, np.int64)
+    shift = table_shift(table)
+    for t in range(len(terms)):
+        slot = slot_of(terms[t], shift)
+        while table[slot, 1] >= 0:
+            slot = (slot + 1) & (size - 1)
+        table[slot, 0] = terms[t]
+        table[slot, 1] = values[t]
+    return table
+
+
+@kernel
+def table_shift(table):
+    """Bits by which a mixed term id is shifted to its slot."""
+    bits = 0
+    while (1 << bits) < len(table):
+        bits += 1
+    return 64 - bits
+
+
+@kernel
+def slot_of(term, shift):
+    """Home slot of a term id (the ids are hashes already; multiply to use their high bits)."""
+    return np.int64((np.uint64(term) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(shift))
+
+
+@kernel
+def find_value(term, slot, table):
+    """Value of a term id whose home slot is `slot`, or -1."""
+    while table[slot, 1] >= 0:
+        if table[slot, 0] == term:
+            return table[slot, 1]
+        slot = (slot + 1) & (len(table) - 1)
+    return np.int64(-1)
+
+
+@kernel
+def look_up(term, table):
+    """Value of a term id, or -1."""
+    return find_value(term, slot_of(term, table_shift(table)), table)
+
+
+@kernel
+def find_values(terms, table):
+    """Return the value of each of `terms` (int64[n], any), or -1: int64[n]."""
+    shift = table_shift(table)
+    slots, values = np.empty(len(terms), np.int64), np.empty(len(terms), np.int64)
+    for place in range(len(terms)):
+        slots[place] = slot_of(terms[place], shift)
+    for place in range(len(terms)):
+        if place + _AHEAD < len(terms):
+            prefetch(table, slots[place + _AHEAD])
+        values[place] = find_value(terms[place], slots[place], table)
+    return values
+
+
+# Bloom filter of live terms: add the (index cell, term) pairs of segments; test a term near a point.
+#
+# Routing tasks drop the other terms before objects are sent to workers (`matching/live_term_filter.py`).
+#
+# A pair is in the filter if a subscription is posted under this term in this cell. Source: map H2 of PS2Stream section
+# IV-C. A word of 64 bits is a block of the filter; a pair sets three bits of one word.
+
+LIVE_LEVEL = 9
+"""An index cell of a finer level is replaced by its ancestor of this level (0.7 degrees wide)."""
+
+
+class LiveTerms(NamedTuple):
+    """A filter: words uint64[2^k]; levels int64[]: levels in use, capped at LIVE_LEVEL."""
+
+    words: np.ndarray
+    levels: np.ndarray
+
+
+@kernel
+def _mixed(cell, term):
+    """A 64-bit hash of a pair."""
+    value = np.uint64(term) ^ (np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15))
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(0xD6E8FEB86659FD93)
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(0xD6E8FEB86659FD93)
+    return value ^ (value >> np.uint64(32))
+
+
+@kernel
+def _bits_of(value):
+    """The three bits of a word that a hash sets."""
+    one = np.uint64(1)
+    six = np.uint64(63)
+    return (one << (value & six)) | (one << ((value >> np.uint64(6)) & six)) | (one << ((value >> np.uint64(12)) & six))
+
+
+@kernel
+def add_keys(words, cells, cell_buckets, buckets, keys, terms):
+    """Add every (cell, term) of a segment (`matching/segments.py`) to the filter (uint64[2^k])."""
+    last = np.uint64(len(words) - 1)
+    bits = place_bits(len(terms))
+    for c in range(len(cells)):
+        cell = cells[c]
+        while cell >= (1 << (2 * LIVE_LEVEL + 1)):
+            cell >>= 2
+        end = cell_buckets[c + 1] >> 6 if c + 1 < len(cells) else len(buckets) - 1
+        for k in range(np.int64(buckets[cell_buckets[c] >> 6, 1] & LOW), np.int64(buckets[end, 1] & LOW)):
+            value = _mixed(cell, terms[np.int64(keys[k]) >> bits])
+            words[(value >> np.uint64(20)) & last] |= _bits_of(value)
+
+
+@inlined
+def word_of(words, level, code, term):
+    """The place of the word for a term in the index cell of a level around a point with this Morton number."""
+    cell = (1 << (2 * level)) | (code >> (2 * (MAX_LEVEL - level)))
+    return np.int64((_mixed(cell, term) >> np.uint64(20)) & np.uint64(len(words) - 1))
+
+
+@inlined
+def may_be_live(words, levels, code, term):
+    """Whether a subscription near a point with this Morton number may be posted under a term.
+
+    Never false for a live term; true for 4% of other terms at most, mostly for less than 1%.
+    """
+    live = False
+    for level in levels:
+        value = _mixed((1 << (2 * level)) | (code >> (2 * (MAX_LEVEL - level))), term)
+        bits = _bits_of(value)
+        if words[(value >> np.uint64(20)) & np.uint64(len(words) - 1)] & bits == bits:
+            live = True
+            break
+    return live

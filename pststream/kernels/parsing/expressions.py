@@ -3,7 +3,7 @@
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.parsing.tokens import ids_of_words
+from pststream.kernels.parsing.texts import ids_of_words
 
 OPEN, CLOSE, AND, OR, ADJACENT, FIRST_WORD = 0, 1, 2, 3, 4, 5
 """Codes of a shape: symbols, the borders of a token with several words, and the first of the words."""

@@ -6,8 +6,8 @@ parser of single lines, which decides. So a rare form costs time, but never chan
 
 import numpy as np
 
+from pststream.base.names import MAX_JSON_LEVELS
 from pststream.kernels.compile import inlined, kernel
-from pststream.names import MAX_JSON_LEVELS
 
 TEXT, WHOLE, REAL, NULL, BOOLEAN, LIST, OBJECT, ESCAPED, RARE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 """What a value is: a text, a number without or with a decimal point, null, true or false, a list, an object; ESCAPED is

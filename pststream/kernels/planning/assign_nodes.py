@@ -151,3 +151,95 @@ def _best_step(
 def _load(objects: float, subscriptions: float, read_seconds: float, rates: tuple[float, float, float]) -> float:
     """Return the load of a worker by Definition 1 of PS2Stream, in seconds."""
     return rates[0] * objects * subscriptions + rates[1] * objects + rates[2] * subscriptions + read_seconds
+
+
+# Assign parts in a given order, each to the unit with the least load (Graham's greedy algorithm).
+
+
+@kernel
+def assign_to_least(costs: np.ndarray, loads: np.ndarray) -> np.ndarray:
+    """Assign each part to the unit with the least load, of equal ones to the first, and add its cost to that load.
+
+    costs  float64[parts]   in the order of assignment
+    loads  float64[units]   changed
+    Returns the unit of each part: int32[parts].
+
+    Source: DkM-SKS, Algorithm 1; Graham, Bounds on multiprocessing timing anomalies, 1969. The loads are a heap, so
+    a part costs the logarithm of the number of units.
+    """
+    heap = np.argsort(loads, kind="mergesort").astype(np.int32)
+    units = np.empty(len(costs), np.int32)
+    for part in range(len(costs)):
+        unit = heap[0]
+        units[part] = unit
+        loads[unit] += costs[part]
+        _sink(heap, loads)
+    return units
+
+
+@kernel
+def _sink(heap: np.ndarray, loads: np.ndarray) -> None:
+    """Move the unit at the top of the heap down to its place; of equal loads the lesser unit is above."""
+    place, unit = 0, heap[0]
+    while True:
+        child = 2 * place + 1
+        if child >= len(heap):
+            break
+        if child + 1 < len(heap) and _is_above(heap[child + 1], heap[child], loads):
+            child += 1
+        if not _is_above(heap[child], unit, loads):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = unit
+
+
+@kernel
+def _is_above(one: int, other: int, loads: np.ndarray) -> bool:
+    return loads[one] < loads[other] or (loads[one] == loads[other] and one < other)
+
+
+# Choose by dynamic programming how many partitions each tree node is cut into, so that the sum of loads is least.
+
+
+@kernel
+def choose_partition_counts(start: np.ndarray, loads: np.ndarray, partitions: int) -> np.ndarray:
+    """Return the number of partitions of each node for which the sum of all loads is least: int64[nodes], at least 1.
+
+    start, loads  int64[nodes+1], float64[n]   sum of loads of node i in k partitions: loads[start[i] + k - 1]
+    partitions    partitions in all, at least as many as nodes; fewer are used where the nodes take no more, or where
+                  more would add to the sum
+    Of equal sums, which may differ by the factor LOWER, the one with the most partitions is chosen; of these the one
+    with the fewest for the last node, then for the last but one, and so on.
+
+    Source: PS2Stream section IV-B, L[i, j] <- min over k of L[i-1, j-k] + C[i, k]. Here j counts the partitions beyond
+    one for each node, so a table has partitions - nodes + 1 columns.
+    """
+    nodes = len(start) - 1
+    spare = partitions - nodes
+    least = np.full(spare + 1, np.inf)
+    least[0] = 0.0
+    chosen = np.zeros((nodes, spare + 1), np.int32)
+    # Fill one row of the table for each node: the least sum of the nodes so far with j spare partitions.
+    for i in range(nodes):
+        options = min(start[i + 1] - start[i], spare + 1)
+        now = np.full(spare + 1, np.inf)
+        picks = chosen[i]
+        for k in range(options):
+            load = loads[start[i] + k]
+            for j in range(k, spare + 1):
+                total = least[j - k] + load
+                if total < now[j] * LOWER:
+                    now[j] = total
+                    picks[j] = k
+        least = now
+    # Choose the greatest number of spare partitions with the least sum.
+    j, bound = spare, least.min()
+    while least[j] * LOWER > bound:
+        j -= 1
+    # Follow the choices back from the last node.
+    counts = np.empty(nodes, np.int64)
+    for i in range(nodes - 1, -1, -1):
+        counts[i] = chosen[i, j] + 1
+        j -= chosen[i, j]
+    return counts

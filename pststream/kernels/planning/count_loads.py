@@ -1,12 +1,12 @@
 """Count the objects and subscriptions of each unit and worker under a plan; find terms and objects that are live.
 
-The load model counts a sample (`cost/load_model.py`).
+The load model counts a sample (`planning/load_model.py`).
 """
 
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.matching.term_table import look_up
+from pststream.kernels.matching.postings import look_up
 from pststream.kernels.routing.dispatch import PlanArrays, leaf_owner
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 

@@ -6,7 +6,45 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.planning.term_counts import TermCounts, count_objects_with
+
+# Count the sampled objects that have a word, in a rectangle of raster cells.
+
+
+class TermCounts(NamedTuple):
+    """Sampled objects by term and raster cell (`plans/planner_sample.py`).
+
+    columns, rows: of the raster; borders int64[t+1]: slice of the entries of each term; cells int64[n], ascending
+    inside a term, and objects int64[n] of each entry
+    """
+
+    columns: int
+    rows: int
+    borders: np.ndarray
+    cells: np.ndarray
+    objects: np.ndarray
+
+
+@kernel
+def count_objects_with(word, area, counts):
+    """Return the number of sampled objects with a word in an area (int32[4]): P(R, word) of Equation 4 as a count."""
+    columns, _, borders, cells, objects = counts
+    first, last = area[1] * columns + area[0], area[3] * columns + area[2]
+    low, high = borders[word], borders[word + 1]
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if cells[middle] < first:
+            low = middle + 1
+        else:
+            high = middle
+    total = 0
+    while low < end and cells[low] <= last:
+        column = cells[low] % columns
+        if area[0] <= column <= area[2]:
+            total += objects[low]
+        low += 1
+    return total
+
 
 QUARTERS = 4
 
@@ -239,3 +277,112 @@ def cost_in_areas(areas, offsets, words, counts):
             if words[t] >= 0:
                 costs[s] += count_objects_with(words[t], areas[s], counts)
     return costs
+
+
+# Estimate by sampled objects where the nearest objects of a subscription are.
+
+
+@kernel
+def _square_around(column, row, reach, counts, area):
+    """Write the cells up to `reach` columns and rows from a cell to `area`, cut at the raster."""
+    area[0], area[1] = max(column - reach, 0), max(row - reach, 0)
+    area[2], area[3] = min(column + reach, counts.columns - 1), min(row + reach, counts.rows - 1)
+
+
+@kernel
+def _count_words(words, area, counts):
+    total = 0
+    for word in words:
+        if word >= 0:
+            total += count_objects_with(word, area, counts)
+    return total
+
+
+@kernel
+def find_ranges_of_nearest(columns, rows, offsets, words, wanted, counts):
+    """Return the least square of cells around each point in which its words have enough sampled objects: int32[n, 4].
+
+    columns, rows   int64[n]             raster cell of each point
+    offsets, words  int64[n+1], int64[m] numbers of the words of each in `counts`; -1: no sampled object has the word
+    wanted          float64[n]           sampled objects that are enough, an object with two of the words counted twice
+
+    It is the whole raster if that has too few. The reach is found by bisection.
+    """
+    ranges = np.empty((len(columns), 4), np.int32)
+    for s in range(len(columns)):
+        own = words[offsets[s] : offsets[s + 1]]
+        low, high = 0, max(counts.columns, counts.rows)
+        while low < high:
+            middle = (low + high) >> 1
+            _square_around(columns[s], rows[s], middle, counts, ranges[s])
+            if _count_words(own, ranges[s], counts) >= wanted[s]:
+                high = middle
+            else:
+                low = middle + 1
+        _square_around(columns[s], rows[s], low, counts, ranges[s])
+    return ranges
+
+
+# Find the area that shares most cells with a range, or else the nearest, in an index over areas (an R-tree).
+
+
+class AreaIndex(NamedTuple):
+    """A packed R-tree: the areas in an order in which neighbours are near, then their parents, ... at last the root.
+
+    boxes    int32[e, 4]  first column, first row, last column, last row around the areas below an entry
+    extents  int32[e, 2]  greatest width and height of these areas, in cells
+    first    int64[e]     least number of these areas
+    below    int64[e, 2]  first child and the one after the last; equal for an area
+    """
+
+    boxes: np.ndarray
+    extents: np.ndarray
+    first: np.ndarray
+    below: np.ndarray
+
+
+@kernel
+def _shared_length(low, high, other_low, other_high):
+    """Return the cells that two ranges share on an axis; below 1: minus the cells between them."""
+    return min(high, other_high) - max(low, other_low) + 1
+
+
+@kernel
+def _distance(own, box, extent):
+    """Return minus the cells that a range can share with an area below an entry; else the least squared distance.
+
+    It is exact for an area, and a lower bound for an entry with several.
+    """
+    x = np.int64(_shared_length(own[0], own[2], box[0], box[2]))
+    y = np.int64(_shared_length(own[1], own[3], box[1], box[3]))
+    if x > 0 and y > 0:
+        return -min(x, np.int64(extent[0])) * min(y, np.int64(extent[1]))
+    return min(x, 0) ** 2 + min(y, 0) ** 2
+
+
+@kernel
+def find_nearest_areas(ranges, index):
+    """Return the distance (`_distance`) and the entry of the area nearest to each range; of equal ones the first.
+
+    ranges  int32[n, 4]  raster cells
+    index   AreaIndex with at least one area
+    Returns int64[n], int64[n].
+
+    Best first: an entry is taken after all that may be nearer. Source: Hjaltason and Samet, Distance browsing in
+    spatial databases, 1999.
+    """
+    root = len(index.first) - 1
+    distances, entries = np.empty(len(ranges), np.int64), np.empty(len(ranges), np.int64)
+    for s in range(len(ranges)):
+        own = ranges[s]
+        waiting = [(_distance(own, index.boxes[root], index.extents[root]), index.first[root], root)]
+        while True:
+            distance, _, entry = heapq.heappop(waiting)
+            start, stop = index.below[entry, 0], index.below[entry, 1]
+            if start == stop:
+                break
+            for child in range(start, stop):
+                nearest = _distance(own, index.boxes[child], index.extents[child])
+                heapq.heappush(waiting, (nearest, index.first[child], child))
+        distances[s], entries[s] = distance, entry
+    return distances, entries

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
-from pststream.kernels.parsing.tokens import hash_word
-from pststream.kernels.search import find
+from pststream.kernels.parsing.texts import hash_word
+from pststream.kernels.sort_and_search import find
 
 _EMPTY = np.int32(-1)
 
@@ -163,3 +163,71 @@ def find_terms(terms: np.ndarray, tiers: np.ndarray, wanted: np.ndarray) -> np.n
                 places[at] = place
                 break
     return places
+
+
+# Copy texts of some rows of a segment to their places among the texts of all segments.
+
+
+@leaf
+def measure_texts(offsets: np.ndarray, rows: np.ndarray, places: np.ndarray, lengths: np.ndarray) -> None:
+    """Write the bytes of each text to lengths[place]: int64[].
+
+    offsets  int[n+1]  slice of each text of the segment
+    rows, places  int64[m]
+    """
+    for at in range(len(rows)):
+        if at + AHEAD < len(rows):
+            prefetch(offsets, rows[at + AHEAD])
+        lengths[places[at]] = offsets[rows[at] + 1] - offsets[rows[at]]
+
+
+@leaf
+def copy_texts(
+    offsets: np.ndarray, texts: np.ndarray, rows: np.ndarray, places: np.ndarray, starts: np.ndarray, copied: np.ndarray
+) -> None:
+    """Copy each text (uint8[]) to copied[starts[place]:]; the other arguments are those of `measure_texts`."""
+    for at in range(len(rows)):
+        if at + AHEAD < len(rows):
+            prefetch(texts, offsets[rows[at + AHEAD]])
+        target = starts[places[at]]
+        for byte in range(offsets[rows[at]], offsets[rows[at] + 1]):
+            copied[target] = texts[byte]
+            target += 1
+
+
+# Find the greatest time, and the N-th most recent object, among objects that a version of the table has.
+
+
+@kernel
+def greatest_time(times: np.ndarray, keys: np.ndarray, up_to_key: int, least: int) -> int:
+    """Return the greatest ts of objects with key <= up_to_key; `least` if it is not above that."""
+    greatest = least
+    for row in range(len(times)):
+        if keys[row] <= up_to_key and times[row] > greatest:
+            greatest = times[row]
+    return greatest
+
+
+@kernel
+def count_by_time(
+    times: np.ndarray, keys: np.ndarray, up_to_key: int, low: int, high: int, width: int, counts: np.ndarray
+) -> None:
+    """Add the objects with low <= ts <= high and key <= up_to_key to counts[(ts - low) // width]; int64[]."""
+    for row in range(len(times)):
+        if low <= times[row] <= high and keys[row] <= up_to_key:
+            counts[(times[row] - low) // width] += 1
+
+
+@kernel
+def keys_at(times: np.ndarray, keys: np.ndarray, up_to_key: int, ts: int) -> np.ndarray:
+    """Return the keys of objects with this ts and key <= up_to_key: int64[]."""
+    count = 0
+    for row in range(len(times)):
+        count += times[row] == ts and keys[row] <= up_to_key
+    chosen = np.empty(count, np.int64)
+    count = 0
+    for row in range(len(times)):
+        if times[row] == ts and keys[row] <= up_to_key:
+            chosen[count] = keys[row]
+            count += 1
+    return chosen

@@ -1,30 +1,213 @@
 """Count the objects of regions that have each term, in one segment.
 
-Cells that lie in the region are counted by their lists of frequent terms (kernels/questions/listed_counts.py), all
+Cells that lie in the region are counted by their lists of frequent terms (kernels/questions/count_terms.py), all
 other rows one by one. Then the count of a term may be too small where a list does not have the term: at most by the
 bound of this list. The sum of these bounds is the gap of the count; a count without a gap is exact.
 
-Terms of too few objects are left out where rows are counted one by one (kernels/questions/term_tiers.py).
+Terms of too few objects are left out where rows are counted one by one (kernels/questions/frequent_terms.py).
 """
 
 import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
-from pststream.kernels.matching.shapes.contains_point import contains_point
-from pststream.kernels.questions.listed_counts import (
-    LEFT_FROM,
-    LEFT_TO,
-    PART_COLUMNS,
-    PIECE,
-    add_lists,
-    choose_lists,
-    split_region,
-)
-from pststream.kernels.questions.packed_numbers import gallop_number, number_at
+from pststream.kernels.matching.contains_point import contains_point
+from pststream.kernels.questions.codes import LEVELS, gallop_number, number_at
+from pststream.kernels.questions.frequent_terms import DIVISION_SHIFT, DIVISIONS, SLICES, terms_to_count
 from pststream.kernels.questions.question_arrays import in_window
-from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS
-from pststream.kernels.questions.term_tiers import terms_to_count
+from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS, split_list
+from pststream.kernels.sort_and_search import find
+
+# Count the terms of the cells that lie in a region by their lists, and leave the other rows to be counted one by one.
+#
+# Only slices of time inside the window count by their lists (kernels/questions/frequent_terms.py): of the divisions for
+# which a cell has lists, the one whose slices cover the most of the window.
+
+PIECE, LEFT_FROM, LEFT_TO = SPAN_COLUMNS, SPAN_COLUMNS + 1, SPAN_COLUMNS + 2
+"""Columns of a part after those of a span: its piece; rows with LEFT_FROM <= ts < LEFT_TO are not to be counted."""
+
+PART_COLUMNS = SPAN_COLUMNS + 3
+
+LIST_COLUMNS = 5
+"""Columns of chosen lists: place of the cell, slices from and up to which they count (of the last division), and the
+first row of the cell and the one after the last."""
+
+
+@kernel
+def split_region(objects, regions, question, spans, parts):
+    """Divide the rows of a segment that may lie in a region into parts, most of them in the order of rows.
+
+    spans  int64[s,SPAN_COLUMNS], for the work
+    parts  int64[p,PART_COLUMNS], filled
+    Returns both arrays, which may be longer, and the number of parts.
+    """
+    size = 0
+    for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
+        box = regions.boxes[piece]
+        spans, count = split_list(objects, False, 0, len(objects.codes), box, spans)
+        if size + count > len(parts):
+            longer = np.empty((2 * (size + count), PART_COLUMNS), np.int64)
+            longer[:size] = parts[:size]
+            parts = longer
+        for span in range(count):
+            # `split_list` returns the last rows first.
+            parts[size + count - 1 - span, :SPAN_COLUMNS] = spans[span]
+        parts[size : size + count, PIECE] = piece
+        parts[size : size + count, LEFT_FROM:] = 0
+        size += count
+    return spans, parts, size
+
+
+@kernel
+def choose_lists(objects, lists, regions, parts, number, after_ts, up_to_ts):
+    """Choose the lists of the cells and slices inside the region and the window.
+
+    parts   int64[p,PART_COLUMNS]: those of the region, `number` of them
+    Returns the parts that are left, and the chosen lists, int64[c,LIST_COLUMNS] in the order of the parts.
+    """
+    first, stop = _slices_inside(lists.slice_times, after_ts, up_to_ts)
+    if first == stop:
+        return parts[:number], np.empty((0, LIST_COLUMNS), np.int64)
+    # A part is divided into four, or sixteen if it is the world.
+    left, kept = np.empty((4 * number + 16, PART_COLUMNS), np.int64), 0
+    chosen, size = np.empty((4 * number + 16, LIST_COLUMNS), np.int64), 0
+    for part in range(number):
+        rows = parts[part, 1] - parts[part, 0]
+        if parts[part, 2] == 0 or regions.tests[parts[part, PIECE]] or rows < lists.listed_rows[0]:
+            left[kept] = parts[part]
+            kept += 1
+            continue
+        level, cell = parts[part, 3] >> 32, parts[part, 3] & 0xFFFFFFFF
+        below = 2 if level == 0 else level + (level & 1)
+        shift, low = 2 * (LEVELS - below), parts[part, 0]
+        begin = cell << 2 * (below - level)
+        for child in range(begin, begin + (1 << 2 * (below - level))):
+            high = parts[part, 1] if below == level else find(objects.codes, low, parts[part, 1], (child + 1) << shift)
+            place, since, until = _lists_of_cell(lists, below << 32 | child, high - low, first, stop)
+            if place >= 0:
+                chosen[size, 0], chosen[size, 1], chosen[size, 2] = place, since, until
+                chosen[size, 3], chosen[size, 4] = low, high
+                size += 1
+            if high > low and until - since < SLICES:
+                left[kept] = parts[part]
+                left[kept, 0], left[kept, 1] = low, high
+                left[kept, LEFT_FROM], left[kept, LEFT_TO] = lists.slice_times[since], lists.slice_times[until]
+                kept += 1
+            low = high
+    return left[:kept], chosen[:size]
+
+
+@leaf
+def add_lists(lists, chosen, counts, touched):
+    """Add the chosen lists to `counts`; list their terms in `touched` (kernels/questions/count_terms.py).
+
+    Returns the number of touched terms, and the sum of the bounds of the lists.
+    """
+    size, bound = 0, 0
+    for cell in range(len(chosen)):
+        begin, end, _ = _numbers_of_lists(lists, chosen[cell])
+        for number in range(begin, end):
+            own = lists.list_bounds[number]
+            bound += own
+            for at in range(lists.list_offsets[number], lists.list_offsets[number + 1]):
+                term = lists.list_terms[at]
+                touched[size] = term
+                size += counts[term, 0] == 0
+                counts[term, 0] += lists.list_counts[at]
+                counts[term, 1] += own
+    return size, bound
+
+
+@kernel
+def count_unlisted(objects, lists, questions, terms, regions, after, up_to):
+    """Return how many objects that count by lists have a term that is not in these lists: int64[n].
+
+    questions, terms  int64[n], int32[n]: the pairs of a question of the batch, ascending, and a term of the segment
+    """
+    numbers, missing = np.zeros(len(questions), np.int64), np.empty(SLICES, np.bool_)
+    spans, parts = np.empty((256, SPAN_COLUMNS), np.int64), np.empty((256, PART_COLUMNS), np.int64)
+    chosen, split = np.empty((0, LIST_COLUMNS), np.int64), -1
+    for pair in range(len(questions)):
+        question, term = questions[pair], terms[pair]
+        if question != split:
+            spans, parts, size = split_region(objects, regions, question, spans, parts)
+            _, chosen = choose_lists(objects, lists, regions, parts, size, after[question, 0], up_to[question, 0])
+            split = question
+        place, stop = objects.posting_offsets[term], objects.posting_offsets[term + 1]
+        for cell in range(len(chosen)):
+            # Most cells come after the last one.
+            if cell and chosen[cell, 3] < chosen[cell - 1, 3]:
+                place = objects.posting_offsets[term]
+            if not _mark_missing(lists, chosen[cell], term, missing):
+                continue
+            place = gallop_number(objects.postings, place, stop, chosen[cell, 3])
+            end = gallop_number(objects.postings, place, stop, chosen[cell, 4])
+            if missing.all():
+                numbers[pair] += end - place
+                continue
+            for at in range(place, end):
+                ts = objects.times[number_at(objects.postings, at)]
+                numbers[pair] += missing[find(lists.slice_times, 0, SLICES, ts + 1) - 1]
+    return numbers
+
+
+@leaf
+def _mark_missing(lists, chosen, term, missing):
+    """Mark the chosen slices of a cell whose lists do not have a term, of the last division; return whether any."""
+    begin, end, wide = _numbers_of_lists(lists, chosen)
+    missing[:] = False
+    some = False
+    for number in range(begin, end):
+        listed = False
+        for at in range(lists.list_offsets[number], lists.list_offsets[number + 1]):
+            listed |= lists.list_terms[at] == term
+        if not listed:
+            since = chosen[1] + (number - begin) * wide
+            missing[since : since + wide] = True
+            some = True
+    return some
+
+
+@leaf
+def _numbers_of_lists(lists, chosen):
+    """Return the number of the first list that is chosen of a cell, that after the last, and the slices of each."""
+    first = lists.cell_lists[chosen[0]]
+    wide = SLICES // (lists.cell_lists[chosen[0] + 1] - first)
+    return first + chosen[1] // wide, first + chosen[2] // wide, wide
+
+
+@leaf
+def _slices_inside(slice_times, after_ts, up_to_ts):
+    """Return the first slice whose objects all have after_ts < ts <= up_to_ts, and the one after the last."""
+    first, stop = 0, len(slice_times) - 1
+    while first < stop and slice_times[first] <= after_ts:
+        first += 1
+    while stop > first and slice_times[stop] - 1 > up_to_ts:
+        stop -= 1
+    return first, stop
+
+
+@leaf
+def _lists_of_cell(lists, cell, rows, first, stop):
+    """Choose the division whose lists cover the most of the slices [first, stop) of a cell.
+
+    Returns the place of the cell with this division, -1 without such lists, and the slices (of the last division) from
+    and up to which they cover.
+    """
+    best, since, until = -1, 0, 0
+    for division in range(len(DIVISIONS)):
+        if rows < lists.listed_rows[division]:
+            break
+        wide = SLICES // DIVISIONS[division]
+        begin, end = -(-first // wide) * wide, stop // wide * wide
+        if end - begin <= until - since:
+            continue
+        wanted = division << DIVISION_SHIFT | cell
+        place = find(lists.cells, 0, len(lists.cells), wanted)
+        if place < len(lists.cells) and lists.cells[place] == wanted:
+            best, since, until = place, begin, end
+    return best, since, until
+
 
 EMITTED_SHARE = 8
 """Counts are returned from the k-th greatest of the segment divided by this on."""
@@ -51,7 +234,7 @@ def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, l
 
     objects, regions, after, up_to  see kernels/questions/question_arrays.py
     lists       see kernels/questions/frequent_terms.py
-    tiers       int64[t+1]: see kernels/questions/term_tiers.py
+    tiers       int64[t+1]: see kernels/questions/frequent_terms.py
     last_key    greatest key of the segment
     asked       int64[]: the questions to answer, of those of the batch
     limits      int64[q]: k of each question
@@ -146,7 +329,7 @@ def _emit(terms, total, counts, touched, least, kept, bound):
 def _count_rows(objects, regions, part, after, up_to, some_keys, kept, rows, counts, touched, size):
     """Add the terms of the rows of a part that count to `counts`; list those that were 0 in `touched`.
 
-    part       see kernels/questions/listed_counts.py
+    part       see kernels/questions/count_terms.py
     some_keys  whether objects of the segment may have keys above that of `up_to`
     kept       the place in `counts` for all terms from this on
     rows       int64[BLOCK], for the work
@@ -278,3 +461,155 @@ def _count_postings(objects, regions, part, begin, end, after, up_to):
             continue
         number += not test or contains_point(test, regions.numbers, test_start, test_stop, lon, lat)
     return number
+
+
+# Merge the counts of terms of all segments, and keep the terms that may be among the k greatest of a question.
+
+
+@kernel
+def merge_counts(ids, counts, gaps, starts, stops, bounds, limits):
+    """Merge the counts of segments, and keep for each question the terms that may have one of the k greatest.
+
+    ids, counts, gaps  int64[n], int32[n], int32[n]: term ids, counts and gaps (kernels/questions/count_terms.py)
+    starts, stops      int64[s,q]: slice of them of each segment and question
+    bounds             int64[s,q]: greatest count of a term that is not in the slice
+    limits             int64[q]: k of each question
+    Returns whether the counts suffice for each question, bool[q] (others have no terms), offsets int64[q+1], and for
+    each kept term its place in `ids` (one of its places), its least count, and whether this is exact.
+    """
+    questions = len(limits)
+    offsets, enough = np.zeros(questions + 1, np.int64), np.zeros(questions, np.bool_)
+    places, numbers, exact = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024, np.bool_)
+    total = 0
+    slots = np.full(1024, -1, np.int64)
+    for question in range(questions):
+        most, bound = 0, 0
+        for segment in range(len(starts)):
+            most += stops[segment, question] - starts[segment, question]
+            bound += bounds[segment, question]
+        while 2 * most > len(slots):
+            slots = np.full(2 * len(slots), -1, np.int64)
+        firsts, sums = np.empty(most, np.int64), np.empty((most, 2), np.int64)
+        size = _add_up(ids, counts, gaps, starts, stops, bounds, question, bound, slots, firsts, sums)
+        _empty_slots(slots, ids, firsts[:size])
+        least = _kth_greatest(sums[:size, 0].copy(), limits[question])
+        enough[question] = bound == 0 or bound < least
+        while total + size > len(places):
+            places, numbers, exact = _longer(places, total), _longer(numbers, total), _longer(exact, total)
+        for at in range(size):
+            if enough[question] and sums[at, 0] + sums[at, 1] >= least:
+                places[total], numbers[total], exact[total] = firsts[at], sums[at, 0], sums[at, 1] == 0
+                total += 1
+        offsets[question + 1] = total
+    return enough, offsets, places[:total].copy(), numbers[:total].copy(), exact[:total].copy()
+
+
+@kernel
+def _longer(values, filled):
+    longer = np.empty(2 * len(values), values.dtype)
+    longer[:filled] = values[:filled]
+    return longer
+
+
+@kernel
+def _add_up(ids, counts, gaps, starts, stops, bounds, question, bound, slots, firsts, sums):
+    """Add up the counts, and the gaps, of each term of a question; return the number of terms."""
+    mask, size = len(slots) - 1, 0
+    for segment in range(len(starts)):
+        for at in range(starts[segment, question], stops[segment, question]):
+            slot = ids[at] & mask
+            while slots[slot] >= 0 and ids[firsts[slots[slot]]] != ids[at]:
+                slot = (slot + 1) & mask
+            if slots[slot] < 0:
+                slots[slot] = size
+                # Segments that do not have the term in their slices may have `bound` objects with it.
+                firsts[size], sums[size, 0], sums[size, 1] = at, 0, bound
+                size += 1
+            sums[slots[slot], 0] += counts[at]
+            sums[slots[slot], 1] += gaps[at] - bounds[segment, question]
+    return size
+
+
+@kernel
+def _empty_slots(slots, ids, firsts):
+    """Free the slots of these terms; all of them if there are many."""
+    mask = len(slots) - 1
+    if 8 * len(firsts) > len(slots):
+        slots[:] = -1
+        return
+    for first in firsts:
+        # A run of slots in use begins at the term's own or before it, and has no gap up to it.
+        slot = ids[first] & mask
+        while slots[slot] >= 0:
+            slots[slot] = -1
+            slot = (slot + 1) & mask
+
+
+@kernel
+def _kth_greatest(numbers, k):
+    """Return the k-th greatest of positive numbers, 0 if there are fewer."""
+    if len(numbers) < k:
+        return 0
+    return np.partition(numbers, len(numbers) - k)[len(numbers) - k]
+
+
+@kernel
+def find_ids(ids, starts, stops, questions, wanted):
+    """Return where each segment has the wanted id of a question, -1 where it has not: int64[s,n].
+
+    ids, starts, stops  see `merge_counts`; questions, wanted  int64[n]
+    """
+    places = np.full((len(starts), len(wanted)), -1, np.int64)
+    for segment in range(len(starts)):
+        for at in range(len(wanted)):
+            for place in range(starts[segment, questions[at]], stops[segment, questions[at]]):
+                if ids[place] == wanted[at]:
+                    places[segment, at] = place
+                    break
+    return places
+
+
+@kernel
+def are_greatest(offsets, sums, limits):
+    """Return whether each count is not less than the k-th greatest of its question: bool[n]."""
+    kept = np.ones(len(sums), np.bool_)
+    for question in range(len(limits)):
+        start, stop = offsets[question], offsets[question + 1]
+        least = _kth_greatest(sums[start:stop], limits[question])
+        for at in range(start, stop):
+            kept[at] = sums[at] >= least
+    return kept
+
+
+@kernel
+def word_heads(word_offsets, words, terms):
+    """Return the first eight bytes of the word of each term as a number, in the order of the words: uint64[n]."""
+    heads = np.zeros(len(terms), np.uint64)
+    for at in range(len(terms)):
+        start, stop = word_offsets[terms[at]], word_offsets[terms[at] + 1]
+        for place in range(8):
+            byte = words[start + place] if start + place < stop else np.uint8(0)
+            heads[at] = (heads[at] << np.uint64(8)) | np.uint64(byte)
+    return heads
+
+
+@kernel
+def may_be_answers(offsets, sums, heads, limits):
+    """Return whether each candidate may be among the k of its question, by its count, then by its word: bool[n].
+
+    offsets, sums  the candidates of each question with their counts, none less than the k-th greatest
+    heads          uint64[n] of their words: those of equal heads are left to the caller
+    limits         int64[q]     k of each question
+    """
+    kept = np.ones(len(sums), np.bool_)
+    for question in range(len(limits)):
+        start, stop = offsets[question], offsets[question + 1]
+        if stop - start <= limits[question]:
+            continue
+        least = sums[start:stop].min()
+        tied = heads[start:stop][sums[start:stop] == least]
+        wanted = limits[question] - (stop - start - len(tied))
+        last = np.partition(tied, wanted - 1)[wanted - 1]
+        for at in range(start, stop):
+            kept[at] = sums[at] > least or heads[at] <= last
+    return kept

@@ -12,9 +12,28 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import prefetch
-from pststream.kernels.questions.place_codes import LEVELS
-from pststream.kernels.questions.term_tiers import terms_to_count
-from pststream.kernels.search import find
+from pststream.kernels.questions.codes import LEVELS
+from pststream.kernels.sort_and_search import find
+
+# Divide the terms of a segment into tiers by their number of objects, and choose those that a count can leave out.
+#
+# Terms are numbered tier by tier, those of many objects first: so their counts lie close together in memory.
+
+LEAST_OBJECTS = (2048, 512, 128, 32, 8)
+"""Objects that each term of a tier has at least; one more tier has the other terms."""
+
+
+@kernel
+def terms_to_count(tiers, rare):
+    """Return the number of terms to count, and the greatest number of objects that another term has: at most `rare`.
+
+    tiers  int64[t+1]: tier i has the terms from tiers[i] up to tiers[i + 1]
+    """
+    for tier in range(len(LEAST_OBJECTS)):
+        if LEAST_OBJECTS[tier] - 1 <= rare:
+            return tiers[tier + 1], LEAST_OBJECTS[tier] - 1
+    return tiers[-1], 0
+
 
 DIVISIONS = (1, 4, 16)
 """Slices of each division; each slice is divided evenly by the next division."""

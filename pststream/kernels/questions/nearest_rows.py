@@ -9,18 +9,17 @@ import math
 import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
-from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
-from pststream.kernels.questions.best_rows import offer_row
-from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
-from pststream.kernels.questions.place_codes import LEVELS, haversine
+from pststream.kernels.matching.contains_point import EARTH_RADIUS_M
+from pststream.kernels.questions.codes import LEVELS, haversine
+from pststream.kernels.questions.heaps import COLUMNS, offer_row, pop_cell, push_cell, with_room_for_cells
 from pststream.kernels.questions.question_arrays import (
     find_place,
     has_any,
     in_window,
     satisfies_others,
 )
-from pststream.kernels.questions.score_bounds import DEGREE, least_cosine, least_haversine_of_cell
-from pststream.kernels.questions.walk_lists import choose_partner, read_rows
+from pststream.kernels.questions.rows_in_regions import choose_partner, read_rows
+from pststream.kernels.questions.scores import DEGREE, least_cosine, least_haversine_of_cell
 
 SCANNED = 16
 """A cell with at most this many places of a list is read without further division."""
@@ -29,7 +28,7 @@ MANY = 2000
 """Once a question has read this many places of lists, its words rarely meet, and it reads larger cells."""
 
 SCANNED_LATER = 1024
-"""As SCANNED, for these: two lists are walked faster than cells are visited (kernels/questions/walk_lists.py)."""
+"""As SCANNED, for these: two lists are walked faster than cells are visited (kernels/questions/rows_in_regions.py)."""
 
 MARGIN = 1e-6
 """Relative margin of bounds: more than float32 and the haversine formula round."""
@@ -59,7 +58,7 @@ def find_nearest(objects, asked, paths, points, clauses, after, up_to, starts, s
     paths     int64[asked]    the clause whose lists each question reads, -1: all rows, -2: it has no answer
     objects, clauses, after, up_to   see kernels/questions/question_arrays.py
     points    float64[q,2]    longitude and latitude of each question
-    starts    int64[q+1], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/best_rows.py)
+    starts    int64[q+1], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/heaps.py)
               of distances in metres. Places below 0 are objects of this segment: -1 - row
     """
     bounds, cells = np.empty(256, np.float64), np.empty((256, COLUMNS), np.int64)

@@ -5,7 +5,7 @@ Arrays of a segment (n objects in the order of their Morton codes, m terms of ob
     codes uint32[n] ascending; places float64[n,2]: longitude, latitude; times int64[n]: ts, microseconds; keys int64[n]
     offsets int32[n+1], row_terms uint8[m+1,width]: the terms of each object, numbered within the segment
     posting_offsets int32[T+1], postings uint8[m+1,width]: the rows of each term, ascending, and so in Morton order too
-        (kernels/questions/packed_numbers.py)
+        (kernels/questions/codes.py)
     cell_rows int32[4^l+1]: the first row of each cell of level l, and n
 
 Arrays of a batch of q questions:
@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
-from pststream.kernels.questions.packed_numbers import find_number, number_at
-from pststream.kernels.questions.place_codes import LEVELS
+from pststream.kernels.questions.codes import LEVELS, find_number, number_at
 
 
 class ObjectArrays(NamedTuple):

@@ -8,10 +8,18 @@ import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
+from pststream.kernels.matching.contains_point import contains_point
 from pststream.kernels.matching.index_cells import interleave
-from pststream.kernels.matching.shapes.contains_point import contains_point
-from pststream.kernels.questions.best_rows import offer_row
-from pststream.kernels.questions.place_codes import LEVELS, column_of_code, place_column, place_row, row_of_code
+from pststream.kernels.questions.codes import (
+    LEVELS,
+    column_of_code,
+    find_number,
+    number_at,
+    place_column,
+    place_row,
+    row_of_code,
+)
+from pststream.kernels.questions.heaps import offer_row
 from pststream.kernels.questions.question_arrays import (
     choose_clauses,
     count_postings,
@@ -20,7 +28,75 @@ from pststream.kernels.questions.question_arrays import (
     in_window,
     satisfies_others,
 )
-from pststream.kernels.questions.walk_lists import choose_partner, read_rows
+
+# Read a part of a list of rows together with the list of a second term, instead of looking into each row.
+#
+# Two lists of similar length are walked at once, both in order. If the second is much longer, rows are looked into.
+
+WALKED = 64
+"""Shorter parts of lists are not walked: their rows are looked into."""
+
+LONGER = 8
+"""A second list that is this many times longer, or more, is not walked."""
+
+
+@leaf
+def choose_partner(posting_offsets, literal_offsets, literals, first, stop, driving):
+    """Return the term of the clause of [first, stop) with one term, not the driving one, with the fewest postings.
+
+    -1: there is no such clause.
+    """
+    partner, fewest = -1, 0
+    for clause in range(first, stop):
+        place = literal_offsets[clause]
+        if clause == driving or literal_offsets[clause + 1] - place != 1 or literals[place] < 0:
+            continue
+        postings = posting_offsets[literals[place] + 1] - posting_offsets[literals[place]]
+        if partner < 0 or postings < fewest:
+            partner, fewest = literals[place], postings
+    return partner
+
+
+@kernel
+def read_rows(objects, listed, low, high, partner, rows):
+    """Write the rows of the part [low, high) of a list to `rows`, without some that lack the partner.
+
+    objects  see kernels/questions/question_arrays.py
+    listed   whether the list is that of a term, not all rows
+    partner  a term that the rows must have, -1: none
+    rows     int32[], made longer if needed
+    Returns the rows and their number.
+    """
+    if high - low > len(rows):
+        rows = np.empty(2 * (high - low), np.int32)
+    if not listed:
+        for place in range(low, high):
+            rows[place - low] = place
+        return rows, high - low
+    postings = objects.postings
+    if partner >= 0 and high - low >= WALKED:
+        begin, end = objects.posting_offsets[partner], objects.posting_offsets[partner + 1]
+        begin = find_number(postings, begin, end, number_at(postings, low))
+        end = find_number(postings, begin, end, number_at(postings, high - 1) + 1)
+        if end - begin < LONGER * (high - low):
+            return rows, _walk_both(postings, low, high, begin, end, rows)
+    for place in range(low, high):
+        rows[place - low] = number_at(postings, place)
+    return rows, high - low
+
+
+@leaf
+def _walk_both(postings, low, high, begin, end, rows):
+    """Write the rows that are in both parts to `rows`; return their number."""
+    count = 0
+    while low < high and begin < end:
+        mine, other = number_at(postings, low), number_at(postings, begin)
+        rows[count] = mine
+        count += mine == other
+        low += mine <= other
+        begin += other <= mine
+    return count
+
 
 SCANNED = 24
 """A part of a list with at most this many places is read without further division."""
@@ -157,7 +233,7 @@ def find_rows(objects, asked, paths, regions, clauses, after, up_to, limits, sta
     objects, regions, clauses, after, up_to   see kernels/questions/question_arrays.py
     limits    int64[q]     greatest number of rows of each question; 0: no limit. With a limit, rows are offered to the
                            heaps of newest rows. Places below 0 are objects of this segment: -1 - row
-    starts    int64[q], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/best_rows.py)
+    starts    int64[q], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/heaps.py)
     """
     answered, count, _ = _walk(
         objects, asked, paths, regions, clauses, after, up_to, np.iinfo(np.int64).max, np.empty(0, np.bool_),

@@ -13,21 +13,21 @@ import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
-from pststream.kernels.questions.best_rows import offer_row
-from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
-from pststream.kernels.questions.packed_numbers import find_number, number_at
-from pststream.kernels.questions.place_codes import LEVELS
+from pststream.kernels.questions.codes import LEVELS, find_number, number_at
+from pststream.kernels.questions.heaps import COLUMNS, offer_row, pop_cell, push_cell, with_room_for_cells
 from pststream.kernels.questions.question_arrays import first_row_of, in_window
-from pststream.kernels.questions.score_bounds import (
+from pststream.kernels.questions.scores import (
     DEGREE,
+    FREQUENT,
     MARGIN,
+    cosine_of,
+    filter_bit,
     greatest_place_score,
     least_cosine,
     least_haversine_of_cell,
+    place_score,
 )
-from pststream.kernels.questions.scores import cosine_of, place_score
-from pststream.kernels.questions.text_weights import FREQUENT, filter_bit
-from pststream.kernels.search import find
+from pststream.kernels.sort_and_search import find
 
 SCANNED = 128
 """A cell with at most this many places of a list is read without further division, and so many are read together."""
@@ -46,14 +46,14 @@ def find_scored(
     """Offer objects to the heaps of best rows, so that each has the k best of all segments offered so far.
 
     objects, clauses, after, up_to   see kernels/questions/question_arrays.py; each clause is a word
-    texts        see kernels/questions/text_weights.py
+    texts        see kernels/questions/scores.py
     asked        int64[]        the questions to answer, of those of the batch
     points       float64[q,2]   longitude and latitude of each question
     scales       float64[q,2]   alpha and the scale of distances in metres
     weights      float32[c]     the weight of each word
     squares      float32[q]     the squared length of each question
     starts       int64[q+1], sizes int64[q], values float32[], best int64[n,3]: the heaps
-                 (kernels/questions/best_rows.py) of scores below 0. Places below 0 are objects of this segment:
+                 (kernels/questions/heaps.py) of scores below 0. Places below 0 are objects of this segment:
                  -1 - row
     """
     longest = 0
@@ -223,7 +223,7 @@ def _look_at_places(
 ):
     """Write the rows of lists[low:high] whose texts may be good enough to `rows`; return their number.
 
-    texts, lengths  `looks` of kernels/questions/text_weights.py, as uint32 and as float32
+    texts, lengths  `looks` of kernels/questions/scores.py, as uint32 and as float32
     near    bound of the part of the score that the place gives, for all of them
     floor   rows with a smaller squared length are in the list of short texts
     looks   gets the code, whether the text may have other words of the question, and (not here) more of each row

@@ -12,8 +12,8 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import prefetch
-from pststream.kernels.matching.bloom_filter import LiveTerms, may_be_live, word_of
 from pststream.kernels.matching.index_cells import column_of, interleave, row_of
+from pststream.kernels.matching.postings import LiveTerms, may_be_live, word_of
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 
 BLOCK = 64

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.matching.term_table import find_values
+from pststream.kernels.matching.postings import find_values
 from pststream.kernels.routing.dispatch import reserve
 
 

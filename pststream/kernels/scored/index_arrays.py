@@ -66,7 +66,7 @@ class IndexArrays(NamedTuple):
     places           int32[m]      the posting of each of its words, -1: another unit of the plan has it, or none
     ids              int64[W]      term ids of the words, in their order: greatest weight first, then by id
     weights          float32[W]    their weights
-    table            int64[2^b,2]  the word of each term id (kernels/matching/term_table.py)
+    table            int64[2^b,2]  the word of each term id (kernels/matching/postings.py)
     posting_offsets  int32[W+1]    slice of the postings of each word
     block_offsets    int32[W+1]    slice of its blocks
     chunk_offsets    int32[W+1]    slice of its chunks

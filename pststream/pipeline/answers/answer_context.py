@@ -10,32 +10,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
 from pststream.answers.contract import BatchEnd
-from pststream.array_cache.array_cache import ArrayCache, Paths
-from pststream.delta_tables import describe_snapshot
-from pststream.domain.arrow_columns import micros
-from pststream.domain.topk_plan import TopkPlan
+from pststream.base import names
+from pststream.base.arrow_columns import micros
+from pststream.base.utc_times import to_micros
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import cache_place
 from pststream.kernels.compile import node_folder
-from pststream.ledgers.ledger_rows import BatchRow
-from pststream.ledgers.log_end import read_batches
-from pststream.ledgers.term_statistics import statistics_in_force
-from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import cache_place
-from pststream.pipeline.index.superseded_pieces import has_standing_queries
-from pststream.questions.open_snapshot import StoredSegments, list_segments
+from pststream.pipeline.index.stored_pieces import has_standing_queries
+from pststream.plans.topk_plan import TopkPlan
+from pststream.search.object_cache import ObjectFile, group_files
+from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.plans import load_topk_plan, topk_version_of
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
-from pststream.stored_objects.object_cache import ObjectFile, group_files
-from pststream.stored_objects.object_snapshot import ObjectSnapshot
-from pststream.utc_times import to_micros
+from pststream.storage.array_cache import ArrayCache, Paths
+from pststream.tables.delta_tables import describe_snapshot
+from pststream.tables.ledgers import BatchRow, read_batches
+from pststream.tables.log_events import WithdrawnObjects, statistics_in_force, withdrawn_objects
 
 UNITS = "units-"
 """How the names of the folders of units begin."""

@@ -5,28 +5,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream import names
-from pststream.domain.arrow_columns import csr, one_array
-from pststream.domain.integer_hash import hash_to_unit
-from pststream.errors import UsageError
-from pststream.format_values import counted
-from pststream.ledgers.log_end import Ledger
-from pststream.partitioning.dskype.topk_sample import TopkSample
+from pststream.answers.scored_index import Messages, ScoredSubscriptions
+from pststream.answers.topk_units import as_sample
+from pststream.base import names
+from pststream.base.arrays import hash_to_unit, is_among
+from pststream.base.arrow_columns import csr, one_array
+from pststream.base.errors import UsageError
+from pststream.base.progress import Progress
+from pststream.base.texts import counted
+from pststream.engine.running_engine import get_engine
 from pststream.pipeline.answers.answer_context import AnswerContext, context_after
-from pststream.pipeline.answers.logged_thresholds import read_thresholds
 from pststream.pipeline.answers.scored_candidates import as_subscriptions
-from pststream.pipeline.answers.unit_changes import ended_since
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.index.superseded_pieces import has_standing_queries
-from pststream.pipeline.planning.choose_rows import SEED
-from pststream.pipeline.planning.draw_sample import draw_objects
-from pststream.progress import Progress
-from pststream.scored_index.measure_units import as_sample
-from pststream.scored_index.scored_index import Messages
-from pststream.scored_index.scored_segment import ScoredSubscriptions
+from pststream.pipeline.answers.unit_changes import ended_since, read_thresholds
+from pststream.pipeline.index.stored_pieces import has_standing_queries
+from pststream.pipeline.planning.draw_sample import SEED, draw_objects
+from pststream.planning.papers.topk_sample import TopkSample
 from pststream.settings import Settings
-from pststream.sorted_keys import is_among
 from pststream.state.home import Home
+from pststream.tables.ledgers import Ledger
 
 NO_ANSWER = (
     "no topk subscription has an answer yet",

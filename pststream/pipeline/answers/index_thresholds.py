@@ -13,17 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.domain.pieces import first_clauses
-from pststream.kinds.registry import ranked_answers
-from pststream.partitioning.by_subscription import estimate_ranges
+from pststream.base import names
+from pststream.base.progress import Counted, no_progress
+from pststream.engine.contract import SentRows
+from pststream.engine.task_context import TaskContext, dispatch_index, term_frequencies
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
-from pststream.pipeline.answers.nearest_kind import WORLD
-from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS
+from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, WORLD
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
-from pststream.pipeline.engine.contract import SentRows
-from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, term_frequencies
 from pststream.pipeline.index.build_index import (
     PIECES,
     commit_placement,
@@ -33,13 +30,20 @@ from pststream.pipeline.index.build_index import (
     workers_by_row,
     write_placed_index,
 )
-from pststream.pipeline.index.place_pieces import PlacingPlan, cells_of_pieces, send_recorded, send_to_place
-from pststream.pipeline.index.placement_state import THRESHOLDS, placement_counts
-from pststream.pipeline.index.recorded_units import with_recorded_units
-from pststream.pipeline.index.superseded_pieces import has_standing_queries
-from pststream.progress import Counted, no_progress
+from pststream.pipeline.index.place_pieces import (
+    THRESHOLDS,
+    PlacingPlan,
+    cells_of_pieces,
+    placement_counts,
+    send_recorded,
+    send_to_place,
+)
+from pststream.pipeline.index.stored_pieces import has_standing_queries, with_recorded_units
+from pststream.planning.planners.by_subscription import estimate_ranges
+from pststream.plans.pieces import first_clauses
+from pststream.queries.kinds.registry import ranked_answers
+from pststream.queries.shapes.registry import SIDES, cut_regions
 from pststream.settings import Settings
-from pststream.shapes.registry import SIDES, cut_regions
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
 from pststream.answers.contract import Folded, Logged, Thresholds, Values
-from pststream.domain.arrow_columns import TIME
-from pststream.sorted_keys import distinct_values, look_up
+from pststream.base import names
+from pststream.base.arrays import distinct_values, look_up
+from pststream.base.arrow_columns import TIME
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, whole_file

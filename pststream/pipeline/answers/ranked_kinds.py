@@ -1,10 +1,128 @@
 """List the kinds whose answers are the k best objects, as the pipeline needs them, by name."""
 
-from pststream.kinds.knn.kind import KNN
-from pststream.kinds.topk.kind import TOPK
-from pststream.pipeline.answers.nearest_kind import NEAREST_KIND
-from pststream.pipeline.answers.ranked_kind import RankedKind
-from pststream.pipeline.answers.scored_kind import SCORED_KIND
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.base.arrow_columns import lists
+from pststream.kernels.matching.contains_point import boxes_around
+from pststream.kernels.questions.codes import distances_m
+from pststream.queries.kinds.knn import KNN
+from pststream.queries.kinds.topk import TOPK
+from pststream.queries.shapes.registry import SIDES, request_schema
+from pststream.search.best_objects import BestObjects, PointQuestions, find_nearest_objects, find_scored_objects
+from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.question_batch import Clauses
+
+# Define what the pipeline needs of a kind whose answers are the k best objects, beside its contract in `kinds`.
+#
+# The index that finds candidates is one of two. If no term statistics weigh its values, the worker index does, as for
+# `range`: by regions that the kind gives. Else the index of scores (`scored_index`) of each bucket does.
+
+
+class RankedQuestions(NamedTuple):
+    """Standing queries of one kind, asked about stored objects, q of them.
+
+    numbers  float64[q,most]  the numbers of the kind, see `RankedAnswers`
+    k        int64[q]         greatest number of objects
+    clauses                   of each; none: every object
+    after    int64[q,2]       ts and key; objects with greater (ts, key) count
+    up_to    int64[q,2]       ts and key; objects up to this ts and up to this key count
+    """
+
+    numbers: np.ndarray
+    k: np.ndarray
+    clauses: Clauses
+    after: np.ndarray
+    up_to: np.ndarray
+
+
+@dataclass(frozen=True)
+class IndexedReach:
+    """How the worker index finds the candidates of a kind.
+
+    regions   (numbers, thresholds float32[n]): the region that an object must lie in to enter each answer, as columns
+              of regions (shapes/registry.request_schema); no two pieces of one have the same south-western corner
+    values    (numbers of each candidate's subscription, lon, lat): their values, float32[n]
+    """
+
+    regions: Callable[[np.ndarray, np.ndarray], pa.RecordBatch] = field(repr=False)
+    values: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class RankedKind:
+    """A kind in the pipeline.
+
+    find_best   the best objects for each question, by the value and then the newest first
+    indexed     None, of `topk` alone: the index of scores finds its candidates
+    """
+
+    find_best: Callable[[ObjectSnapshot, RankedQuestions], BestObjects] = field(repr=False)
+    indexed: IndexedReach | None = None
+
+
+# Define the kind `knn` in the pipeline: the objects nearest to a point.
+#
+# No object farther than its threshold can enter the answer of a subscription. So its region is a circle with the
+# threshold as radius, and the world while fewer objects count than it keeps.
+
+WORLD = (-180.0, -90.0, 180.0, 90.0)
+
+
+def points_of(numbers: np.ndarray) -> np.ndarray:
+    """Return the points of subscriptions: float64[n,2]."""
+    return np.ascontiguousarray(numbers[:, :2])
+
+
+def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
+    """Return circles as columns of regions; the world for an infinite threshold, and for each circle whose box has the
+    same south-western corner: pieces of a subscription are known by this corner (domain/pieces.IDENTITY).
+    """
+    points = points_of(numbers)
+    radius = np.nextafter(thresholds, np.float32(np.inf)).astype(np.float64)
+    is_world = ~np.isfinite(radius)
+    owner, boxes = boxes_around(np.column_stack([points, np.where(is_world, 0.0, radius)]))
+    is_world[owner[(boxes[:, 0] == WORLD[0]) & (boxes[:, 1] == WORLD[1])]] = True
+    kept = ~is_world[owner]
+    owner = np.concatenate([owner[kept], np.flatnonzero(is_world)])
+    boxes = np.concatenate([boxes[kept], np.tile(WORLD, (int(is_world.sum()), 1))])
+    order = np.argsort(owner, kind="stable")
+    offsets = np.searchsorted(owner[order], np.arange(len(points) + 1))
+    circles = np.column_stack([points, radius])
+    circle = lists(np.concatenate([[0], np.cumsum(3 * ~is_world)]), circles[~is_world].ravel())
+    schema = request_schema()
+    columns = {side: lists(offsets, boxes[order, place]) for place, side in enumerate(SIDES)}
+    columns["circle"] = pa.ListArray.from_arrays(circle.offsets, circle.values, mask=pa.array(is_world))
+    count = len(points)
+    return pa.RecordBatch.from_pydict(
+        {field.name: columns.get(field.name, pa.nulls(count, field.type)) for field in schema}, schema=schema
+    )
+
+
+def _distances(numbers: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
+    """Return the distances of candidates, as questions compute them: float32[n]."""
+    return distances_m(points_of(numbers), np.column_stack([lon, lat])).astype(np.float32)
+
+
+def _find_best(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
+    return find_nearest_objects(snapshot, PointQuestions(points_of(asked.numbers), *asked[1:]))
+
+
+NEAREST_KIND = RankedKind(_find_best, IndexedReach(circles_of, _distances))
+
+# Define the kind `topk` in the pipeline: the objects with the best scores of place and text.
+
+
+def _find_best_scored(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
+    points, scales = (np.ascontiguousarray(asked.numbers[:, columns]) for columns in (slice(0, 2), slice(2, 4)))
+    return find_scored_objects(snapshot, PointQuestions(points, *asked[1:], scales))
+
+
+SCORED_KIND = RankedKind(_find_best_scored)
 
 RANKED_KINDS: dict[str, RankedKind] = {KNN.name: NEAREST_KIND, TOPK.name: SCORED_KIND}
 """A new kind is one more name here, and one in `kinds/registry.KINDS`."""

@@ -15,15 +15,13 @@ import pyarrow as pa
 
 from pststream.answers.bucket_file import BucketState
 from pststream.answers.contract import Values
-from pststream.domain.arrow_columns import csr, micros
+from pststream.answers.scored_index import IndexFolder, Messages, ScoredIndex, ScoredSubscriptions
+from pststream.base.arrow_columns import csr, micros
 from pststream.kernels.answers.columns import LIVE
-from pststream.kernels.answers.touched_rows import rows_of_keys
+from pststream.kernels.answers.fold_rows import rows_of_keys
 from pststream.pipeline.answers.answer_context import UNITS, AnswerContext
 from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
-from pststream.scored_index.index_folder import IndexFolder
-from pststream.scored_index.scored_index import Messages, ScoredIndex
-from pststream.scored_index.scored_segment import ScoredSubscriptions
-from pststream.stored_objects.term_weights import TermWeights
+from pststream.search.term_weights import TermWeights
 
 
 def find_scored_candidates(

@@ -13,15 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.answers.buckets import bucket_of
 from pststream.answers.buffer_policy import MOST_TIMES_K, spread_kept
-from pststream.answers.contract import Subscriptions
-from pststream.array_cache.array_cache import ArrayCache, Paths
-from pststream.domain.arrow_columns import integers, lists
-from pststream.kernels.answers.touched_rows import rows_of_keys
-from pststream.kinds.registry import ranked_answers
-from pststream.sorted_keys import distinct_values, is_among
+from pststream.answers.contract import Subscriptions, bucket_of
+from pststream.base import names
+from pststream.base.arrays import distinct_values, is_among
+from pststream.base.arrow_columns import integers, lists
+from pststream.kernels.answers.fold_rows import rows_of_keys
+from pststream.queries.kinds.registry import ranked_answers
+from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet, without_views
 
 COLUMNS = (

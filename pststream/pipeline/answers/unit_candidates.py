@@ -1,4 +1,4 @@
-"""Find the candidates of `topk` subscriptions at the units of their plan, if they have one (`domain/topk_plan.py`).
+"""Find the candidates of `topk` subscriptions at the units of their plan, if they have one (`plans/topk_plan.py`).
 
 The objects of a batch go to the units that own one of their words, and the candidates that a unit finds go to the
 buckets of answers, which fold them. The index of a unit is derived data, as that of a bucket is: it follows from the
@@ -24,7 +24,11 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.answers.contract import Values
-from pststream.domain.arrow_columns import csr
+from pststream.answers.scored_index import IndexFolder, Messages, ScoredIndex
+from pststream.answers.topk_units import UnitShare
+from pststream.base.arrow_columns import csr
+from pststream.engine.contract import ReceivedRows, SentRows
+from pststream.engine.warm_up import load_kernels
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.fold_bucket import (
     SCORED_CANDIDATES,
@@ -35,13 +39,8 @@ from pststream.pipeline.answers.fold_bucket import (
 )
 from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions
 from pststream.pipeline.answers.unit_changes import read_changes
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
-from pststream.pipeline.engine.warm_up import load_kernels
-from pststream.scored_index.index_folder import IndexFolder
-from pststream.scored_index.scored_index import Messages, ScoredIndex
-from pststream.scored_index.unit_share import UnitShare
+from pststream.search.term_weights import TermWeights
 from pststream.state.slices import Slice, split_into_tasks
-from pststream.stored_objects.term_weights import TermWeights
 
 MESSAGES = 0
 """Tag of the objects that units receive."""

@@ -6,15 +6,24 @@ a plan of `topk`, one for each of its units. Separate tasks of the first stage s
 these units.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.pipeline.answers.answer_context import AnswerContext
-from pststream.pipeline.answers.fold_bucket import BucketReport, fold_bucket, send_latest
+from pststream.base import names
+from pststream.base.arrays import distinct_values, look_up
+from pststream.base.arrow_columns import csr
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext, cache_place, term_frequencies
+from pststream.pipeline.answers.answer_context import AnswerContext, group_requests, open_queries
+from pststream.pipeline.answers.fold_bucket import BucketReport, UnitReport, fold_bucket, send_latest
+from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
+from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
 from pststream.pipeline.answers.unit_candidates import (
     MessageScan,
     count_units,
@@ -22,12 +31,18 @@ from pststream.pipeline.answers.unit_candidates import (
     message_scans,
     send_messages,
 )
-from pststream.pipeline.batch.match_task import match_and_send
+from pststream.pipeline.batch.match_task import UnitCounts, WorkerReport, match_and_send
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS, ObjectScan, route_objects
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext
+from pststream.pipeline.index.stored_pieces import has_standing_queries
+from pststream.plans.pieces import rarest_clause_first
 from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.home import Home
+from pststream.state.plans import current_version
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
+from pststream.storage.array_cache import Paths
+from pststream.tables.ledgers import RECENT_BATCHES, Ledger, Pending
 
 
 @dataclass(frozen=True)
@@ -78,3 +93,163 @@ def _match_or_search(
         yield from send_latest(answers.buckets, (rows.column("latest")[0].as_py() for _, rows in received))
     else:
         yield from find_unit_candidates(answers, part - context.workers - 1, received)
+
+
+# Estimate how many candidates an object of the next batch has, and limit the number of objects accordingly.
+#
+# A candidate is an object that may enter the answer of a subscription with memory. As long as a subscription has fewer
+# objects than it keeps, every object that satisfies its keywords is a candidate. So while most subscriptions are new,
+# an object may be a candidate of hundreds of thousands of them. The answers do not depend on how many objects a batch
+# has.
+
+
+def limit_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:
+    """Return how many of the pending objects, `most` at most, have about `settings.max_candidates` candidates.
+
+    It is at least 1. Each object is expected to have as many as one of the last batch with objects had, and those of
+    the subscriptions that have lacked objects since then.
+    """
+    if not has_standing_queries(home, ledger.requests_applied) or pending.objects_to <= pending.objects_after:
+        return most
+    last, objects = ledger.next_batch_id - 1, min(most, ledger.pending_objects())
+    batch = next((batch for batch in reversed(ledger.batches) if batch["objects"]), None)
+    expected = sum(dict(batch["candidates"] or ()).values()) / batch["objects"] if batch else 0.0
+    since = batch["batch_id"] - 1 if batch else last - RECENT_BATCHES
+    changed = list_state_files(home, since, last)
+    if (expected + sum(file.rows for file in changed)) * objects > settings.max_candidates:
+        words = _count_words(home, settings, changed, KeyRange("batch_id", since, last), pending.requests_to)
+        expected += _expect_per_object(home, KeyRange("object_key", pending.objects_after, pending.objects_to), words)
+    return most if expected * objects <= settings.max_candidates else max(int(settings.max_candidates / expected), 1)
+
+
+def _count_words(
+    home: Home, settings: Settings, files: list[DataFile], batches: KeyRange, requests_to: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words that bring candidates to subscriptions that lack objects since these batches.
+
+    Returns term ids, ascending, and how many of the subscriptions each brings candidates to: int64[n] each.
+    """
+    tasks = split_into_tasks((one.path, one.rows) for one in slices_of(home, files))
+    groups = group_requests(home, requests_to)
+    count = partial(_count_in_task, home.path, current_version(home), groups, cache_place(settings), batches)
+    counted = get_engine(settings).run_tasks(tasks, count) if tasks else []
+    terms, place = np.unique(np.concatenate([np.empty(0, np.int64), *(one for one, _ in counted)]), return_inverse=True)
+    counts = np.concatenate([np.empty(0, np.int64), *(one for _, one in counted)])
+    return terms, np.bincount(place, counts, minlength=len(terms)).astype(np.int64)
+
+
+def _count_in_task(
+    home: str,
+    version: int,
+    groups: tuple[Paths, ...],
+    cache: tuple[str, int],
+    batches: KeyRange,
+    slices: tuple[Slice, ...],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words and their numbers of subscriptions (see `_count_words`) by the slices of `answer_log`."""
+    queries, posted = open_queries(groups, cache), [np.empty(0, np.int64)]
+    for rows in read_slices(slices, ["event", "subscription_key", "value", "batch_id"], batches):
+        lacking = ~is_event(rows, ENTRY) & np.isinf(rows.column("value").to_numpy(zero_copy_only=False))
+        _, chosen = queries.select(distinct_values(rows.column("subscription_key").to_numpy()[lacking]))
+        posted += _words_of(chosen, term_frequencies(home, version).frequency)
+    terms, counts = np.unique(np.concatenate(posted), return_counts=True)
+    return terms, counts
+
+
+def _words_of(queries: Queries, frequency: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+    """Return the words that bring candidates to subscriptions: int64[] each, a word once for each subscription.
+
+    Those of scored ones are all words, those of others the words of the clause that is the rarest in the sample of the
+    plan.
+    """
+    scored, near = (np.flatnonzero(chosen) for chosen in (queries.are_scored, ~queries.are_scored))
+    words = [take_queries(queries, scored).terms]
+    if len(near):
+        words.append(rarest_clause_first(clauses_of(take_queries(queries, near)), frequency)[2])
+    return words
+
+
+def _expect_per_object(home: Home, objects: KeyRange, words: tuple[np.ndarray, np.ndarray]) -> float:
+    """Return how many candidates words (see `_count_words`) bring to an object: the mean of the first pending ones."""
+    terms, counts = words
+    files = sorted(objects.files(list_data_files(home, names.OBJECTS)), key=lambda file: file.low["object_key"])
+    slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, files)]
+    first = next((rows for rows in read_slices(slices, ["object_key", "terms"], objects) if rows.num_rows), None)
+    if first is None or not len(terms):
+        return 0.0
+    _, of_objects = csr(first.column("terms"))
+    brought = int(look_up(of_objects, terms, counts, 0).sum())
+    return brought / first.num_rows + int(counts[terms == names.EVERY_OBJECT].sum())
+
+
+# Append the CPU seconds of each worker and the counts of each unit in one batch to the table `unit_loads`.
+#
+# Units of the plan of `topk` have no worker: they are tasks of their own, so their rows have CPU seconds.
+
+
+def save_unit_loads(
+    home: Home, batch: dict[str, Any], reports: list[WorkerReport], of_topk: tuple[int | None, list[UnitReport]]
+) -> None:
+    """Write the rows of a batch, unless an earlier try of it has written them.
+
+    of_topk  version of `topk_plans` and reports of its units
+    """
+    version, units = of_topk
+    tables = [_rows_of_worker(batch, report) for report in reports]
+    if version is not None and units:
+        tables.append(_rows_of_topk(batch["batch_id"], version, units))
+    if tables and not _are_written(home, batch["batch_id"]):
+        ledger_tables.append(home, names.UNIT_LOADS, pa.concat_tables(tables))
+
+
+def _are_written(home: Home, batch_id: int) -> bool:
+    of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
+    files = of_batch.files(list_data_files(home, names.UNIT_LOADS))
+    slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.UNIT_LOADS, files)]
+    return any(rows.num_rows for rows in read_slices(slices, ["batch_id"], of_batch))
+
+
+def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:
+    """Return a row for the whole worker, and one for each unit of each plan that had objects."""
+    counts = report.counts
+    whole = {
+        "plan_version": batch["plan_version"],
+        "unit": names.WHOLE_WORKER,
+        "objects": counts.objects,
+        "subscriptions": report.subscriptions,
+        "candidates": sum(int(of_plan.candidates.sum()) for of_plan in counts.units),
+        "matches": counts.matches,
+        "cpu_seconds": counts.cpu_seconds + report.index_seconds,
+    }
+    rows = pa.concat_tables([pa.Table.from_pylist([whole]), *map(_rows_of_units, counts.units)])
+    for name, value in (("batch_id", batch["batch_id"]), ("worker", report.worker)):
+        rows = rows.append_column(name, pa.array(np.full(rows.num_rows, value)))
+    return rows
+
+
+def _rows_of_topk(batch_id: int, version: int, units: list[UnitReport]) -> pa.Table:
+    """Return a row for each unit of the plan of `topk`, in the order of the columns of the others."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "plan_version": version, "unit": unit.unit, "objects": unit.objects,
+                "subscriptions": unit.subscriptions, "candidates": unit.candidates, "matches": 0,
+                "cpu_seconds": unit.search_seconds, "batch_id": batch_id, "worker": names.UNIT_OF_TOPK,
+            }
+            for unit in units
+        ]
+    )  # fmt: skip
+
+
+def _rows_of_units(counts: UnitCounts) -> pa.Table:
+    units = np.flatnonzero(counts.objects)
+    columns = {
+        "plan_version": np.full(len(units), counts.plan_version),
+        "unit": units,
+        "objects": counts.objects[units],
+        "subscriptions": np.zeros(len(units), np.int64),
+        "candidates": counts.candidates[units],
+        "matches": counts.matches[units],
+        "cpu_seconds": np.zeros(len(units)),
+    }
+    return pa.table(columns)

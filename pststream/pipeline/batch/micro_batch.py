@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from pststream import lineage, names
-from pststream.delta_tables import table_version
-from pststream.format_values import counted, counted_matches, duration
-from pststream.ledgers.answer_counts import AnswerCounts, ledger_columns
-from pststream.ledgers.ledger_rows import step_seconds
-from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.withdrawals import withdrawn_objects
+from pststream.base import lineage, names
+from pststream.base.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
+from pststream.base.texts import counted, counted_matches, duration
+from pststream.base.utc_times import from_micros, utc_now
+from pststream.engine.contract import Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext, make_task_context
+from pststream.engine.warm_up import is_compiled
 from pststream.pipeline.answers.answer_context import (
     AnswerContext,
     Position,
@@ -28,23 +29,15 @@ from pststream.pipeline.answers.answer_context import (
 )
 from pststream.pipeline.answers.fold_bucket import BucketReport
 from pststream.pipeline.answers.index_thresholds import index_thresholds
-from pststream.pipeline.batch.expected_candidates import limit_objects
-from pststream.pipeline.batch.match_and_fold import match_and_fold
+from pststream.pipeline.answers.log_reports import log_reports
+from pststream.pipeline.batch.match_and_fold import limit_objects, match_and_fold, save_unit_loads
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.retract import Retractions, write_retractions
-from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
-from pststream.pipeline.batch.stored_scans import stored_scans
-from pststream.pipeline.batch.unit_loads import save_unit_loads
-from pststream.pipeline.engine.contract import Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext, make_task_context
-from pststream.pipeline.engine.warm_up import is_compiled
+from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects, stored_scans
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
-from pststream.pipeline.index.superseded_pieces import has_standing_queries
+from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.planning.plan import first_plan
-from pststream.pipeline.term_reports.log_reports import log_reports
-from pststream.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -52,10 +45,12 @@ from pststream.state.data_files import addresses_and_rows, commit_files, list_da
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.lineage_tables import lineage_table
+from pststream.state.ledger_tables import lineage_table
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, split_into_tasks
-from pststream.utc_times import from_micros, utc_now
+from pststream.tables.delta_tables import table_version
+from pststream.tables.ledgers import AnswerCounts, Ledger, ledger_columns, step_seconds
+from pststream.tables.log_events import withdrawn_objects
 
 COMPILING = "compiling the kernels for this machine: about a minute, once"
 COMPACT_EVERY = 8

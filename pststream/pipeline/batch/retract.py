@@ -13,20 +13,20 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.domain.arrow_columns import csr, lists, micros
-from pststream.ledgers.withdrawals import WithdrawnObjects
-from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
+from pststream.base import names
+from pststream.base.arrays import distinct_values, look_up
+from pststream.base.arrow_columns import csr, lists, micros
+from pststream.base.utc_times import to_micros
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext
+from pststream.matching.segments import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.batch.match_task import MATCHES, match_rows
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
-from pststream.sorted_keys import distinct_values, look_up
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
-from pststream.utc_times import to_micros
+from pststream.tables.log_events import WithdrawnObjects
 
 PART_PAIRS = 2_000_000
 """Pairs that a part of the shuffle has at most, about."""

@@ -1,33 +1,98 @@
 """Send each object of a micro-batch to the workers that may match it, or to none (the tasks before the shuffle)."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pststream import names
-from pststream.domain.arrow_columns import csr, micros
+from pststream.base import names
+from pststream.base.arrays import distinct_values
+from pststream.base.arrow_columns import csr, micros
+from pststream.base.utc_times import to_micros
+from pststream.engine.contract import SentRows
+from pststream.engine.task_context import TaskContext, dispatch_index, live_term_filters, object_cache, segment_cache
+from pststream.engine.warm_up import load_kernels
 from pststream.kernels.routing.dispatch import group_by_worker
-from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
-from pststream.matching.every_object import add_every_object
-from pststream.matching.segment_cache import SegmentCache
-from pststream.pipeline.batch.late_questions import COLUMNS, LateRequests, ask_segment, object_segment
-from pststream.pipeline.engine.contract import SentRows
-from pststream.pipeline.engine.task_context import (
-    TaskContext,
-    dispatch_index,
-    live_term_filters,
-    segment_cache,
+from pststream.matching.matcher import add_every_object
+from pststream.matching.segments import SegmentCache
+from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, TASK_BYTES, make_pieces, split_by_bytes
+from pststream.search.object_cache import ObjectFile, settled_groups
+from pststream.search.object_segments import ObjectSegment
+from pststream.search.wanted_rows import (
+    QUESTION_COLUMNS,
+    PieceQuestions,
+    find_wanted_rows,
+    make_piece_questions,
+    object_columns,
 )
-from pststream.pipeline.engine.warm_up import load_kernels
-from pststream.sorted_keys import distinct_values
+from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.home import Home
 from pststream.state.index_files import SegmentFiles, segment_files
-from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.stored_objects.object_segments import ObjectSegment
+from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, split_into_tasks, whole_file
+from pststream.state.tables import TABLES
+from pststream.tables.ledgers import Ledger
+from pststream.tables.log_events import NONE, WithdrawnObjects
+
+# Ask the object segments which stored objects the late subscriptions of a batch may match (inside routing tasks).
+#
+# A subscription is late if its `created_at` lies before objects of earlier batches. Each of its pieces is asked as a
+# question. The objects in the answers are then routed and matched like all others, so an answer may have objects that
+# do not match.
+
+COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
+"""Columns of `objects` that are routed."""
+
+SCHEMA = pa.schema([TABLES[names.OBJECTS].schema.field(name) for name in COLUMNS])
+
+_NO_PIECES = pa.RecordBatch.from_pylist([], pa.schema([PIECES.field(name) for name in QUESTION_COLUMNS]))
+
+
+@dataclass(frozen=True)
+class LateRequests:
+    """The late subscriptions of a batch: insertions in the slices with keys in `keys`, created at `created_to`
+    (microseconds) or before.
+    """
+
+    slices: tuple[Slice, ...]
+    keys: KeyRange
+    created_to: int
+
+
+def object_segment(context: TaskContext, paths: Iterable[str]) -> ObjectSegment:
+    """Return the segment of data files of objects, built first if the node does not have it."""
+    return object_cache(context.cache_dir, context.cache_bytes).segment(tuple(paths))
+
+
+def ask_segment(segment: ObjectSegment, late: LateRequests, up_to_key: int) -> Iterator[pa.RecordBatch] | None:
+    """Return the objects (COLUMNS) of a segment, with keys up to `up_to_key`, that late subscriptions may match.
+
+    None: it is less work to read all objects.
+    """
+    rows = find_wanted_rows(segment, _questions(late, up_to_key))
+    if rows is None:
+        return None
+    parts = (rows[first : first + BATCH_ROWS] for first in range(0, len(rows), BATCH_ROWS))
+    return (pa.RecordBatch.from_pydict(object_columns(segment, part), schema=SCHEMA) for part in parts)
+
+
+@lru_cache(maxsize=2)
+def _questions(late: LateRequests, up_to_key: int) -> PieceQuestions:
+    """Return the questions of the late subscriptions about objects with keys up to `up_to_key`."""
+    return make_piece_questions(pa.concat_batches([_NO_PIECES, *_late_pieces(late)]), up_to_key)
+
+
+def _late_pieces(late: LateRequests) -> Iterator[pa.RecordBatch]:
+    for rows in read_slices(late.slices, ["request_key", *REQUEST_COLUMNS], late.keys):
+        created = rows.column("effective_at").cast(pa.int64())
+        is_late = pc.and_(pc.equal(rows.column("op"), "insert"), pc.less_equal(created, late.created_to))
+        for part in split_by_bytes(rows.filter(is_late)):
+            yield make_pieces(part).select(list(QUESTION_COLUMNS))
+
 
 NEW_OBJECTS, STORED_OBJECTS, ROUTE_COUNTS = 0, 1, 2
 """Tags of sent rows: objects of the batch; stored objects, for subscriptions of the batch; counts of a routing task."""
@@ -183,3 +248,69 @@ def _split_by_worker(
         if len(of_worker):
             whole = len(of_worker) == objects.num_rows
             yield number, tag, objects if whole else objects.take(pa.array(of_worker))
+
+
+# Choose how the routing tasks of a batch find the stored objects that its late subscriptions may match.
+#
+# The tasks ask object segments. They read data files instead, as for new objects, if these files will soon be built
+# into one segment with newer files, or if the late subscriptions or the segments are too large for the node.
+
+OBJECT_BYTES = 150
+"""About the bytes of an object in a segment."""
+
+CACHE_SHARE = 0.5
+"""Share of the node's cache that the asked segments take at most, so that they stay there."""
+
+
+def stored_scans(
+    home: Home, batch: dict[str, Any], ledger: Ledger, withdrawn: WithdrawnObjects, cache_bytes: int
+) -> list[ObjectScan]:
+    """Return scans of the stored objects that the late subscriptions of a batch may match.
+
+    ledger: as it was before the batch; cache_bytes: bound of the node's cache
+    """
+    first = ledger.min_request_time(batch["requests_after"], batch["requests_to"])
+    last = ledger.max_matched_ts(batch["objects_after"])
+    if first is None or last is None or first > last:
+        return []
+    since, stored = to_micros(first), KeyRange("object_key", -1, batch["objects_after"])
+    files = list_data_files(home, names.OBJECTS)
+    rows = dict(addresses_and_rows(home, names.OBJECTS, files))
+    wanted = [file for file in stored.files(files) if file.may_contain("ts", since, names.NEVER_US)]
+    read = dict(addresses_and_rows(home, names.OBJECTS, wanted))
+    scans = []
+    late = _late_requests(home, batch, ledger, to_micros(last))
+    if late is not None:
+        places = zip(files, rows.items())
+        stored_files = [ObjectFile(*place, file.low.get("object_key", -1), file.bytes) for file, place in places]
+        for group in _asked_groups(stored_files, read.keys(), cache_bytes):
+            whole = tuple(whole_file(file.address) for file in group)
+            scans.append(ObjectScan(whole, stored, STORED_OBJECTS, since, withdrawn, late))
+            for file in group:
+                read.pop(file.address, None)
+    scans += [ObjectScan(slices, stored, STORED_OBJECTS, since, withdrawn) for slices in split_into_tasks(read.items())]
+    return scans
+
+
+def _late_requests(home: Home, batch: dict[str, Any], ledger: Ledger, created_to: int) -> LateRequests | None:
+    """Return the late subscriptions of a batch; None if they are too many for the memory of a task."""
+    keys = KeyRange("request_key", batch["requests_after"], batch["requests_to"])
+    files = keys.files(list_data_files(home, names.REQUESTS))
+    requests, rows = ledger.accepted_requests(keys.after, keys.up_to), sum(file.rows for file in files)
+    if sum(file.bytes for file in files) * requests > TASK_BYTES * rows:
+        return None
+    slices = (whole_file(path) for path, _ in addresses_and_rows(home, names.REQUESTS, files))
+    return LateRequests(tuple(slices), keys, created_to)
+
+
+def _asked_groups(
+    files: list[ObjectFile], wanted: Collection[str], cache_bytes: int
+) -> Iterator[tuple[ObjectFile, ...]]:
+    """Yield the groups of files, a segment each, that are asked: the newest, as many as the cache keeps."""
+    left = CACHE_SHARE * cache_bytes
+    for group in reversed(settled_groups(files)):
+        if any(file.address in wanted for file in group):
+            left -= OBJECT_BYTES * sum(file.rows for file in group)
+            if left < 0:
+                return
+            yield group

@@ -3,14 +3,14 @@
 import time
 from typing import Any
 
-from pststream.errors import PstError
+from pststream.base.errors import PstError
+from pststream.base.progress import Progress, no_progress
+from pststream.delivery.sinks.contract import Message, MessageBatch, Sink, SinkDown
+from pststream.delivery.sinks.registry import open_sink
+from pststream.delivery.sinks.retry import RetryPolicy
 from pststream.pipeline.delivery.deliver import SinkOpener, select_sinks
 from pststream.pipeline.delivery.sink_sender import deliver_batch, split_for_sink
-from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
-from pststream.sinks.contract import Message, MessageBatch, Sink, SinkDown
-from pststream.sinks.registry import open_sink
-from pststream.sinks.retry import RetryPolicy
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import count_dead, dead_letters, mark_delivered
 from pststream.state.home import Home

@@ -1,19 +1,31 @@
 """Look up the objects and subscriptions of messages in the tables, by key, a bounded window at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delivery.messages import MessageObject, MessageSubscription, message_object, message_subscription
-from pststream.delta_tables import TableReader
-from pststream.errors import PstError
-from pststream.kinds.registry import brief_columns
-from pststream.sorted_keys import distinct_values
-from pststream.utc_times import iso
+from pststream.base import names
+from pststream.base.arrays import distinct_values
+from pststream.base.errors import PstError
+from pststream.base.utc_times import iso
+from pststream.delivery.change_messages import ChangeBatch
+from pststream.delivery.messages import (
+    MessageLimiter,
+    MessageObject,
+    MessageSubscription,
+    message_object,
+    message_subscription,
+)
+from pststream.delivery.sinks.contract import Message
+from pststream.queries.kinds.registry import brief_columns
+from pststream.tables.delta_tables import TableReader
 
 MAX_BYTES = 128 * 1024 * 1024
 """Bound on the objects, and on the subscriptions, of a window; a larger window is halved."""
@@ -140,3 +152,127 @@ def halve_if_too_large(
 def cut(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
     """Split the columns of an array, `size` at a time."""
     return (rows[:, start : start + size] for start in range(0, rows.shape[1], size))
+
+
+# Define where the outbox takes the messages of a batch from: one source for matches, one for changes of answers.
+
+
+@dataclass(frozen=True)
+class MessageBlock:
+    """`count` messages; `make(skip)` builds and yields them without the first `skip`, which costs no look-up."""
+
+    count: int
+    make: Callable[[int], Iterator[Message]]
+
+
+class MessageSource(Protocol):
+    """Messages of the batches, as far as one table gives them."""
+
+    def blocks(self, batch: ChangeBatch, limiter: MessageLimiter | None) -> Iterator[MessageBlock]:
+        """Yield the messages of a batch in blocks; the limiter has counted the earlier batches that its limit spans."""
+
+    def limited_keys(self, batch_id: int) -> Iterator[np.ndarray]:
+        """Yield the subscription keys int64[n] of the messages of a batch that count against a limit, in any order."""
+
+
+@dataclass(frozen=True)
+class CountedSource:
+    """A source, and for each batch of the outbox whether the source has messages of it: bool[n]."""
+
+    source: MessageSource
+    has_messages: np.ndarray
+
+
+# Sort integer rows (the pairs of a batch) in bounded memory: write sorted runs to disk, and merge them in blocks.
+
+RUN_ROWS = 1_000_000
+
+
+class SortedRows:
+    """Accepts rows as int64[columns, n], yields them sorted by the first column, then the second, and so on.
+
+    folder: an empty folder for runs; nothing is written unless there are more than `run_rows` rows.
+    At most about twice `run_rows` rows are in memory, or the rows that share one value of the first column.
+    """
+
+    def __init__(self, columns: int, folder: Path, run_rows: int = RUN_ROWS) -> None:
+        self._buffered = [np.empty((columns, 0), np.int64)]
+        self._buffered_rows = 0
+        self._folder = folder
+        self._run_rows = run_rows
+        self._runs: list[Path] = []
+
+    def add(self, rows: np.ndarray) -> None:
+        """Add rows: int64[columns, n]."""
+        self._buffered.append(rows)
+        self._buffered_rows += rows.shape[1]
+        if self._buffered_rows > self._run_rows:
+            path = self._folder / f"{len(self._runs)}.npy"
+            np.save(path, self._take_buffered())
+            self._runs.append(path)
+
+    def sorted_rows(self) -> Iterator[np.ndarray]:
+        """Yield all rows in order, int64[columns, n] at a time; rows of one value of the first column stay together."""
+        runs = [np.load(path, mmap_mode="r") for path in self._runs] + [self._take_buffered()]
+        size = max(1, self._run_rows // len(runs))
+        starts = [0] * len(runs)
+        while unread := [i for i, run in enumerate(runs) if starts[i] < run.shape[1]]:
+            # Each run offers its next `size` rows. `last` is the least of their last values: no run has a row up to
+            # `last` beyond the rows that are taken here.
+            last = min(int(runs[i][0, min(starts[i] + size, runs[i].shape[1]) - 1]) for i in unread)
+            blocks = []
+            for i in unread:
+                stop = starts[i] + int(np.searchsorted(runs[i][0, starts[i] :], last, "right"))
+                blocks.append(runs[i][:, starts[i] : stop])
+                starts[i] = stop
+            yield blocks[0] if len(blocks) == 1 else _sorted(np.concatenate(blocks, axis=1))
+
+    def _take_buffered(self) -> np.ndarray:
+        rows = _sorted(np.concatenate(self._buffered, axis=1))
+        self._buffered, self._buffered_rows = [rows[:, :0]], 0
+        return rows
+
+
+def _sorted(rows: np.ndarray) -> np.ndarray:
+    return rows[:, np.lexsort(rows[::-1])]
+
+
+# Keep the words of many rows in a file, and the place of each as a number that can be sorted with the row.
+
+NO_WORD = -1
+
+
+class StoredWords:
+    """Words in a new file, which is open until the end of the `with` statement; a word has no line end."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "xb+")  # noqa: SIM115
+        self._size = 0
+
+    def __enter__(self) -> "StoredWords":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def add(self, words: pa.Array) -> np.ndarray:
+        """Write the distinct ones of some words, strings or null; return the place of each row: int64[n]."""
+        encoded = words.dictionary_encode()
+        distinct = encoded.dictionary.cast(pa.large_binary())
+        lengths = pc.binary_length(distinct).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        places = np.append(self._size + np.cumsum(lengths) - lengths, NO_WORD)
+        self._file.seek(self._size)
+        self._file.writelines(word + b"\n" for word in distinct.to_pylist())
+        self._size += int(lengths.sum())
+        index: np.ndarray = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+        return places[index]
+
+    def read(self, places: np.ndarray) -> list[str | None]:
+        """Read the words at some places (int64[n]); None for NO_WORD."""
+        return [None if place == NO_WORD else self._word_at(place) for place in places.tolist()]
+
+    def _word_at(self, place: int) -> str:
+        self._file.seek(place)
+        return self._file.readline()[:-1].decode()

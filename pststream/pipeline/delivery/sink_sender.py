@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, Sink, SinkDown, lane_of
+from pststream.delivery.sinks.retry import RetryPolicy
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery.outbox import Limit, Outbox
-from pststream.sinks.contract import Message, MessageBatch, Refusal, Sink, SinkDown, lane_of
-from pststream.sinks.retry import RetryPolicy
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import (
     BEHIND,

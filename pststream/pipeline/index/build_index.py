@@ -13,28 +13,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.domain.pieces import rarest_clause_first
-from pststream.domain.plan import PartitionPlan
-from pststream.kinds.contract import QueryKind
-from pststream.kinds.registry import piece_columns, split_by_kind
-from pststream.matching.deletions import Deletions
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, term_frequencies
+from pststream.base import names
+from pststream.base.arrays import look_up
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext, deletions_of, dispatch_index, term_frequencies
+from pststream.matching.segments import Deletions
 from pststream.pipeline.index.place_pieces import (
+    INDEX_BUILT,
+    REBUILD,
+    REQUESTS,
     PlacingPlan,
+    commit_placed,
     placing_plan,
     placing_stages,
     send_on,
     send_to_place,
+    write_placed,
 )
-from pststream.pipeline.index.placement_state import INDEX_BUILT, REBUILD, REQUESTS, commit_placed, write_placed
-from pststream.progress import Counted, Progress, TaskCounter
-from pststream.routing.dispatch import DispatchIndex, make_dispatch
+from pststream.planning.dispatch import DispatchIndex, make_dispatch
+from pststream.plans.pieces import rarest_clause_first
+from pststream.plans.plan import PartitionPlan
+from pststream.queries.kinds.contract import QueryKind
+from pststream.queries.kinds.registry import piece_columns, split_by_kind
 from pststream.settings import Settings
-from pststream.sorted_keys import look_up
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
@@ -42,6 +45,7 @@ from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import TermFrequencies, load_plan, read_plan_row
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import last_transaction
 
 SCHEMA = TABLES[names.WORKER_INDEX].schema
 PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])

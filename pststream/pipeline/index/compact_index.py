@@ -11,15 +11,14 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.ledgers.log_end import Ledger
-from pststream.matching.deletions import Deletions, merge_deletions
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import deletions_of, dispatch_index
+from pststream.base import names
+from pststream.base.utc_times import to_micros
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import deletions_of, dispatch_index
+from pststream.matching.segments import Deletions, merge_deletions
 from pststream.pipeline.index.build_index import PIECES, apply_deletions, is_served_by, write_index_rows
-from pststream.pipeline.index.superseded_pieces import (
+from pststream.pipeline.index.stored_pieces import (
     PART_ROWS,
     are_replaced,
     has_standing_queries,
@@ -33,7 +32,8 @@ from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, FileOfPlan, files_of_plan, index_files
 from pststream.state.plans import index_version
 from pststream.state.slices import read_slices, whole_file
-from pststream.utc_times import to_micros
+from pststream.tables.delta_tables import last_transaction
+from pststream.tables.ledgers import Ledger
 
 SIMILAR_ROWS = 4
 """Ratio of rows up to which a file is joined with all smaller ones."""

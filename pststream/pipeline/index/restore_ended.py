@@ -5,7 +5,7 @@ lowers the watermark, so that earlier objects can be accepted. The added pieces 
 to come before, so this runs before the withdrawal, and may be killed and run again: subscriptions that are in the index
 are left as they are. Their pieces may be posted under another clause than the requests alone would give now, and so be
 at other workers. Under a plan that shares by subscription, the unit in which they were placed is no longer known. They
-then belong to the unit that their key hashes to (`domain/owners.py`).
+then belong to the unit that their key hashes to (`plans/owners.py`).
 """
 
 from collections.abc import Iterator
@@ -15,18 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.ledgers.log_end import Ledger
-from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
-from pststream.pipeline.engine.contract import SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import (
-    TaskContext,
-    dispatch_index,
-    make_task_context,
-    term_frequencies,
-)
+from pststream.base import names
+from pststream.base.arrays import distinct_values, is_among
+from pststream.engine.contract import SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext, dispatch_index, make_task_context, term_frequencies
+from pststream.matching.segments import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.index.build_index import (
     REQUEST_COLUMNS,
     apply_deletions,
@@ -39,14 +33,15 @@ from pststream.pipeline.index.build_index import (
     split_by_bytes,
     workers_by_row,
 )
-from pststream.pipeline.index.missing_pieces import write_missing
+from pststream.pipeline.index.stored_pieces import write_missing
 from pststream.settings import Settings
-from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import Retiring, current_version, read_plan_row, retiring_plan
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.tables.delta_tables import last_transaction
+from pststream.tables.ledgers import Ledger
 
 APPLICATION = "restore"
 """Application of the transaction ids of these commits."""

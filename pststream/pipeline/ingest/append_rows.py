@@ -8,18 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.domain.arrow_columns import micros, one_array
-from pststream.ledgers.ledger_rows import log_key
+from pststream.base import names
+from pststream.base.arrow_columns import micros, one_array
+from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS, RETRIABLE
 from pststream.pipeline.ingest.deduplicate import KEY_OF, VERDICTS, is_late
 from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
-from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, REASONS, RETRIABLE
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.slices import SLICE_ROWS, KeyRange, read_slices, whole_file
-from pststream.state.table_types import RECORD
-from pststream.state.tables import TABLES
+from pststream.state.tables import RECORD, TABLES
+from pststream.tables.ledgers import log_key
 
 TABLE_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
 FIELD_OF = {"late": "ts", "duplicate": "object_id", "before_insertion": "at"}

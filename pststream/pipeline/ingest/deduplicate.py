@@ -13,24 +13,69 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.domain.arrow_columns import micros, one_array
+from pststream.base import names
+from pststream.base.arrays import distinct_values
+from pststream.base.arrow_columns import micros, one_array, utf8_of
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import cache_place, segment_cache
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
-from pststream.kernels.parsing.tokens import hash_texts
-from pststream.ledgers.ledger_rows import log_key
-from pststream.ledgers.withdrawals import NONE, WithdrawnObjects, withdrawn_objects
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import cache_place, segment_cache
-from pststream.pipeline.ingest.id_lookup import IdSet, find_rows_by_id
+from pststream.kernels.parsing.texts import hash_texts
+from pststream.kernels.sort_and_search import find_all_positions
+from pststream.matching.segments import SegmentCache
 from pststream.pipeline.ingest.stage_file import ID_OF, StagedFile
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
-from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
-from pststream.text.buffers import utf8_of
+from pststream.tables.ledgers import log_key
+from pststream.tables.log_events import NONE, WithdrawnObjects, withdrawn_objects
+
+# Find stored log rows by object or subscription id, with an index of each data file in the node's cache.
+#
+# A log only grows, and most of its rows do not have an id of a new file. A slice of a data file never changes, so the
+# node sorts the rows of a slice by the hash of their id once, and later finds the rows of an id by bisection.
+
+
+class IdSet:
+    """Ids to look up, with their distinct hashes; ids: string[n] without nulls."""
+
+    def __init__(self, ids: pa.Array) -> None:
+        self.ids = ids
+        self.hashes = distinct_values(hash_texts(*utf8_of(ids)))
+
+
+def find_rows_by_id(
+    cache: SegmentCache, part: Slice, id_column: str, columns: list[str], wanted: IdSet
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of the slice's rows whose id is in `wanted`, in any order; nothing if there are none.
+
+    Costs a bisection for each id of `wanted`, and reads the slice if the node's cache does not have its index.
+    """
+    name = f"{part.path} {part.first} {part.stop} by {id_column} {' '.join(columns)}"
+    index = cache.arrays((name,), lambda: _build_index(part, id_column, columns))
+    places, _ = find_all_positions(index["hashes"], wanted.hashes)
+    if len(places):
+        rows = pa.ipc.open_stream(pa.py_buffer(index["rows"])).read_next_batch().take(pa.array(places))
+        # Two ids may share a hash.
+        yield rows.filter(pc.is_in(rows.column(id_column), wanted.ids))
+
+
+def _build_index(part: Slice, id_column: str, columns: list[str]) -> dict[str, np.ndarray]:
+    """Return the slice's rows sorted by the hash of their id: hashes int64[n]; rows uint8[bytes], an Arrow stream."""
+    batches = list(read_slices([part], columns))
+    if not batches:
+        return {"hashes": np.empty(0, np.int64), "rows": np.empty(0, np.uint8)}
+    rows = pa.concat_batches(batches)
+    hashes = hash_texts(*utf8_of(rows.column(id_column)))
+    order = np.argsort(hashes, kind="stable")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows.take(pa.array(order)))
+    return {"hashes": hashes[order], "rows": np.frombuffer(sink.getvalue(), np.uint8)}
+
 
 STORED_HORIZON = names.NEVER_US
 """Horizon of stored rows. No ts reaches it, so no stored row counts as a duplicate, whichever earlier rows are read."""

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.errors import InputFileError, PassingError, PstError, RetryableError, passing_number
-from pststream.quality.files.input_files import format_of
-from pststream.quality.files.manifests import (
+from pststream.base.errors import InputFileError, PassingError, PstError, RetryableError, passing_number
+from pststream.base.utc_times import utc_now
+from pststream.input.input_files import format_of
+from pststream.input.manifests import (
     MAX_MANIFEST_BYTES,
     Manifest,
     PendingObject,
@@ -29,7 +30,6 @@ from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
 from pststream.storage.contract import ObjectChanged, StoredObject
 from pststream.storage.registry import local_path, storage_of
-from pststream.utc_times import utc_now
 
 GROUP_BYTES = 4 << 30
 """Greatest size of the objects of a group; a larger object is a group of its own."""
@@ -104,7 +104,7 @@ class ObjectSource:
         if not (self._ready or self.skipped or tolerant):
             first = f": {self._pending[0].key}: {self._pending[0].reason}" if self._pending else ""
             raise InputFileError(
-                address, f"has no input file that is ready, {len(self._pending)} pending{first}", "see docs/s3.md"
+                address, f"has no input file that is ready, {len(self._pending)} pending{first}", "see docs/input.md"
             )
 
     @property

@@ -8,15 +8,18 @@ files after all.
 
 import json
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pststream.errors import PassingError, RetryableError
-from pststream.escape_text import escape_controls
-from pststream.format_values import counted
-from pststream.ledgers.log_end import Ledger, known_hashes
+from pststream.base.errors import PassingError, RetryableError
+from pststream.base.progress import Progress, no_progress
+from pststream.base.texts import counted, escape_controls
+from pststream.input.confined_files import find_folders
+from pststream.input.readers import find_files
+from pststream.input.suite_files import Suite
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, fetch_again, is_fetched
 from pststream.pipeline.ingest.ingest_transaction import (
     append_files,
@@ -28,13 +31,11 @@ from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.ingest.landing_gate import File, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
 from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, StagedFile, object_options
-from pststream.progress import Progress, no_progress
-from pststream.quality.files.confined_files import find_folders
-from pststream.quality.readers import find_files
-from pststream.quality.suites.suite_files import Suite
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
+from pststream.state.quarantine import discard
+from pststream.tables.ledgers import Ledger, known_hashes
 
 MAX_LISTED_PENDING = 100
 """Pending files that are listed one by one."""
@@ -42,7 +43,7 @@ MAX_LISTED_PENDING = 100
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """Options of the readers; see quality/parse_objects.py. `format` None: by the file's ending."""
+    """Options of the readers; see input/parse_objects.py. `format` None: by the file's ending."""
 
     format: str | None = None
     columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -71,7 +72,7 @@ def ingest(
     quarantine_unreadable: bool = False,
     folder: str | None = None,
 ) -> dict[str, Any]:
-    """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/s3.md).
+    """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/input.md).
 
     Without options, those that the settings give.
 
@@ -85,7 +86,7 @@ def ingest(
     PassingError, and nothing has changed. PassingError is raised in any case if no new file can be read just now. From
     a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work. `folder`: all
     local files are from there and must not lead out of it; without it, this holds for the folders and globs of `paths`
-    (quality/files/confined_files.py).
+    (input/confined_files.py).
     """
     options = options or options_of(settings)
     object_options(options.__dict__)
@@ -299,3 +300,22 @@ def summary_of(
         "passed_over": list(passed_over),
         "data_docs": list(data_docs),
     }
+
+
+# Decide on quarantined files: ingest them after all, or discard them.
+
+ACTIONS = ("release", "discard")
+
+
+def decide_quarantined(
+    home: Home, settings: Settings, *, action: str, holds: Sequence[int], progress: Progress
+) -> dict[str, Any]:
+    """Return what `ingest` returns, or {"discarded": [{"hold_id", "path"}]}; holds: numbers of the files."""
+    if action == "release":
+        return release(home, settings, holds, progress)
+    return {"discarded": [{name: row[name] for name in ("hold_id", "path")} for row in discard(home, holds)]}
+
+
+def read_numbers(text: str) -> list[int]:
+    """Return the numbers in a text such as `3, 5`."""
+    return [int(word) for word in re.split(r"[\s,]+", text) if word]

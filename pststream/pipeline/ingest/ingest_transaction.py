@@ -8,33 +8,84 @@ finished from its staged files, or from the same input files if the staged ones 
 import datetime as dt
 import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pststream import lineage, names
-from pststream.errors import HomeError, InputFileError, PassingError, RetryableError
-from pststream.ledgers.log_end import Ledger
-from pststream.pipeline.engine.contract import TasksStalled
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.ingest import staging_folder
+from pststream.base import lineage, names
+from pststream.base.errors import HomeError, InputFileError, PassingError, RetryableError
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.base.utc_times import from_micros, to_micros, utc_now
+from pststream.engine.contract import TasksStalled
+from pststream.engine.running_engine import get_engine
+from pststream.input.readers import sha256_of
 from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
 from pststream.pipeline.ingest.deduplicate import deduplicate
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
-from pststream.pipeline.ingest.isolated_reader import ReadLimits
+from pststream.pipeline.ingest.isolated_reader import ReadLimits, noted_reading, stage_isolated
 from pststream.pipeline.ingest.landing_gate import File
-from pststream.pipeline.ingest.reading_note import noted_reading
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.stage_in_parts import stage_in_parts
-from pststream.pipeline.ingest.stage_isolated import stage_isolated
-from pststream.progress import Counted, Progress, TaskCounter
-from pststream.quality.readers import sha256_of
+from pststream.pipeline.ingest.staged_rows import StagedRows, is_intact
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import SHARED, commit_files
-from pststream.state.home import Home
-from pststream.state.lineage_tables import lineage_table
-from pststream.utc_times import from_micros, to_micros, utc_now
+from pststream.state.home import FORMAT, Home
+from pststream.state.ledger_tables import lineage_table
+from pststream.storage.parquet_files import file_sizes
+from pststream.tables.ledgers import Ledger
+
+# Save and load the list of the staged files of an ingest, so that an interrupted ingest can be finished.
+#
+# The staged files are kept until the ingest is done. So the ingest is finished with the rows that it has read, even if
+# the input files have changed since. Staged files are not flushed to disk. If a power cut has damaged one, the input
+# files are read again.
+
+STAGING = "staging"
+_LIST = f"{STAGING}/staged.json"
+_FIELDS = ("file_seq", "parts", "last_row", "max_time")
+
+
+def staging_path(home: Home) -> str:
+    """Return the folder where tasks write staged files and verdict files."""
+    return f"{home.path}/{STAGING}"
+
+
+def clear_staging(home: Home) -> None:
+    """Delete all files of the staging folder."""
+    home.files.delete(home.files.names(STAGING))
+
+
+def save_staged(home: Home, files: list[dict[str, Any]], staged: list[StagedFile]) -> None:
+    """Write the list of the staged files of these input files (ledger rows)."""
+    rows = [{name: asdict(one)[name] for name in _FIELDS} for one in staged]
+    content = {"home_format": FORMAT, "of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
+    home.files.write(_LIST, json.dumps(content).encode())
+
+
+def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | None:
+    """Return the staged files of exactly these input files; None if any is missing or has other bytes."""
+    try:
+        content = json.loads(home.files.read(_LIST))
+    except (FileNotFoundError, ValueError):
+        return None
+    if content["home_format"] != FORMAT:  # staged before an upgrade, with other columns
+        return None
+    staged = [
+        StagedFile(**one | {"parts": tuple(StagedRows(**part) for part in one["parts"])}) for one in content["staged"]
+    ]
+    if content["of"] != _hashes(files) or content["bytes"] != _bytes(staged):
+        return None
+    return staged if all(is_intact(part) for one in staged for part in one.parts) else None
+
+
+def _hashes(files: list[dict[str, Any]]) -> list[str]:
+    return [file["sha256"] for file in files]
+
+
+def _bytes(staged: list[StagedFile]) -> list[int | None]:
+    return file_sizes([part.path for one in staged for part in one.parts])
 
 
 def number_files(ledger: Ledger, files: list[File]) -> list[File]:
@@ -47,7 +98,7 @@ def stage_files(
     home: Home, settings: Settings, files: list[File], progress: Progress, quarantine_unreadable: bool = False
 ) -> list[StagedFile]:
     """Read the files of one kind into staged files, one task a file or part; returns them in the order of `files`."""
-    staging_folder.clear_staging(home)
+    clear_staging(home)
     readable = [file | {"path": fetched_files.readable_path(home, file)} for file in files]
     staged = _stage_suspects_apart(home, settings, readable, progress)
     for file, one in zip(files, staged, strict=True):
@@ -66,7 +117,7 @@ def _stage_suspects_apart(home: Home, settings: Settings, files: list[File], pro
 
     The other files are read again in this way if memory runs out or a task does not end: this process survives both.
     """
-    place = (files[0]["kind"], staging_folder.staging_path(home), files[0]["started_at"])
+    place = (files[0]["kind"], staging_path(home), files[0]["started_at"])
     limits = ReadLimits.of(settings)
     with noted_reading(home, [file["sha256"] for file in files]) as dead:
         suspects = [file for file in files if file["sha256"] in dead]
@@ -88,7 +139,7 @@ def append_files(
     ledger: as it was read before these files. The staged files are kept until the ingest is done.
     """
     files = [file | {"options": _with_lateness(file["options"], settings)} for file in files]
-    staging_folder.save_staged(home, files, staged)
+    save_staged(home, files, staged)
     ledger_tables.append(home, names.FILES, files)
     crash_point("ingest.started")
     return _run_with_lineage(home, settings, files, staged, ledger, progress)
@@ -104,7 +155,7 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
     if not files:
         return ledger
     progress(f"finishing ingest {files[0]['ingest_id']}, which was interrupted")
-    staged = staging_folder.load_staged(home, files)
+    staged = load_staged(home, files)
     if staged is None:
         for file in files:
             _check_input(home, file)
@@ -158,7 +209,7 @@ def _run(
     watermarks = _watermarks(ledger, files, staged)
     late_by = json.loads(files[0]["options"])["lateness_seconds"] * 1_000_000
     horizons = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in watermarks.items()}
-    verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_folder.staging_path(home), progress))
+    verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_path(home), progress))
     # Each task writes the accepted and the rejected rows of one staged file.
     path_of = {file["file_seq"]: file["path"] for file in files}
     tasks = [
@@ -177,7 +228,7 @@ def _run(
     done = _done_rows(files, staged, appended, watermarks)
     ledger_tables.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
     crash_point("ingest.done")
-    staging_folder.clear_staging(home)
+    clear_staging(home)
     for file in done:
         progress(f"{file['path']}: {file['accepted']:,} accepted, {file['rejected']:,} rejected")
     return done

@@ -4,22 +4,27 @@
 this is reported as the problem of the file.
 """
 
+import datetime as dt
+import json
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pststream.errors import InputFileError
-from pststream.format_values import counted
+from pststream.base.errors import InputFileError, PstError
+from pststream.base.progress import Progress
+from pststream.base.texts import counted, escape_controls
+from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
 from pststream.settings import Settings
+from pststream.state.home import Home
 
 PROGRAM = "pststream.pipeline.ingest.reader_process"
 
@@ -122,3 +127,92 @@ def used_bytes(process: int) -> int:
 
 def _describe_end(code: int) -> str:
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+# Stage suspect input files one by one in a separate process, within limits of time and memory.
+#
+# If a file exceeds a limit, or the process dies while it reads the file, this is reported as the problem of the file,
+# and the next file gets a new process.
+
+
+def stage_isolated(
+    kind: str, folder: str, at: dt.datetime, files: Sequence[dict[str, Any]], limits: ReadLimits, progress: Progress
+) -> list[StagedFile]:
+    """Return the staged files of input files (ledger rows), in their order; arguments and errors as of `stage_file`.
+
+    Raises RuntimeError for an unforeseen error that is not of the file.
+    """
+    staged: list[StagedFile] = []
+    while len(staged) < len(files):
+        with isolated_reader(stage_file) as reader:
+            for file in files[len(staged) :]:
+                progress(escape_controls(f"{file['path']}: reading it in a process of its own"))
+                try:
+                    staged.append(reader.read((kind, folder, at, file), file["path"], limits))
+                except InputFileError as error:
+                    progress(escape_controls(f"{file['path']}: {error.reason}"))
+                    problem = (error.path, error.reason, error.hint)
+                    staged.append(StagedFile(file["file_seq"], (), 0, None, problem))
+                    break
+    return staged
+
+
+# Note which files an ingest is about to read, so that a later one knows the files that were read when a process died.
+#
+# The note counts the dead tries of each file by its content: readings during which the process ended, or an unexpected
+# error was raised. It is flushed to disk before the first file is opened.
+
+DEAD_TRIES = 2
+"""After so many dead tries a file is read in a process of its own. One may be a kill of the process by somebody."""
+
+MAX_FILES = 10_000
+"""Files in the note at most besides those that are offered: files that nobody offers again would stay for ever."""
+
+NOTE = "reading.json"
+
+
+@contextmanager
+def noted_reading(
+    home: Home,
+    hashes: Collection[str],
+    note: str = NOTE,
+    passing: tuple[type[BaseException], ...] = (PstError,),
+) -> Iterator[dict[str, int]]:
+    """Note in a block that files with these hashes are read; yield the dead tries of those with DEAD_TRIES or more.
+
+    A dead try counts for all files that were read with it. A block that ends, or raises one of the errors `passing`,
+    counts for none of them; files with DEAD_TRIES stay in the note, in case they are offered again.
+
+    note: name of the note in the home
+    """
+    before = _read_note(home, note)
+    suspects = {sha256: tries for sha256 in hashes if (tries := before.get(sha256, 0)) >= DEAD_TRIES}
+    tried = {sha256: before.get(sha256, 0) + 1 for sha256 in hashes}
+    rest = {sha256: tries for sha256, tries in before.items() if sha256 not in tried}
+    for sha256 in list(rest)[:-MAX_FILES]:
+        del rest[sha256]
+    if tried:
+        _write_note(home, note, rest | tried)
+    try:
+        yield suspects
+    except passing:
+        _write_note(home, note, rest | suspects)
+        raise
+    _write_note(home, note, rest | dict.fromkeys(suspects, DEAD_TRIES))
+
+
+def _read_note(home: Home, note: str) -> dict[str, int]:
+    """Return the dead tries by hash; none if there is no note, or none that can be read."""
+    try:
+        tries = json.loads(home.files.read(note))
+        return {str(sha256): int(count) for sha256, count in tries.items()}
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _write_note(home: Home, note: str, tries: dict[str, int]) -> None:
+    """Replace the note, or remove it if it would be empty."""
+    if tries:
+        home.files.write(note, json.dumps(tries).encode())
+    else:
+        home.files.delete([note])

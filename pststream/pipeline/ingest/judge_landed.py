@@ -7,16 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.open_tables import latest_table
+from pststream.base import names
+from pststream.input.judged_rows import LANDED, SUBJECTS, draw_places, make_frame
+from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
+from pststream.input.suite_files import Suite
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.staged_rows import read_staged
-from pststream.quality.suites.judge_frames import judge_frames
-from pststream.quality.suites.judged_rows import LANDED, SUBJECTS, draw_places, make_frame
-from pststream.quality.suites.run_suites import SuiteResult, load_suites
-from pststream.quality.suites.suite_files import Suite
 from pststream.settings import Settings
 from pststream.state.home import Home
+from pststream.tables.open_tables import latest_table
 
 MAX_BYTES = 1 << 28
 """Bytes of the rows of a file that are judged at most; in pandas they take several times as many."""

@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pststream import names
-from pststream.ledgers.log_end import recent_row_counts
-from pststream.pipeline.ingest.judge_landed import judge_files
-from pststream.pipeline.ingest.stage_file import StagedFile, folder_of
-from pststream.quality.expectations import ThresholdResults, check_thresholds
-from pststream.quality.files.confined_files import content_below
-from pststream.quality.landing_expectations import (
+from pststream.base import names
+from pststream.base.utc_times import to_micros, utc_now
+from pststream.input.confined_files import content_below
+from pststream.input.expectations import ThresholdResults, check_thresholds
+from pststream.input.landing_expectations import (
     RECENT_FILES,
     LandedFile,
     LandingHistory,
     compute_figures,
     landing_thresholds,
 )
-from pststream.quality.suites.run_suites import SuiteResult
-from pststream.quality.suites.suite_files import Suite
+from pststream.input.run_suites import SuiteResult
+from pststream.input.suite_files import Suite
+from pststream.pipeline.ingest.judge_landed import judge_files
+from pststream.pipeline.ingest.stage_file import StagedFile, folder_of
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.utc_times import to_micros, utc_now
+from pststream.tables.ledgers import recent_row_counts
 
 File = dict[str, Any]
 """A row of the ledger of files."""

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pststream.errors import InputFileError, PassingError
-from pststream.escape_text import escape_controls
+from pststream.base.errors import InputFileError, PassingError
+from pststream.base.progress import Progress
+from pststream.base.texts import escape_controls
+from pststream.input.confined_files import OUTSIDE, content_below, leads_outside
+from pststream.input.input_files import is_utf8_name, sha256_of
 from pststream.pipeline.ingest.fetch_objects import OfferedFile, is_fetched
-from pststream.progress import Progress
-from pststream.quality.files.confined_files import OUTSIDE, content_below, leads_outside
-from pststream.quality.files.input_files import is_utf8_name, sha256_of
 from pststream.state import fetched_files
 from pststream.state.home import Home
 

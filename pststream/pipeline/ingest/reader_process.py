@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from pststream.errors import PstError
+from pststream.base.errors import PstError
 
 _PR_SET_PDEATHSIG = 1
 

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import UsageError
-from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.retries import COLUMNS, OPTION, is_retry, retries_among
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.progress import Progress, no_progress
+from pststream.input.readers import sha256_of
+from pststream.input.row_chunks import RETRIABLE
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.ingest import ReaderOptions, summary_of
 from pststream.pipeline.ingest.ingest_transaction import (
@@ -29,16 +29,16 @@ from pststream.pipeline.ingest.ingest_transaction import (
     stage_files,
 )
 from pststream.pipeline.ingest.stage_file import STORED_SETTINGS
-from pststream.progress import Progress, no_progress
-from pststream.quality.readers import sha256_of
-from pststream.quality.reject_reasons import RETRIABLE
 from pststream.settings import Settings
 from pststream.state import fetched_files
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.state.table_types import RECORD
+from pststream.state.tables import RECORD
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import Ledger
+from pststream.tables.log_events import COLUMNS, OPTION, is_retry, retries_among
 
 FOLDER = "retries"
 """Folder of a home with the file of a retry, until its ingest is done."""

@@ -14,21 +14,39 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.domain.arrow_columns import TIME, micros
-from pststream.errors import InputFileError, PassingError, PstError, passing_number
-from pststream.kinds.contract import RequestLimits
-from pststream.pipeline.ingest.future_objects import split_future_objects
+from pststream.base import names
+from pststream.base.arrow_columns import TIME, micros
+from pststream.base.errors import InputFileError, PassingError, PstError, passing_number
+from pststream.base.utc_times import to_micros
+from pststream.input.confined_files import readable_below
+from pststream.input.parse_objects import ObjectOptions, parse_objects
+from pststream.input.parse_requests import REQUESTS, parse_request_chunk, request_fields
+from pststream.input.readers import read_chunks, read_requests
+from pststream.input.row_chunks import REASONS, FilePart, check_row_number
 from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
-from pststream.quality.files.confined_files import readable_below
-from pststream.quality.parse_objects import ObjectOptions, parse_objects
-from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
-from pststream.quality.parse_requests import REQUESTS
-from pststream.quality.readers import read_chunks, read_requests
-from pststream.quality.row_chunks import FilePart, check_row_number
-from pststream.shapes.region import RegionLimits
-from pststream.state.table_types import IDS
-from pststream.utc_times import to_micros
+from pststream.queries.kinds.contract import RequestLimits
+from pststream.queries.shapes.contract import RegionLimits
+from pststream.state.tables import IDS
+
+# Reject objects whose time is too far ahead of the clock; their parsed fields stay, so that they can be retried.
+
+REASON = "future"
+
+
+def split_future_objects(objects: pa.RecordBatch, latest: int) -> list[pa.RecordBatch]:
+    """Split parsed objects (input/parse_objects.py) into those with a ts up to `latest` (microseconds) and the rest.
+
+    The rest has the columns field, reason, detail and raw of a reject too; there is no second batch if none is later.
+    """
+    is_future = pc.cast(objects.column("ts"), pa.int64()).to_numpy() > latest
+    if not np.any(is_future):
+        return [objects]
+    future = objects.filter(pa.array(is_future))
+    reject = {"field": "ts", "reason": REASON, "detail": REASONS[REASON], "raw": future.column("ts").cast(pa.string())}
+    for name, value in reject.items():
+        future = future.append_column(name, pa.repeat(value, len(future)) if isinstance(value, str) else value)
+    return [objects.filter(pa.array(~is_future)), future]
+
 
 _REJECT = [pa.field(name, pa.string()) for name in ("field", "reason", "detail", "raw")]
 SCHEMAS = {

@@ -11,11 +11,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from pststream.errors import PstError
-from pststream.pipeline.engine.contract import Engine, TaskEnded
-from pststream.pipeline.ingest.stage_file import StagedFile, folder_of, join_parts, stage_file
-from pststream.progress import Progress, StepCounter, no_progress
-from pststream.quality.file_parts import (
+from pststream.base.errors import PstError
+from pststream.base.progress import Progress, StepCounter, no_progress
+from pststream.engine.contract import Engine, TaskEnded
+from pststream.input.confined_files import readable_below
+from pststream.input.file_parts import (
     MIN_PART_BYTES,
     CountedRange,
     FileRange,
@@ -25,8 +25,8 @@ from pststream.quality.file_parts import (
     make_parts,
     split_row_groups,
 )
-from pststream.quality.files.confined_files import readable_below
-from pststream.quality.row_chunks import FilePart
+from pststream.input.row_chunks import FilePart
+from pststream.pipeline.ingest.stage_file import StagedFile, folder_of, join_parts, stage_file
 
 File = dict[str, Any]
 """A row of the ledger of files, with a path that can be read."""

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pststream.atomic_files import write_atomically
+from pststream.base.atomic_files import write_atomically
+from pststream.base.progress import Progress
 from pststream.pipeline.ingest.isolated_reader import LOOK_SECONDS, used_bytes
-from pststream.progress import Progress
-from pststream.questions.answer_text import answer_lines
-from pststream.questions.answered_question import answer_for_page
-from pststream.questions.typed_question import record_of_texts
 from pststream.reports.pages.question_page import render_answer
+from pststream.search.answer_rows import answer_lines
+from pststream.search.ask import answer_for_page, record_of_texts
 from pststream.settings import Settings
 from pststream.state.home import Home
 

@@ -19,13 +19,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from pststream.errors import PstError, UsageError, shorten_error
-from pststream.mask_urls import mask_urls
+from pststream.base.errors import PstError, UsageError, shorten_error
+from pststream.base.progress import CountMessage
+from pststream.base.stderr_log import StderrLog
+from pststream.base.texts import mask_urls
 from pststream.pipeline.jobs.submitter_watch import end_with_submitter
-from pststream.progress import CountMessage
 from pststream.settings import load_settings
 from pststream.state.home import Home
-from pststream.stderr_log import StderrLog
 from pststream.storage.registry import files_at
 
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3

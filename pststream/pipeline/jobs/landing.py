@@ -5,19 +5,19 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import table_version
-from pststream.errors import UsageError, WorkWaits
-from pststream.pipeline.adjusting.balance_check import check_balance
-from pststream.pipeline.delivery.waiting_sinks import waiting_sinks
+from pststream.base import names
+from pststream.base.errors import UsageError, WorkWaits
+from pststream.base.progress import Progress
+from pststream.pipeline.delivery.deliver import waiting_sinks
 from pststream.pipeline.jobs.job import argument
-from pststream.pipeline.main_job.find_work import has_work
+from pststream.pipeline.main_job.run import has_work
 from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_answered_since
-from pststream.progress import Progress
+from pststream.pipeline.replan.measured_loads import check_balance
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.storage.registry import local_path
+from pststream.tables.delta_tables import table_version
 
 LANDING = argument("--landing", help="landing folder (PSTSTREAM_LANDING; default: `landing` in the home)")
 SINCE = argument("--since", type=dt.datetime.fromisoformat, help="when the first try started (ISO 8601)")
@@ -79,7 +79,7 @@ def _run(home: Home, settings: Settings, landing: str, progress: Progress) -> di
 
 def _add_earlier_tries(home: Home, since: dt.datetime, document: dict[str, Any]) -> None:
     """Add what earlier tries of this run ingested and matched to the document."""
-    from pststream.pipeline.main_job.run_summary import summarize_since  # loads the code that matches
+    from pststream.pipeline.main_job.run import summarize_since  # loads the code that matches
 
     earlier, own = summarize_since(home, since), document["match"]
     for kind, figures in earlier["ingest"].items():

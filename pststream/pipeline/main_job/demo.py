@@ -6,20 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pststream.delta_tables import TableReader
-from pststream.demo_data.demo_files import write_demo
-from pststream.demo_data.demo_questions import demo_questions
-from pststream.demo_data.standing_subscriptions import standing_subscriptions
-from pststream.errors import UsageError
+from pststream.base.errors import UsageError
+from pststream.base.progress import Progress
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
-from pststream.progress import Progress
-from pststream.questions.answered_question import answer_for_page
 from pststream.reports.pages.report_page import write_report
 from pststream.reports.reading.standing_answers import StandingAnswers
+from pststream.search.ask import answer_for_page
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.storage.registry import local_path, normalize
+from pststream.tables.delta_tables import TableReader
+from pststream.workloads.demo_files import write_demo
+from pststream.workloads.demo_subscriptions import demo_questions, standing_subscriptions
 
 SEED = 2017
 MARKER = ".pststream-demo"

@@ -7,9 +7,9 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from pststream.input.input_files import files_below, has_format
 from pststream.pipeline.ingest.local_files import refusal
 from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
-from pststream.quality.files.input_files import files_below, has_format
 
 KINDS = ("requests", "objects")
 """Subfolders of a landing folder with files to ingest, in the order in which they are read."""

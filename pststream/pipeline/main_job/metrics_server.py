@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, NamedTuple
 
-from pststream.errors import RetryableError, UsageError
-from pststream.mask_urls import mask_urls
-from pststream.progress import LogMessage, Progress
+from pststream.base.errors import RetryableError, UsageError
+from pststream.base.progress import LogMessage, Progress
+from pststream.base.texts import mask_urls
 from pststream.state.home import Home
 
 LOOPBACK = "127.0.0.1"

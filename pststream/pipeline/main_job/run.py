@@ -3,22 +3,33 @@
 The job runs unattended, so a file that cannot be read is quarantined and the other files are ingested.
 """
 
+import datetime as dt
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pststream.errors import QuestionsBusy, RetryableError, RunnerBusy, UsageError
-from pststream.pipeline.batch.micro_batch import match
+import pyarrow.dataset as pds
+
+from pststream.base import names
+from pststream.base.errors import QuestionsBusy, RetryableError, RunnerBusy, UsageError
+from pststream.base.progress import LogMessage, Progress, no_progress, with_fields
+from pststream.input.input_files import files_below, has_format
+from pststream.pipeline.batch.micro_batch import batch_summary, match
 from pststream.pipeline.delivery.deliver import deliver
+from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.ingest.judge_landed import load_landed_suites
+from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
+from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
-from pststream.progress import LogMessage, Progress, no_progress, with_fields
-from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
+from pststream.state import fetched_files, quarantine
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
+from pststream.tables.delta_tables import latest_dataset
+from pststream.tables.ledgers import FileRow, Ledger, known_hashes, read_files, read_latest
 
 
 def run(
@@ -87,3 +98,91 @@ def ingest_landed(
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
     log = with_fields(progress, step="ingest")
     return ingest(home, settings, kind, paths, reading, log, True, folder)
+
+
+# Find out whether `pststream run` has anything to do, from the ledgers and the names of the files in a landing folder.
+#
+# A job asks before it loads the code that ingests and matches, and a DAG before it submits to a cluster.
+
+
+def has_work(home: Home, settings: Settings, landing: str) -> bool:
+    """Whether `run` would do or report anything: ingest a file, name one that it cannot read or that is pending, match
+    pending rows, answer a file of questions, finish an interrupted step, create the home, or refuse the landing folder.
+    If only reading a large file can answer this, the result is true.
+
+    Raises RunnerBusy as `run` does.
+    """
+    fetched = is_fetched(landing)
+    if not home.files.exists(names.HOME_MARK) or not (fetched or Path(landing).is_dir()):
+        return True
+    home.check()
+    with home.locked(RUNNER, RunnerBusy), home.locked():
+        ledger = Ledger(home)
+        if ledger.unfinished_ingest() or ledger.unfinished_batch() or not ledger.pending(1).empty:
+            return True
+        folders = ((kind, f"{landing.rstrip('/')}/{kind}") for kind in KINDS)
+        if fetched:
+            return any(_has_new_objects(home, settings, kind, folder) for kind, folder in folders)
+        if any(_has_new_files(home, kind, folder) for kind, folder in folders):
+            return True
+        return questions_wait(home, landing)
+
+
+def _has_new_files(home: Home, kind: str, folder: str) -> bool:
+    """Whether a local folder has a file whose content is not in the log or in quarantine; the home is locked."""
+    paths = [path for path in files_below(Path(folder).absolute()) if has_format(path, None)]
+    folders = dict.fromkeys(paths, folder)
+    if len(select_readable(paths, no_progress, folders)) < len(paths):
+        return True
+    stamps = read_stamps(paths)
+    if sum(size for _, size in stamps.values()) > UNCACHED_BYTES:
+        hashes = fetched_files.read_hash_cache(home)
+        if any(path not in hashes or hashes[path][:2] != stamp for path, stamp in stamps.items()):
+            return True
+    offered = {file.sha256 for file in hash_files(home, stamps, tolerant=True, folders=folders)}
+    return not offered <= _known(home, kind, offered)
+
+
+def _has_new_objects(home: Home, settings: Settings, kind: str, folder: str) -> bool:
+    """Whether a bucket folder has an object to copy, or one that `run` reports as pending; the home is locked."""
+    hashes = fetched_files.read_hash_cache(home)
+    known = _known(home, kind, {sha256 for _, _, sha256 in hashes.values()})
+    source = ObjectSource(home, folder, None, known, hashes, tolerant=True, max_bytes=settings.max_fetch_bytes)
+    return source.has_ready or bool(source.pending(settings.pending_seconds))
+
+
+def _known(home: Home, kind: str, hashes: set[str]) -> set[str]:
+    """Return the hashes of all quarantined content of a kind, and those in `hashes` whose content is in the log."""
+    quarantined = quarantine.judged_files(home)
+    return {sha256 for of_kind, sha256 in known_hashes(home, hashes) | quarantined if of_kind == kind}
+
+
+# Read from the ledgers the batches and the counts of ingested files since a given time, for a retried job.
+#
+# The job of a landing folder calls this after a retry, since each try knows only its own work.
+
+
+def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
+    """Return the batches that were done, and the counts of the files that were ingested, at `since` or later.
+
+    Returns {"ingest": {kind: {"files", "rows", "accepted", "rejected", "rejects_by_reason"}}, "batches": as `match`
+    returns them}; a kind without such files is left out.
+    """
+    batches = read_latest(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
+    done = [batch_summary(batch) for batch in batches if batch["status"] == "done"]
+    done_since = (pds.field("started_at") >= since) & (pds.field("status") == "done")
+    is_file = pds.field("withdrawal_id").is_null() & pds.field("statistics_version").is_null()
+    files = read_files(home, done_since & is_file)
+    by_kind = {kind: [file for file in files if file["kind"] == kind] for kind in KINDS}
+    return {"ingest": {kind: _count(home, of_kind) for kind, of_kind in by_kind.items() if of_kind}, "batches": done}
+
+
+def _count(home: Home, files: list[FileRow]) -> dict[str, Any]:
+    numbers = sorted({file["ingest_id"] for file in files})
+    mine = pds.field("ingest_id").isin(numbers) & (pds.field("kind") == files[0]["kind"])
+    reasons = Counter[str]()
+    for rejects in latest_dataset(home.table(names.REJECTS)).to_batches(columns=["reason"], filter=mine):
+        reasons.update(rejects.column(0).to_pylist())
+    sums = {name: sum(file[name] for file in files) for name in ("accepted", "rejected")}
+    rows = {"rows": sums["accepted"] + sums["rejected"]}
+    return {"files": len(files), **rows, **sums, "rejects_by_reason": dict(sorted(reasons.items()))}

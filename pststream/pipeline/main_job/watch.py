@@ -6,16 +6,17 @@ no second runner starts. A round that fails does not end the watcher: the next r
 until a round succeeds.
 """
 
+import signal
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import table_version
-from pststream.errors import (
+from pststream.base import names
+from pststream.base.errors import (
     HomeBusy,
     HomeError,
     PassingError,
@@ -25,27 +26,91 @@ from pststream.errors import (
     SettingError,
     UsageError,
 )
-from pststream.format_values import duration
-from pststream.mask_urls import mask_urls
+from pststream.base.progress import LogMessage, Progress, no_progress
+from pststream.base.texts import duration, mask_urls
+from pststream.base.utc_times import iso, utc_now
+from pststream.engine.running_engine import engine_is_alive, get_engine, kill_engine
+from pststream.engine.warm_up import load_kernels
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.delivery.sink_threads import SinkThreads
-from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine, kill_engine
-from pststream.pipeline.engine.warm_up import load_kernels
+from pststream.pipeline.delivery.deliver import SinkThreads
 from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.ingest.judge_landed import load_landed_suites
-from pststream.pipeline.main_job.graceful_shutdown import Abandoned, GracefulShutdown
 from pststream.pipeline.main_job.landing_scanner import KINDS, LandingScanner
 from pststream.pipeline.main_job.metrics_server import Address, serve_metrics
 from pststream.pipeline.main_job.run import check_landing, ingest_landed
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
 from pststream.pipeline.questions.question_ledger import unfinished_files
-from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
 from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
-from pststream.utc_times import iso, utc_now
+from pststream.tables.delta_tables import table_version
+
+# Handle SIGTERM and SIGINT in a watcher: let the running step end, and abandon it if it takes too long.
+
+STOP_SECONDS = 7.0
+"""Time that the running step has after the first signal; supervisors kill after 10 s or more."""
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Abandoned(KeyboardInterrupt):
+    """The running step took too long and was abandoned. Its state is the same as after a kill of the process."""
+
+
+class GracefulShutdown:
+    """Handles the signals inside a `with` block of the main thread.
+
+    STOP_SECONDS after the first signal, or at the second signal, it calls `abandon`, which must end what the step waits
+    for, and raises Abandoned in the main thread, unless the step raises another error because of `abandon`.
+
+    requested  whether a signal came
+    abandoned  whether the step was abandoned
+    """
+
+    def __init__(self, abandon: Callable[[], None]) -> None:
+        self.requested = self.abandoned = self._finished = False
+        self._abandon_step = abandon
+        self._handlers_before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "GracefulShutdown":
+        self._handlers_before = {name: signal.getsignal(name) for name in (*SIGNALS, signal.SIGALRM)}
+        self.install_handlers()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for name, handler in self._handlers_before.items():
+            signal.signal(name, handler)
+
+    def install_handlers(self) -> None:
+        """Install the signal handlers; call this again after Spark has started, as Spark replaces the one of SIGINT."""
+        for name in SIGNALS:
+            signal.signal(name, self._on_signal)
+        signal.signal(signal.SIGALRM, self._on_timeout)
+
+    def finish(self) -> None:
+        """Record that no step is left to abandon."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._finished = True
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._finished:
+            return
+        if self.requested:
+            self._on_timeout(number, frame)
+        self.requested = True
+        signal.setitimer(signal.ITIMER_REAL, STOP_SECONDS)
+
+    def _on_timeout(self, number: int, frame: FrameType | None) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self.abandoned or self._finished:
+            return
+        self.abandoned = True
+        self._abandon_step()
+        raise Abandoned
+
 
 FATAL = (UsageError, SettingError, HomeError)
 """Errors that every further round would meet again."""

@@ -4,40 +4,197 @@ The size of the sample is bounded (`choose_rows.py`).
 """
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.cost.load_model import CostModel
-from pststream.domain.arrow_columns import csr, one_array
-from pststream.domain.owners import recorded_units
-from pststream.domain.pieces import rarest_clause_first
-from pststream.domain.planner_sample import WorkloadSample
-from pststream.errors import UsageError
-from pststream.ledgers.log_end import Ledger
-from pststream.matching.every_object import add_every_object
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext, make_task_context
+from pststream.base import names
+from pststream.base.arrays import distinct_values, hash_to_unit
+from pststream.base.arrow_columns import csr, one_array
+from pststream.base.errors import UsageError
+from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
+from pststream.base.utc_times import to_micros
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext, make_task_context
+from pststream.kernels.matching.contains_point import boxes_around
+from pststream.matching.matcher import add_every_object
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, read_pieces
-from pststream.pipeline.planning.choose_rows import choose_rows, merge_rows, share_of
-from pststream.pipeline.planning.draw_questions import draw_questions
-from pststream.pipeline.planning.planned_period import find_period, requests_per_subscription
-from pststream.progress import Counted, Progress, TaskCounter, no_progress
-from pststream.samples.posting_reads import make_sample_with_reads
+from pststream.pipeline.questions.question_ledger import unfinished_files
+from pststream.planning.live_terms import make_sample_with_reads
+from pststream.planning.load_model import CostModel
+from pststream.plans.owners import recorded_units
+from pststream.plans.pieces import rarest_clause_first
+from pststream.plans.planner_sample import SampledQuestions, WorkloadSample
+from pststream.queries.shapes.contract import EARTH_RADIUS_M
+from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
-from pststream.shapes.registry import SIDES
-from pststream.sorted_keys import distinct_values
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import TermFrequencies, current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
-from pststream.utc_times import to_micros
+from pststream.tables.ledgers import Ledger
+
+# Choose rows of tables for a sample by a hash of their key, so that the choice does not depend on files.
+
+SEED = 7
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """The rows that a task chose, and the number of rows that it chose from."""
+
+    rows: pa.Table
+    seen: int
+
+
+def share_of(max_rows: int, rows: int) -> float:
+    """Return the share of the rows to choose so that about `max_rows` are chosen at most."""
+    return 1.0 if rows <= max_rows else max_rows / rows
+
+
+def choose_rows(
+    key: str,
+    schema: pa.Schema,
+    share: float,
+    read: Callable[[tuple[Slice, ...]], Iterator[pa.RecordBatch]],
+    slices: tuple[Slice, ...],
+) -> SampledRows:
+    """Choose rows by a hash of their key, so that the choice does not depend on the files that they are in."""
+    seen, chosen = 0, []
+    for rows in read(slices):
+        seen += rows.num_rows
+        if share < 1.0:
+            rows = rows.filter(pa.array(hash_to_unit(rows.column(key).to_numpy(), SEED) < share))
+        chosen.append(rows.select(schema.names))
+    return SampledRows(pa.Table.from_batches(chosen, schema), seen)
+
+
+def merge_rows(drawn: list[SampledRows], schema: pa.Schema) -> tuple[pa.Table, float]:
+    """Return all chosen rows in the order of their keys, and the number of rows that each of them represents."""
+    rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in drawn)])
+    by = [(name, "ascending") for name in (schema.names[0], "west", "south") if name in schema.names]
+    seen = sum(part.seen for part in drawn)
+    return rows.sort_by(by).combine_chunks(), seen / rows.num_rows if rows.num_rows else 1.0
+
+
+# Draw a sample of the logged questions, for SSTD's query distribution statistics.
+
+KINDS = ("range", "knn")
+_READ = ["question_file", "row", "kind", *SIDES, "clauses", "k", "rows", "distance_m"]
+_STORED = TABLES[names.QUESTIONS].schema
+_SAMPLED = pa.schema([pa.field("question_key", pa.int64()), *(_STORED.field(name) for name in _READ)])
+"""Columns of a sampled question; question_key: its file and row as one number."""
+
+
+def draw_questions(home: Home, settings: Settings, progress: Progress) -> SampledQuestions | None:
+    """Return sampled questions of KINDS, about as many as subscriptions at most; None if none are logged."""
+    files = list_data_files(home, names.QUESTIONS)
+    if not files:
+        return None
+    unfinished = tuple(file["question_file"] for file in unfinished_files(home))
+    share = share_of(settings.sample_subscriptions, sum(file.rows for file in files))
+    choose = partial(choose_rows, "question_key", _SAMPLED, share, partial(_answered, unfinished))
+    tasks = split_into_tasks(addresses_and_rows(home, names.QUESTIONS, files))
+    counter = TaskCounter(progress, Counted("sampling questions", "question", rows_of_tasks(tasks)))
+    rows, _ = merge_rows(get_engine(settings).run_tasks(tasks, choose, counter), _SAMPLED)
+    return describe_questions(rows) if rows.num_rows else None
+
+
+def _answered(unfinished: tuple[int, ...], slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the questions of KINDS in files that are answered, with their keys."""
+    for rows in read_slices(slices, _READ):
+        counts = pc.is_in(rows.column("kind"), pa.array(KINDS))
+        counts = pc.and_not(counts, pc.is_in(rows.column("question_file"), pa.array(unfinished, pa.int64())))
+        rows = rows.filter(counts)
+        key = (rows.column("question_file").to_numpy() << names.ROW_BITS) | rows.column("row").to_numpy()
+        yield pa.RecordBatch.from_arrays([pa.array(key), *(rows.column(name) for name in _READ)], _SAMPLED.names)
+
+
+def describe_questions(rows: pa.Table) -> SampledQuestions:
+    """Return the boxes and keywords of questions (columns of `questions`).
+
+    A question of the kind `knn` has the boxes around the circle to its last object, around the world if it found fewer
+    than k. A region over the antimeridian has two boxes.
+    """
+    sides = np.column_stack([one_array(rows.column(side)).to_numpy() for side in SIDES])
+    is_near = np.asarray(pc.equal(rows.column("kind"), "knn"))
+    answered, wanted, distance = (
+        np.asarray(pc.fill_null(rows.column(name), 0)).astype(np.float64) for name in ("rows", "k", "distance_m")
+    )
+    radius = np.where(answered >= wanted, distance, np.pi * EARTH_RADIUS_M)
+    near, circles = boxes_around(np.column_stack([sides[:, :2], radius])[is_near])
+    crosses = ~is_near & (sides[:, 0] > sides[:, 2])
+    west, east, plain = sides[crosses], sides[crosses], ~is_near & ~crosses
+    west[:, 0], east[:, 2] = -180.0, 180.0
+    places = [np.flatnonzero(plain), np.flatnonzero(is_near)[near], *2 * [np.flatnonzero(crosses)]]
+    boxes = np.concatenate([sides[plain], circles, west, east])
+    return SampledQuestions(boxes, *_keywords(one_array(rows.column("clauses")), np.concatenate(places)))
+
+
+def _keywords(clauses: pa.ListArray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct words of the clauses at some places: offsets int64[n+1], words int64[m], ascending."""
+    inner = pc.list_flatten(clauses)
+    question = np.asarray(pc.list_parent_indices(clauses))[np.asarray(pc.list_parent_indices(inner))]
+    words = np.asarray(pc.list_flatten(inner)).astype(np.int64)
+    question, words = np.unique(np.column_stack([question, words]), axis=0).T
+    starts = np.searchsorted(question, np.arange(len(clauses) + 1))
+    lengths = np.diff(starts)[places]
+    offsets = np.append(0, np.cumsum(lengths))
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    return offsets, words[np.repeat(starts[places], lengths) + within]
+
+
+# Count the insertions and deletions of the period that a sample's objects cover, for each live subscription.
+#
+# Plans, comparisons, adjustments and benchmarks all get them from here, so they weigh requests against objects alike.
+
+
+def find_period(files: list[DataFile], recent: KeyRange, up_to: int | None) -> KeyRange:
+    """Return the range of the requests that came with the objects of a sample, by their keys.
+
+    files   the data files of the objects
+    recent  the range of the objects
+    up_to   Delta version of `objects` that the sample ends with; None: the period ends with the log
+
+    The period begins behind the last object before the sample; without one, at the first object, as subscriptions that
+    were there before any object are no work of the period. Without objects, every request belongs to it. The keys of
+    both logs are in the order in which their files came.
+    """
+    after = recent.after
+    if after <= 0 and files:
+        after = min(int(file.low.get(recent.column, 0)) for file in files) - 1
+    last = names.MAX_INT64
+    if up_to is not None and files:
+        last = max(int(file.high.get(recent.column, names.MAX_INT64)) for file in files)
+    return KeyRange("request_key", after, last)
+
+
+def requests_per_subscription(
+    home: Home, settings: Settings, period: KeyRange, live: float, progress: Progress
+) -> tuple[float, float]:
+    """Return the insertions and the deletions of a period, each over the number of live subscriptions."""
+    files = period.files(list_data_files(home, names.REQUESTS))
+    tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, files))
+    counter = TaskCounter(progress, Counted("counting requests", "request", rows_of_tasks(tasks)))
+    counts = get_engine(settings).run_tasks(tasks, partial(_count_operations, period), counter)
+    insertions, deletions = (sum(count[at] for count in counts) for at in (0, 1))
+    return insertions / max(live, 1.0), deletions / max(live, 1.0)
+
+
+def _count_operations(period: KeyRange, slices: tuple[Slice, ...]) -> tuple[int, int]:
+    """Count the insertions and the deletions among the requests of a period."""
+    insertions = deletions = 0
+    for rows in read_slices(slices, ["request_key", "op"], period):
+        insertions += pc.sum(pc.equal(rows.column("op"), "insert")).as_py() or 0
+        deletions += pc.sum(pc.equal(rows.column("op"), "delete")).as_py() or 0
+    return insertions, deletions
+
 
 OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
 SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses", "kind", "unit")])

@@ -11,27 +11,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
-from pststream.domain.imbalance import finite_imbalance
-from pststream.domain.plan import PartitionPlan, SubscriptionPlan
-from pststream.domain.planner_sample import WorkloadSample
-from pststream.domain.sample_counts import SampleCounts, count_sample
-from pststream.errors import RetryableError
-from pststream.format_values import counted
-from pststream.ledgers.log_end import Ledger
-from pststream.partitioning.registry import check_planner, make_plan, place_sample
-from pststream.pipeline.engine.task_context import make_task_context
+from pststream.base import names
+from pststream.base.errors import RetryableError
+from pststream.base.progress import Progress, no_progress
+from pststream.base.texts import counted
+from pststream.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import PlanAndFrequencies, rebuild_index
-from pststream.pipeline.index.placement_state import save_counts, save_start
+from pststream.pipeline.index.place_pieces import save_counts, save_start
 from pststream.pipeline.planning.draw_sample import draw_sample
-from pststream.pipeline.planning.plan_vocabulary import fill_words
-from pststream.planner_options import read_planner_options
-from pststream.progress import Progress, no_progress
-from pststream.settings import Settings
+from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.planning.planners.registry import check_planner, make_plan, place_sample
+from pststream.plans.imbalance import finite_imbalance
+from pststream.plans.plan import PartitionPlan, SubscriptionPlan
+from pststream.plans.planner_sample import SampleCounts, WorkloadSample, count_sample
+from pststream.queries.text.tokenizer import term_id
+from pststream.queries.text.words import tokenize
+from pststream.settings import Settings, read_planner_options
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
-from pststream.state.data_files import list_data_files
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import delete_older_indexes
 from pststream.state.plans import (
@@ -42,6 +40,40 @@ from pststream.state.plans import (
     term_frequencies_of,
     topk_version_of,
 )
+from pststream.state.slices import Slice, read_slices
+from pststream.tables.ledgers import Ledger
+
+# Fill the column `term` of a vocabulary with words found in the newest texts; a term found in none stays null.
+#
+# The words are for people: the tables identify terms by their hashes only.
+
+MAX_TEXTS, MAX_BYTES = 20_000, 4_000_000
+"""Texts of the newest objects that are searched for words, and their bytes, at most."""
+
+
+def fill_words(home: Home, vocabulary: pa.Table) -> pa.Table:
+    """Return the vocabulary with `term` filled for words of the newest texts; it stays null for other terms."""
+    words: dict[int, str] = {}
+    for text in _newest_texts(home):
+        words |= {term_id(word): word for word in tokenize(text)}
+    column = [words.get(term) for term in vocabulary.column("term_id").to_pylist()]
+    return vocabulary.set_column(vocabulary.schema.get_field_index("term"), "term", pa.array(column, pa.string()))
+
+
+def _newest_texts(home: Home) -> list[str]:
+    files = sorted(list_data_files(home, names.OBJECTS), key=lambda file: file.high.get("object_key", 0))
+    texts: list[str] = []
+    left = MAX_BYTES
+    for path, rows in reversed(addresses_and_rows(home, names.OBJECTS, files)):
+        for batch in read_slices([Slice(path, 0, rows)], ["text"]):
+            column = batch.column("text").slice(0, MAX_TEXTS - len(texts))
+            for text in column.drop_null():
+                if (left := left - len(text.as_buffer())) < 0:
+                    return texts
+                texts.append(text.as_py())
+            if len(texts) >= MAX_TEXTS:
+                return texts
+    return texts
 
 
 def plan(

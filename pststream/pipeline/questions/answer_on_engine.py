@@ -4,32 +4,205 @@ The driver keeps the questions, and of each the bounds of its window and three n
 in tasks only. The engine is chosen by the estimated seconds of the tasks: few questions are answered in this process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
+import pyarrow as pa
 
-from pststream.pipeline.engine.contract import Engine, Stage
-from pststream.pipeline.questions.answer_tasks import (
-    TERMS,
-    AnswerTask,
-    AnswerWriter,
-    ResolveTask,
-    WrittenBlock,
-    answer_alone,
-    build_segment,
-    resolve_windows,
-    send_answers,
-    with_bounds,
-    write_block,
-    write_slices,
+from pststream.base import names
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage
+from pststream.search.answer_blocks import (
+    PLACE,
+    answer_in_slices,
+    block_size,
+    bound_rows_of,
+    group_questions,
+    is_sliced,
+    make_blocks,
 )
-from pststream.progress import Counted, Progress, TaskCounter
-from pststream.questions.answer_blocks import block_size, is_sliced, make_blocks
-from pststream.questions.asked_questions import AskedQuestion
-from pststream.questions.open_snapshot import StoredSegments
-from pststream.state.data_files import DataFile
+from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table, ranks
+from pststream.search.answerers import ANSWERERS
+from pststream.search.asked_questions import AskedQuestion, CountedObjects
+from pststream.search.open_snapshot import StoredSegments
+from pststream.search.question_batch import window_bounds
+from pststream.state.data_files import DataFile, FileWriter
+from pststream.state.home import Home
+from pststream.state.tables import TABLES
+
+# Answer questions in tasks: a task takes some questions and some segments, and a part merges the answers of a block.
+#
+# The tasks of a block send the best rows of their segments, with what orders them, to the part of the block, which
+# keeps the k best of each question and writes them as a data file. Frequent terms are counted over all segments by one
+# task. A question without k that may have very many rows is a task of its own, which writes its rows a slice of its
+# window at a time.
+
+TERMS = "frequent_terms"
+"""The kind whose answers are counts over all segments."""
+
+PARTIAL = pa.schema(
+    [pa.field(PLACE, pa.int64()), pa.field("sort_value", pa.float32()), pa.field("object_key", pa.int64()), *ANSWERS]
+)
+"""Rows that a task sends: those of the answers, and the value and key that order them."""
+
+
+@dataclass(frozen=True)
+class ResolveTask:
+    """Questions whose windows are to be resolved; they depend on the objects of all segments."""
+
+    segments: StoredSegments
+    asked: tuple[AskedQuestion, ...]
+    weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class ResolvedWindows:
+    """For each question the bounds of its window, ts and key after which and up to which: int64[q,4]; and how many rows
+    its answer has at most: int64[q].
+    """
+
+    bounds: np.ndarray
+    most_rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class AnswerTask:
+    """Questions of a block about some segments.
+
+    part     number of the block
+    numbers  of the segments
+    places   of the questions among all
+    asked    the questions, with resolved windows
+    """
+
+    segments: StoredSegments
+    part: int
+    numbers: tuple[int, ...]
+    places: tuple[int, ...]
+    asked: tuple[AskedQuestion, ...]
+    weight: float
+
+
+@dataclass(frozen=True)
+class AnswerWriter:
+    """What a part needs to write the answers of its block.
+
+    question_file  number of the file
+    rows  rows of all questions in the file
+    most  greatest number of rows of each answer, 0: no limit
+    """
+
+    home: str
+    question_file: int
+    rows: np.ndarray
+    most: np.ndarray
+
+
+@dataclass(frozen=True)
+class WrittenBlock:
+    """The data file with the answers of a block, and for each question that has rows: place, rows, last distance."""
+
+    file: DataFile | None
+    places: np.ndarray
+    counts: np.ndarray
+    distances: np.ndarray
+
+
+def build_segment(task: tuple[StoredSegments, int]) -> None:
+    """Build a segment on the node that runs this, unless it has it."""
+    segments, number = task
+    segments.open([number])
+
+
+def resolve_windows(task: ResolveTask) -> ResolvedWindows:
+    """Return the windows of questions, and bounds of their rows."""
+    counted = _open(task.segments, tuple(range(len(task.segments.groups))))
+    bounds = np.empty((len(task.asked), 4), np.int64)
+    for places in group_questions(task.asked, range(len(task.asked)), by_kind=False):
+        timed = [task.asked[place].timed for place in places]
+        bounds[places] = np.hstack(window_bounds(counted.of(task.asked[places[0]].withdrawn), timed))
+    return ResolvedWindows(bounds, bound_rows_of(counted, task.asked))
+
+
+def send_answers(task: AnswerTask) -> Iterator[SentRows]:
+    """Answer the questions of a task, and send the rows to the part of their block."""
+    counted = _open(task.segments, task.numbers)
+    for places in group_questions(task.asked, range(len(task.asked))):
+        questions = [task.asked[place] for place in places]
+        answer = ANSWERERS[questions[0].question.kind.name]
+        rows = answer(counted.of(questions[0].withdrawn), [one.timed for one in questions])
+        owner = np.array([task.places[place] for place in places], np.int64)[rows.question]
+        for part in _partial_rows(questions, rows, owner).to_batches():
+            yield task.part, 0, part
+
+
+def _partial_rows(questions: Sequence[AskedQuestion], rows: AnswerRows, owner: np.ndarray) -> pa.Table:
+    """Return rows of answers with what orders them; of terms the rank does."""
+    answers = answer_table([one.question for one in questions], rows)
+    order = {
+        PLACE: pa.array(owner),
+        "sort_value": rows.columns.get("sort_value", pa.array(rows.rank.astype(np.float32))),
+        "object_key": rows.columns.get("object_key", pa.array(np.zeros(len(owner), np.int64))),
+    }
+    columns = {**order, **dict(zip(answers.column_names, answers.columns))}
+    return pa.table(columns).select(PARTIAL.names).cast(PARTIAL)
+
+
+def write_block(writer: AnswerWriter, part: int, received: ReceivedRows) -> WrittenBlock:
+    """Merge the rows that tasks have sent for a block, and write them as a data file."""
+    rows = pa.Table.from_batches([batch for _, batch in received], PARTIAL)
+    place, value, key = (rows.column(name).to_numpy() for name in (PLACE, "sort_value", "object_key"))
+    times = rows.column("ts").cast(pa.int64()).fill_null(0).to_numpy()
+    order = np.lexsort((-key, -times, value, place))
+    rank, most = ranks(place[order]), writer.most[place[order]]
+    kept = (most == 0) | (rank <= most)
+    answers = rows.take(pa.array(order[kept]))
+    answers = answers.set_column(answers.schema.get_field_index("rank"), "rank", pa.array(rank[kept]))
+    return write_rows(writer, [answers.select([PLACE, *ANSWERS.names])])
+
+
+def answer_alone(writer: AnswerWriter, task: AnswerTask) -> WrittenBlock:
+    """Answer a block by one task, and write its rows as a data file."""
+    return write_block(writer, task.part, ((tag, rows) for _, tag, rows in send_answers(task)))
+
+
+def write_slices(writer: AnswerWriter, task: AnswerTask) -> WrittenBlock:
+    """Answer the one question of a task, and write its rows, a slice of its window after the other."""
+    counted, one = _open(task.segments, task.numbers), task.asked[0]
+    return write_rows(writer, answer_in_slices(counted.of(one.withdrawn), one, task.places[0]))
+
+
+def write_rows(writer: AnswerWriter, tables: Iterable[pa.Table]) -> WrittenBlock:
+    """Write answers of neighbouring questions (PLACED_ANSWERS), in their order, as a data file."""
+    home = Home(writer.home)
+    file = FileWriter(home.table(names.QUESTION_ANSWERS), TABLES[names.QUESTION_ANSWERS].schema)
+    counts, distances = np.zeros(len(writer.rows), np.int64), np.full(len(writer.rows), np.nan)
+    for table in tables:
+        for rows in table.to_batches(max_chunksize=65_536):
+            places = rows.column(PLACE).to_numpy()
+            np.add.at(counts, places, 1)
+            distances[places] = rows.column("distance_m").to_numpy(zero_copy_only=False)
+            numbered = {
+                "question_file": pa.array(np.full(len(places), writer.question_file)),
+                "row": pa.array(writer.rows[places]),
+            }
+            own = {name: rows.column(name) for name in rows.schema.names if name != PLACE}
+            file.write(pa.RecordBatch.from_pydict({**numbered, **own}))
+    answered = np.flatnonzero(counts)
+    return WrittenBlock(file.close(), answered, counts[answered], distances[answered])
+
+
+def with_bounds(one: AskedQuestion, bounds: np.ndarray) -> AskedQuestion:
+    """Return a question with the resolved bounds of its window: int64[4]."""
+    return one._replace(bounds=tuple(bounds.tolist()))
+
+
+@lru_cache(maxsize=4)
+def _open(segments: StoredSegments, numbers: tuple[int, ...]) -> CountedObjects:
+    return CountedObjects(segments.open(numbers))
+
 
 SECONDS_OF_TASK = 0.5
 """About the CPU seconds of a full task of 250,000 rows, which weights of tasks are shares of."""

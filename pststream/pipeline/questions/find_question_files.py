@@ -5,15 +5,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pststream.errors import InputFileError, PassingError
-from pststream.escape_text import escape_controls
+from pststream.base.errors import InputFileError, PassingError
+from pststream.base.progress import Progress, no_progress
+from pststream.base.texts import escape_controls
+from pststream.input.confined_files import content_below
+from pststream.input.input_files import files_below, sha256_of
 from pststream.pipeline.ingest.fetch_objects import OfferedFile
 from pststream.pipeline.ingest.local_files import hash_files, read_stamps, select_readable
 from pststream.pipeline.questions.question_ledger import KnownFiles, QuestionFile, known_files, number_file
 from pststream.pipeline.questions.written_answers import copy_name
-from pststream.progress import Progress, no_progress
-from pststream.quality.files.confined_files import content_below
-from pststream.quality.files.input_files import files_below, sha256_of
 from pststream.settings import Settings
 from pststream.state.home import Home
 

@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import greatest_value
-from pststream.ledgers.ledger_rows import MAX_ROW, log_key
-from pststream.ledgers.log_end import Ledger, read_latest
+from pststream.base import names
+from pststream.base.utc_times import utc_now
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import greatest_value
+from pststream.tables.ledgers import MAX_ROW, Ledger, log_key, read_latest
 
 STORED_SETTINGS = (
     *("timezone", "max_id_bytes", "max_payload_bytes", "max_expression_words", "max_polygon_vertices", "max_k"),

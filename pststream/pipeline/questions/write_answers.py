@@ -1,25 +1,26 @@
 """Answer the questions of one file, and write rows of the tables of answers, questions and rejects as data files."""
 
+import math
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.errors import InputFileError, PstError, RetryableError
-from pststream.escape_text import escape_controls
-from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine
-from pststream.pipeline.engine.task_context import cache_place
-from pststream.pipeline.ingest.reading_note import DEAD_TRIES, noted_reading
-from pststream.pipeline.questions.answer_on_engine import answer_on_engine, build_missing
-from pststream.pipeline.questions.log_questions import question_rows
+from pststream.base import names
+from pststream.base.errors import InputFileError, PstError, RetryableError
+from pststream.base.progress import Progress
+from pststream.base.texts import escape_controls
+from pststream.engine.running_engine import engine_is_alive, get_engine
+from pststream.engine.task_context import cache_place
+from pststream.input.row_chunks import Reject
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, ReadLimits, isolated_reader, noted_reading
+from pststream.pipeline.questions.answer_on_engine import AnsweredPart, answer_on_engine, build_missing
 from pststream.pipeline.questions.question_ledger import QuestionFile, settings_of
-from pststream.pipeline.questions.read_parts import PartReader
 from pststream.pipeline.questions.written_answers import (
     WrittenAnswers,
     copy_name,
@@ -28,16 +29,118 @@ from pststream.pipeline.questions.written_answers import (
     note_name,
     save_written,
 )
-from pststream.progress import Progress
-from pststream.quality.reject_reasons import Reject
-from pststream.questions.asked_questions import resolve_versions
-from pststream.questions.open_snapshot import list_segments
-from pststream.questions.read_questions import ReadQuestions, describe_rejects
+from pststream.queries.shapes.contract import Region
+from pststream.search.asked_questions import AskedQuestion, resolve_versions
+from pststream.search.open_snapshot import list_segments
+from pststream.search.read_questions import Question, ReadQuestions, describe_rejects, read_question_parts
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
+
+# Make the rows of the table `questions`: what each answered question asked for, as a model of its cost needs it.
+
+BATCH_ROWS = 8_192
+
+
+def question_rows(number: int, asked: Sequence[AskedQuestion], answered: AnsweredPart) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of answered questions of a file, by its number."""
+    schema = TABLES[names.QUESTIONS].schema
+    for low in range(0, len(asked), BATCH_ROWS):
+        places = range(low, min(low + BATCH_ROWS, len(asked)))
+        records = [{"question_file": number, **_row(asked[place].question, answered, place)} for place in places]
+        yield pa.RecordBatch.from_pylist(records, schema)
+
+
+def _row(question: Question, answered: AnsweredPart, place: int) -> dict[str, Any]:
+    parsed, distance = question.parsed, float(answered.distances[place])
+    after, _, up_to, _ = answered.bounds[place].tolist()
+    box = _bounding_box(parsed.region) if parsed.region else (*(parsed.point or ()), *(parsed.point or ()))
+    return {
+        "row": question.row,
+        "kind": question.kind.name,
+        **dict(zip(("west", "south", "east", "north"), box)),
+        "clauses": [list(clause) for clause in parsed.clauses],
+        "window_after": None if after == names.NO_TIME else after,
+        "window_to": None if up_to == names.NO_TIME else up_to,
+        "k": parsed.k,
+        "rows": int(answered.counts[place]),
+        "distance_m": None if math.isnan(distance) else distance,
+    }
+
+
+def _bounding_box(region: Region) -> tuple[float, float, float, float]:
+    """Return west, south, east, north; west > east if the region is one across the antimeridian."""
+    west, south, east, north = zip(*region.boxes)
+    if len(region.boxes) == 2 and min(west) == -180.0 and max(east) == 180.0:
+        return max(west), min(south), min(east), max(north)
+    return min(west), min(south), max(east), max(north)
+
+
+# Read a file of questions a part after the other, in this process, or in one of its own if reading may kill it.
+
+
+@dataclass
+class PartReader:
+    """Reads the questions of a file.
+
+    path      of the copy
+    name      path of the file that is reported
+    isolated  whether a process of its own reads each part
+    """
+
+    path: str
+    settings: Settings
+    name: str
+    isolated: bool = False
+    _parts: Iterator[ReadQuestions] | None = None
+    _rest: ReadQuestions | None = None
+
+    def read(self, after: int, most: int) -> ReadQuestions | None:
+        """Return the next `most` questions of the file, after this row, where the part before ended; None: there are
+        none.
+
+        Raises InputFileError if the file cannot be read, or if reading it exceeds the limits of the settings.
+        """
+        part, self._rest = self._rest or self._read(after), None
+        if part is not None and len(part.questions) > most:
+            part, self._rest = _split(part, most)
+        return part
+
+    def _read(self, after: int) -> ReadQuestions | None:
+        arguments = (self.path, self.settings, self.name, after)
+        if not self.isolated:
+            self._parts = self._parts or read_parts(*arguments)
+            try:
+                return next(self._parts, None)
+            except MemoryError:
+                self.isolated = True
+        with isolated_reader(read_part) as reader:
+            return reader.read(arguments, self.name, ReadLimits.of(self.settings))
+
+
+def _split(part: ReadQuestions, count: int) -> tuple[ReadQuestions, ReadQuestions]:
+    """Return the first questions of a part, and the others; each with the rejects before its last row."""
+    last = part.questions[count - 1].row
+    early = [one for one in part.rejects if one["row"] < last]
+    late = [one for one in part.rejects if one["row"] > last]
+    return ReadQuestions(part.questions[:count], early), ReadQuestions(part.questions[count:], late)
+
+
+def read_parts(path: str, settings: Settings, name: str, after: int) -> Iterator[ReadQuestions]:
+    """Yield the questions and rejects after a row, some at a time."""
+    for part in read_question_parts(path, settings, name):
+        questions = [one for one in part.questions if one.row > after]
+        rejects = [one for one in part.rejects if one["row"] > after]
+        if questions or rejects:
+            yield ReadQuestions(questions, rejects)
+
+
+def read_part(path: str, settings: Settings, name: str, after: int) -> ReadQuestions | None:
+    """Return the first questions and rejects after a row; None if there are none."""
+    return next(read_parts(path, settings, name, after), None)
+
 
 WRITTEN = (names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)
 

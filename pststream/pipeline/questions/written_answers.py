@@ -6,14 +6,19 @@ that the answers were written to, before any of them is committed, and a note of
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from pststream.ledgers.ledger_rows import MAX_ROW
-from pststream.pipeline.questions.question_ledger import QuestionFile
-from pststream.state.data_files import DataFile
+from pststream.base import names
+from pststream.base.errors import QuestionsBusy
+from pststream.pipeline.questions.question_ledger import QuestionFile, unfinished_files
+from pststream.state.crash_points import crash_point
+from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
 from pststream.storage.parquet_files import delete_files
+from pststream.tables.delta_tables import last_transaction
+from pststream.tables.ledgers import MAX_ROW
 
 FOLDER = "questions"
 """Folder of a home with the copies, lists and notes of unfinished files."""
@@ -46,7 +51,7 @@ def copy_name(file: QuestionFile) -> str:
 
 
 def note_name(file: QuestionFile) -> str:
-    """Return the name of the note of the tries that died (pipeline/ingest/reading_note.py)."""
+    """Return the name of the note of the tries that died (pipeline/ingest/isolated_reader.py)."""
     return f"{FOLDER}/{file['question_file']}.reading.json"
 
 
@@ -91,3 +96,43 @@ def _number_of(name: str) -> str:
 
 def _list_name(file: QuestionFile) -> str:
     return f"{FOLDER}/{file['question_file']}.written.json"
+
+
+# Commit the data files that the answering of a file of questions has written, once.
+
+APPLICATION = "questions"
+"""The application of the transaction ids of files of questions, in the tables' Delta logs."""
+
+
+def commit_answers(home: Home, file: QuestionFile, written: WrittenAnswers) -> None:
+    """Commit the data files of a file of questions, each table once.
+
+    Files are committed in the order of their numbers: none is answered before the one before is committed.
+    """
+    number = file["question_file"]
+    for name, files in written.files.items():
+        # Files of a commit that is there already may be compacted since, and belong to older versions of the table.
+        if files and last_transaction(home.table(name), APPLICATION) < number:
+            commit_files(home, name, files, application=APPLICATION, transaction=number)
+        crash_point(f"questions.{name}_committed")
+
+
+def commit_unfinished_answers(home: Home) -> None:
+    """Commit the rows of unfinished files that are all written already, and drop those of files that are answered in
+    part; the scope QUESTIONS is locked.
+
+    After it no list in the home names objects, as the bounds of data files do.
+    """
+    for file in unfinished_files(home):
+        written = load_written(home, file)
+        if written is not None and written.complete:
+            commit_answers(home, file, written)
+            save_written(home, file, replace(written, files={}))
+        elif written is not None:
+            drop_written(home, file, written)
+
+
+def commit_waiting_answers(home: Home) -> None:
+    """Commit the same rows, unless another process answers files now, which commits its own."""
+    with suppress(QuestionsBusy), home.locked(names.QUESTIONS, QuestionsBusy):
+        commit_unfinished_answers(home)

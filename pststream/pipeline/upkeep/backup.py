@@ -15,22 +15,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream import names
-from pststream.atomic_files import flush_file, flush_folders, make_folder
-from pststream.errors import QuestionsBusy, RetryableError, UsageError
-from pststream.ledgers.log_end import Ledger
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.base.atomic_files import flush_file, flush_folders, make_folder
+from pststream.base.errors import QuestionsBusy, RetryableError, UsageError
+from pststream.base.progress import Progress, StepCounter, no_progress
+from pststream.input.suite_files import FOLDER as SUITES
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.pipeline.questions.written_answers import copy_name
-from pststream.progress import Progress, StepCounter, no_progress
-from pststream.quality.suites.suite_files import FOLDER as SUITES
 from pststream.settings import FILE
 from pststream.state import quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.state.tables import TABLES
 from pststream.storage.registry import local_path, normalize
+from pststream.tables.ledgers import Ledger
+from pststream.tables.open_tables import open_table
 
 MAX_READINGS = 100
 PAUSE_SECONDS = 0.01

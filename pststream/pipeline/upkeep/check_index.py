@@ -16,24 +16,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.domain.pieces import IDENTITY
-from pststream.matching.deletions import merge_deletions
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import dispatch_index
+from pststream.base import names
+from pststream.base.arrays import distinct_values, is_among, look_up
+from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import dispatch_index
+from pststream.input.expectations import FIGURES
+from pststream.matching.segments import merge_deletions
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces
-from pststream.progress import Counted, Progress, TaskCounter
-from pststream.quality.table_expectations import FIGURES
+from pststream.plans.pieces import IDENTITY
+from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
-from pststream.shapes.registry import SIDES
-from pststream.sorted_keys import distinct_values, is_among, look_up
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
 from pststream.state.plans import current_version, index_version
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.tables.delta_tables import last_transaction
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -106,7 +106,7 @@ class KeyRound:
 def count_placement_faults(
     home: Home, settings: Settings, requests_to: int, batch_id: int, bound: int, progress: Progress
 ) -> tuple[dict[str, int | None], dict[str, list[int]]]:
-    """Return the figures of the check `placement` (quality/table_expectations.py), and some subscription keys for each
+    """Return the figures of the check `placement` (input/expectations.py), and some subscription keys for each
     that is not zero.
 
     The index is compared with the requests up to the key `requests_to`, as of the batch `batch_id`.

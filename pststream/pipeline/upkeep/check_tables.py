@@ -2,33 +2,345 @@
 
 Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py,
 check_matches.py, answers/check_answers.py) and return counts, each of which should be zero
-(quality/table_expectations.py). In a home with suites for pairs, Great Expectations judges the pairs too
+(input/expectations.py). In a home with suites for pairs, Great Expectations judges the pairs too
 (check_pairs.py).
 """
 
 import datetime as dt
+import json
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.ledgers.log_end import Ledger, read_batches
-from pststream.pipeline.upkeep.answers.check_answers import count_answer_faults, has_answers
+from pststream.base import names
+from pststream.base.arrays import find_among
+from pststream.base.arrow_columns import csr, sum_column
+from pststream.base.errors import PstError
+from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
+from pststream.base.utc_times import to_micros, utc_now
+from pststream.engine.running_engine import get_engine
+from pststream.input.expectations import TableFaults, ThresholdResults, check_thresholds, table_thresholds
+from pststream.input.judged_rows import PAIRS, SUBJECTS, make_frame
+from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
+from pststream.input.suite_files import Suite
+from pststream.pipeline.upkeep.check_answers import count_answer_faults, has_answers
 from pststream.pipeline.upkeep.check_index import count_placement_faults
-from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
-from pststream.pipeline.upkeep.check_matches import count_match_faults
-from pststream.pipeline.upkeep.check_pairs import check_pairs, load_pair_suites
-from pststream.progress import Progress, no_progress
-from pststream.quality.expectations import ThresholdResults, check_thresholds
-from pststream.quality.suites.judged_rows import PAIRS
-from pststream.quality.table_expectations import TableFaults, table_thresholds
-from pststream.settings import Settings
+from pststream.planning.papers.topk_planners import plan_levels
+from pststream.plans.plan_rows import topk_plan_from_row
+from pststream.reports.views import run_query
+from pststream.settings import Settings, read_planner_options
 from pststream.state import ledger_tables
+from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.erasures import count_removed, count_removed_pairs, removed_rows
 from pststream.state.home import Home
-from pststream.utc_times import to_micros, utc_now
+from pststream.state.plans import read_plan_rows, read_topk_row
+from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import Ledger, read_batches, read_latest, seconds_ahead
+
+# Count the plans of `topk` that are missing in `topk_plans`, or whose row does not fit together.
+
+
+def count_topk_plan_faults(home: Home) -> dict[str, int]:
+    """Return the figures `topk_plans_off` and `topk_plans_broken` of the check `ledger`.
+
+    Rows that no plan version names do not count: a killed planner has left them. One plan is read at a time.
+    """
+    named = read_table(home.table(names.PLANS), ["topk_version"]).column(0).drop_null().to_pylist()
+    stored = Counter(read_table(home.table(names.TOPK_PLANS), ["plan_version"]).column(0).to_pylist())
+    known = set(named) & set(stored)
+    return {
+        "topk_plans_off": sum(stored[version] != 1 for version in named),
+        "topk_plans_broken": sum(not is_whole(read_topk_row(home, version)) for version in known),
+    }
+
+
+def is_whole(row: Mapping[str, Any]) -> bool:
+    """Whether a row of `topk_plans` is a valid plan of the levels that its planner makes, with its figures."""
+    try:
+        plan = topk_plan_from_row(row)
+        options = read_planner_options(json.loads(row["options"])["planner_options"])
+        levels = plan_levels(plan.planner, plan.units, options)
+    except (ValueError, KeyError, TypeError, PstError):
+        return False
+    figures = np.array([row["replication"], row["copies"], row["seconds"], *row["unit_loads"]])
+    counted = len(row["unit_loads"]) == plan.units and bool((figures >= 0).all())
+    return counted and levels == (plan.way, plan.first, plan.second, plan.is_prefix)
+
+
+# Count the gaps in the ledgers of batches and files, and their differences from the row counts of the tables.
+
+Figures = dict[str, int | None]
+
+_BATCH = ["objects_after", "objects_to", "requests_after", "requests_to", "objects"]
+_FILE = ["kind", "accepted", "rejected", "watermark", "max_ts", "withdrawal_id"]
+
+
+def count_ledger_faults(home: Home, max_ahead_seconds: int = 0) -> Figures:
+    """Return the figures of the check `ledger` (input/expectations.py); None for a figure that an unfinished
+    ingest, or file of questions, makes undefined.
+
+    Files of questions may be answered meanwhile, so an unfinished one is no fault. Rows that `erase` and `maintain`
+    removed are counted as if they were there. Reads some columns of the ledgers and the lists of data files; of
+    `objects` only the keys in files that the last batch matched in part.
+    """
+    batches, files = (
+        read_latest(home, names.BATCHES, "batch_id", _BATCH),
+        read_latest(home, names.FILES, "file_seq", _FILE),
+    )
+    done, ingested = _done(batches), _done(files)
+    unfinished = files.num_rows - ingested.num_rows
+    matched_to = done.column("objects_to")[-1].as_py() if done.num_rows else 0
+    gone = removed_rows(home)
+    figures: Figures = {
+        "unfinished_batches": batches.num_rows - done.num_rows,
+        "unfinished_files": unfinished,
+        "missing_batches": _missing(home, names.BATCHES, "batch_id"),
+        "batch_gaps": _gaps(batches),
+        "missing_files": _missing(home, names.FILES, "file_seq"),
+        "wrong_watermarks": _wrong_watermarks(_of_kind(ingested, names.OBJECTS)),
+        "watermark_ahead": seconds_ahead(Ledger(home).watermark(), utc_now(), max_ahead_seconds),
+        "matched_off": sum_column(done, "objects")
+        - count_removed(gone, names.OBJECTS, "matched_objects")
+        - _rows_up_to(home, matched_to),
+        "units_off": _units_off(home),
+    }
+    for kind in ("objects", "requests"):
+        accepted = sum_column(_of_kind(ingested, kind), "accepted") - count_removed(gone, kind)
+        figures[f"{kind}_off"] = None if unfinished else sum(f.rows for f in list_data_files(home, kind)) - accepted
+    figures |= count_topk_plan_faults(home)
+    return figures | _count_answers(home, gone, None if unfinished else sum_column(ingested, "rejected"))
+
+
+def _count_answers(home: Home, gone: pa.Table, rejected: int | None) -> Figures:
+    """Return the figures of the tables that answered files of questions write.
+
+    gone: the removals; rejected: rejects of the files of objects and requests, None while an ingest is unfinished
+    """
+    answered = _question_files(home)
+    rejects, answers = (
+        sum(file.rows for file in list_data_files(home, name)) + count_removed(gone, name)
+        for name in (names.REJECTS, names.QUESTION_ANSWERS)
+    )
+    if answered is None or _question_files(home) != answered:  # files are being answered
+        return {"rejects_off": None, "answers_off": None}
+    off = None if rejected is None else rejects - rejected - sum_column(answered, "rejected")
+    return {"rejects_off": off, "answers_off": answers - sum_column(answered, "rows")}
+
+
+def _question_files(home: Home) -> pa.Table | None:
+    """Return the rows of the answered files of questions; None while one is unfinished."""
+    files = read_latest(home, names.QUESTION_FILES, "question_file", ["rejected", "rows"])
+    answered = _done(files)
+    return answered if answered.num_rows == files.num_rows else None
+
+
+def _done(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("status"), "done"))
+
+
+def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("kind"), kind))
+
+
+def _missing(home: Home, table: str, number: str) -> int:
+    """Count the numbers from 1 to the greatest that have no row, plus each further `done` row of the same number."""
+    rows = read_table(home.table(table), [number, "status"])
+    numbers = rows.column(number)
+    greatest = pc.max(numbers).as_py() or 0
+    done = rows.filter(pc.equal(rows.column("status"), "done")).column(number)
+    return int(greatest - pc.count_distinct(numbers).as_py() + len(done) - pc.count_distinct(done).as_py())
+
+
+def _gaps(batches: pa.Table) -> int:
+    """Count the batches that do not begin where the one before ended (the first at 0) or end before they begin."""
+    wrong = np.zeros(batches.num_rows, bool)
+    for log in (names.OBJECTS, names.REQUESTS):
+        after, to = (batches.column(f"{log}_{end}").to_numpy() for end in ("after", "to"))
+        wrong |= (after != np.append(0, to)[:-1]) | (to < after)
+    return int(wrong.sum())
+
+
+def _wrong_watermarks(files: pa.Table) -> int:
+    """Count the files of objects whose watermark is not that of the log before them: the greatest ts since the last
+    withdrawal, which states the watermark after it.
+    """
+    none = names.NO_TIME
+    stored, own = (
+        pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts")
+    )
+    before = np.append(none, own)[:-1]
+    withdrawals = np.flatnonzero(pc.is_valid(files.column("withdrawal_id")).to_numpy())
+    parts = np.split(before, withdrawals + 1)
+    return int((stored != np.concatenate([np.maximum.accumulate(part) for part in parts])).sum())
+
+
+def _rows_up_to(home: Home, key: int) -> int:
+    """Count the objects with a key up to this one."""
+    rows = 0
+    for file in list_data_files(home, names.OBJECTS):
+        if file.high.get("object_key", names.MAX_INT64) <= key:
+            rows += file.rows
+        elif file.may_contain("object_key", 0, key):
+            slices = split_into_tasks([(f"{home.table(names.OBJECTS)}/{file.path}", file.rows)], names.MAX_INT64)[0]
+            rows += sum(part.num_rows for part in read_slices(slices, ["object_key"], KeyRange("object_key", -1, key)))
+    return rows
+
+
+def _units_off(home: Home) -> int:
+    """Return the rows of `plan_units` minus the units that the plans state; rows of a killed planner do not count."""
+    plans = read_plan_rows(home)
+    versions = pds.field("plan_version") <= max((row["plan_version"] for row in plans), default=0)
+    units = read_table(home.table(names.PLAN_UNITS), ["plan_version"], versions).num_rows
+    return int(units - sum(row["units"] for row in plans))
+
+
+# Count matches outside the key ranges of their batch, and batches whose ledger row states another number of pairs.
+
+COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
+FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests_to", "matches", "retractions")
+
+
+@dataclass
+class TaskCounts:
+    """Counts of one task: rows of unknown batches, pairs out of range; pairs and retractions by place of the batch."""
+
+    unknown: int
+    outside: int
+    pairs: np.ndarray
+    retractions: np.ndarray
+
+
+def count_match_faults(home: Home, settings: Settings, after: int, to: int, progress: Progress) -> dict[str, int]:
+    """Return the figures of the check `matches` (input/expectations.py) for the batches in (after, to], which
+    are done.
+
+    A task has 65,536 rows of `matches` in memory at a time, and two counts for each batch.
+    """
+    number = pds.field("batch_id")
+    rows = read_latest(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
+    batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
+    wanted = KeyRange("batch_id", after, to)
+    tasks = split_into_tasks(
+        addresses_and_rows(home, names.MATCHES, wanted.files(list_data_files(home, names.MATCHES)))
+    )
+    counter = TaskCounter(progress, Counted("matches", "row", rows_of_tasks(tasks)))
+    counts = get_engine(settings).run_tasks(tasks, partial(_count, batches, wanted), counter)
+    none = np.zeros(rows.num_rows, np.int64)
+    pairs = sum((one.pairs for one in counts), none)
+    retractions = sum((one.retractions for one in counts), none)
+    removed_pairs, removed_retractions = count_removed_pairs(removed_rows(home)).of_batches(batches["batch_id"])
+    off = (pairs + removed_pairs != batches["matches"]) | (retractions + removed_retractions != batches["retractions"])
+    return {
+        "unknown_batches": sum(one.unknown for one in counts),
+        "out_of_range": sum(one.outside for one in counts),
+        "pairs_off": int(off.sum()),
+    }
+
+
+def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice, ...]) -> TaskCounts:
+    count = len(batches["batch_id"])
+    counts = TaskCounts(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
+    for rows in read_slices(slices, COLUMNS, wanted):
+        numbers = rows.column("batch_id").to_numpy()
+        place, known = find_among(numbers, batches["batch_id"])
+        counts.unknown += int((~known).sum())
+        _count_pairs(batches, rows.filter(pa.array(known)), place[known], counts)
+    return counts
+
+
+def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, place: np.ndarray, counts: TaskCounts) -> None:
+    """Add the pairs of rows to `counts`; place: position of the batch of each row.
+
+    A pair has a new object and any subscription up to the batch, or a stored object and a new subscription; a
+    retraction has any object and any subscription up to the batch.
+    """
+    offsets, subscription = csr(rows.column("subscription_keys"))
+    owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
+    batch = place[owner]
+    retracted = pc.fill_null(rows.column("retracted"), False).to_numpy(zero_copy_only=False)[owner]
+    object_key = rows.column("object_key").to_numpy()[owner]
+    stored = object_key <= batches["objects_after"][batch]
+    new = subscription > batches["requests_after"][batch]
+    within = (object_key <= batches["objects_to"][batch]) & (subscription <= batches["requests_to"][batch])
+    counts.outside += int((~(within & (~stored | new | retracted))).sum())
+    counts.pairs += np.bincount(batch[~retracted], minlength=len(counts.pairs))
+    counts.retractions += np.bincount(batch[retracted], minlength=len(counts.pairs))
+
+
+# Judge the pairs of finished batches by the suites of the home, for `pststream check`.
+
+
+@dataclass(frozen=True)
+class PairCheck:
+    """The document of the check, its rows of `quality_results`, and the addresses of its Data Docs."""
+
+    document: dict[str, Any]
+    rows: list[dict[str, Any]]
+    data_docs: list[str]
+
+
+def load_pair_suites(home: Home) -> list[Suite]:
+    """Return the checked suites for pairs; raises as `load_suites`, and MissingExtra if DuckDB is not installed."""
+    suites = load_suites(home.files, home.path, PAIRS)
+    if suites:
+        run_query(home, "SELECT 1", ())
+    return suites
+
+
+def check_pairs(home: Home, settings: Settings, suites: Sequence[Suite], after: int, to: int) -> PairCheck:
+    """Judge the pairs of the batches after `after` up to `to`, at most `suite_rows` of them, drawn at random.
+
+    Without pairs nothing is judged, and the check passes.
+    """
+    began = time.perf_counter()
+    columns = [name for name in SUBJECTS[PAIRS].names if any(name in suite.columns for suite in suites)]
+    of_batches = f"FROM pairs WHERE batch_id > {after} AND batch_id <= {to}"
+    (count,) = run_query(home, f"SELECT count(*) AS pairs {of_batches}", ()).column(0).to_pylist()
+    results: list[SuiteResult] = []
+    data_docs: list[str] = []
+    if count:
+        drawn = "ORDER BY hash(object_key, subscription_key) " if count > settings.suite_rows else ""
+        query = f"SELECT {', '.join(columns)} {of_batches} {drawn}LIMIT {settings.suite_rows}"
+        schema = pa.schema([SUBJECTS[PAIRS].field(name) for name in columns])
+        frame = make_frame(run_query(home, query, ()).cast(schema))
+        [results], page = judge_frames(home.files, home.path, suites, [(f"batches {after + 1} to {to}", frame)])
+        data_docs.append(page)
+    judged = min(count, settings.suite_rows)
+    passed = [f"pairs of the batches up to {after:,}: an earlier check has passed them"] if after else []
+    beyond = [f"{count - judged:,} pairs: suite_rows bounds those that are judged"] if judged < count else []
+    document = {
+        "check": PAIRS,
+        "success": all(one.success for one in results),
+        "failed": [reason for one in results for reason in one.reasons],
+        "skipped": [*passed, *beyond],
+        "figures": {"pairs": count, "judged": judged},
+        "batch_id": to,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+    return PairCheck(document, [_pairs_row(one, to) for one in results], data_docs)
+
+
+def _pairs_row(result: SuiteResult, batch_id: int) -> dict[str, Any]:
+    """Return the row of `quality_results`."""
+    return {
+        "checked_at": utc_now(),
+        "suite": result.suite.label,
+        "subject": PAIRS,
+        "success": result.success,
+        "failed": result.reasons,
+        "results": result.rows,
+        "batch_id": batch_id,
+    }
+
 
 SUITE = "tables"
 

@@ -8,14 +8,14 @@ tasks read row groups, whose size PSTStream chooses.
 from dataclasses import dataclass
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.base import names
+from pststream.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import last_transaction
 
 ORDERED_BY = {
     names.OBJECTS: "object_key",

@@ -8,18 +8,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import QueryError, query_table, read_table
-from pststream.domain.arrow_columns import csr, micros
-from pststream.errors import UsageError
-from pststream.pipeline.engine.running_engine import get_engine
+from pststream.base import names
+from pststream.base.arrays import distinct_values, is_among
+from pststream.base.arrow_columns import csr, micros
+from pststream.base.errors import UsageError
+from pststream.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.row_changes import any_between, may_have_reports
+from pststream.queries.text.tokenizer import term_id
 from pststream.settings import Settings
-from pststream.sorted_keys import distinct_values, is_among
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
-from pststream.text.tokenizer import term_id
+from pststream.tables.delta_tables import QueryError, query_table, read_table
 
 TEXT_BEGINNING = 64
 """Characters of an erased text by which rejects and pages are searched for it."""

@@ -1,29 +1,98 @@
 """Run `pststream maintain`: remove old rows, compact the index and all tables, trim Delta logs, delete unused files."""
 
 from collections import Counter
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from pststream import names
-from pststream.array_cache.array_cache import Paths
-from pststream.ledgers.log_end import Ledger
+from pyarrow.fs import FileSelector, FileType
+
+from pststream.answers.bucket_file import read_parts
+from pststream.base import names
+from pststream.base.progress import Counted, Progress, StepCounter, TaskCounter, no_progress
+from pststream.base.utc_times import utc_now
+from pststream.engine.running_engine import get_engine
+from pststream.input.data_docs import delete_old_docs
+from pststream.pipeline.answers.answer_context import AnswerContext, context_after
+from pststream.pipeline.answers.bucket_snapshots import TRANSACTIONS, last_snapshot, list_boundary_files, write_snapshot
+from pststream.pipeline.answers.fold_bucket import open_previous_state
+from pststream.pipeline.answers.log_rows import READ_ROWS, list_state_files
 from pststream.pipeline.index.compact_index import compact_index
+from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.ingest import retry_rejects
-from pststream.pipeline.questions.commit_answers import commit_waiting_answers
+from pststream.pipeline.questions.written_answers import commit_waiting_answers
 from pststream.pipeline.upkeep.compact_tables import compact_tables
-from pststream.pipeline.upkeep.old_changes import remove_old_changes
-from pststream.pipeline.upkeep.old_rows import remove_old_rows
-from pststream.pipeline.upkeep.snapshot_answers import snapshot_answers
+from pststream.pipeline.upkeep.old_rows import remove_old_changes, remove_old_rows
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
-from pststream.progress import Progress, StepCounter, no_progress
-from pststream.quality.suites.data_docs import delete_old_docs
-from pststream.questions.open_snapshot import discard_segments, list_segments, object_cache
+from pststream.search.open_snapshot import discard_segments, list_segments, object_cache
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
+from pststream.state.crash_points import crash_point
+from pststream.state.data_files import DataFile, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import delete_older_indexes, index_files
-from pststream.state.job_outcomes import delete_old_outcomes
 from pststream.state.plans import current_version, index_version
 from pststream.state.tables import TABLES
+from pststream.storage.array_cache import Paths
+from pststream.tables.ledgers import Ledger
+
+# Delete old outcomes of jobs: small files in a home, which Airflow's tasks read when a job on a cluster has ended.
+
+
+def delete_old_outcomes(home: Home, days: float) -> int:
+    """Delete the outcomes that were written more than `days` ago; return how many."""
+    system, path = home.storage.file_system(f"{home.path}/{names.OUTCOMES}")
+    oldest = utc_now() - timedelta(days=days)
+    infos = system.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
+    old = [info.path for info in infos if info.type == FileType.File and info.mtime < oldest]
+    home.files.delete([f"{names.OUTCOMES}/{file.removeprefix(path).lstrip('/')}" for file in old])
+    return len(old)
+
+
+# Write the snapshots of all buckets of answers, and drop the rows of `answer_log` that they make unnecessary.
+#
+# The last two snapshots stay. A row of part `state` goes when the older of them contains its batch: by whole files,
+# since `maintain` compacts only rows after it. Killed at any point, the next `maintain` continues.
+
+
+def snapshot_answers(home: Home, settings: Settings, progress: Progress) -> dict[str, int] | None:
+    """Write the snapshots after the last batch and drop what is older; the home is locked, no batch is unfinished.
+
+    Returns {"batch_id", "rows", "bytes"} of the snapshots, None if the batch has them already or there are no answers.
+    """
+    last, snapshot = Ledger(home).last_batch, None
+    if last is None or not has_standing_queries(home, last["requests_to"]):
+        return None
+    before = last_snapshot(home)
+    if before < last["batch_id"]:
+        counted = Counted("writing the snapshot of answers", "bucket", [1] * home.answer_buckets)
+        write = partial(_snapshot_bucket, context_after(home, settings, last))
+        written = get_engine(settings).run_tasks(range(home.answer_buckets), write, TaskCounter(progress, counted))
+        older = [file for file in list_data_files(home, names.ANSWERS) if file.high["batch_id"] < before]
+        crash_point("maintain.snapshot_written")
+        files = [file for file in written if file is not None]
+        commit_files(home, names.ANSWERS, files, older, application=TRANSACTIONS, transaction=last["batch_id"])
+        crash_point("maintain.snapshot")
+        sizes = {name: sum(getattr(file, name) for file in files) for name in ("rows", "bytes")}
+        snapshot = {"batch_id": last["batch_id"], **sizes}
+    _drop_state_rows(home, last["batch_id"])
+    return snapshot
+
+
+def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:
+    with open_previous_state(context, bucket, context.queries()) as state:
+        return write_snapshot(Home(context.home), context.previous.batch_id, bucket, read_parts(state, READ_ROWS))
+
+
+def _drop_state_rows(home: Home, last: int) -> None:
+    """Drop files of state rows and boundaries up to the batch of the last snapshot but one; last: that of the last."""
+    batches = {file.high["batch_id"] for file in list_data_files(home, names.ANSWERS)}
+    bound = max((batch for batch in batches if batch < last), default=0)
+    files = [*list_state_files(home, -1, bound), *list_boundary_files(home, -1, bound)]
+    files = [file for file in files if file.high["batch_id"] <= bound]
+    if files:
+        commit_files(home, names.ANSWER_LOG, [], files, application=TRANSACTIONS, transaction=bound)
+        crash_point("maintain.state_dropped")
 
 
 def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -> dict[str, Any]:

@@ -17,20 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import greatest_value, last_transaction, read_table
-from pststream.domain.arrow_columns import csr
-from pststream.errors import UsageError
+from pststream.base import names
+from pststream.base.arrow_columns import csr
+from pststream.base.errors import UsageError
+from pststream.base.progress import Progress, no_progress
+from pststream.base.utc_times import utc_now
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.running_engine import get_engine
 from pststream.kernels.questions.build_segment import number_terms
-from pststream.ledgers.ledger_rows import log_key
-from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.term_statistics import statistics_in_force
-from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.pipeline.upkeep.erase import finish_interrupted_work
-from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -39,7 +35,9 @@ from pststream.state.erasures import login_name
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import greatest_value, last_transaction, read_table
+from pststream.tables.ledgers import Ledger, log_key
+from pststream.tables.log_events import WithdrawnObjects, statistics_in_force, withdrawn_objects
 
 PATH = "term-statistics"
 """Path of a change of version in `files`."""

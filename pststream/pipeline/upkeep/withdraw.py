@@ -12,26 +12,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.delta_tables import greatest_value
-from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
+from pststream.base import names
+from pststream.base.progress import Progress, no_progress
+from pststream.base.utc_times import from_micros, iso, to_micros, utc_now
 from pststream.pipeline.index.restore_ended import restore_ended
-from pststream.pipeline.upkeep.caused_rejects import count_caused_rejects
 from pststream.pipeline.upkeep.erase import finish_interrupted_work
 from pststream.pipeline.upkeep.selected_objects import (
     SelectedObjects,
     Selection,
+    count_caused_rejects,
     greatest_ts_of_others,
     select_objects,
 )
-from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.erasures import login_name
 from pststream.state.home import Home
-from pststream.utc_times import from_micros, iso, to_micros, utc_now
+from pststream.tables.delta_tables import greatest_value
+from pststream.tables.ledgers import Ledger
+from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
 
 PATH = "withdrawal"
 """Path of a withdrawal in `files`."""

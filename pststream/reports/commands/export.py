@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream.delta_tables import AnyHome
-from pststream.progress import Progress, StepCounter, no_progress
-from pststream.reports.reading.pair_tables import PAIR_SCHEMA, PairStream, encoded_pairs
-from pststream.table_files import export_tables
+from pststream.base.progress import Progress, StepCounter, no_progress
+from pststream.reports.reading.pairs import PAIR_SCHEMA, PairStream, encoded_pairs
+from pststream.tables.delta_tables import AnyHome
+from pststream.tables.table_files import export_tables
 
 
 def export_matches(

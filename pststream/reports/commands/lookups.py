@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.kinds.contract import StoredObject, StoredSubscription
-from pststream.kinds.registry import brief_columns, stored_kind
-from pststream.ledgers.history import LedgerHistory, done_batches_filter
-from pststream.reports.commands.explain.explain_rows import read_insertions, read_objects, read_rejects_of_id
+from pststream.base import names
+from pststream.base.arrays import distinct_values
+from pststream.queries.kinds.contract import StoredObject, StoredSubscription
+from pststream.queries.kinds.registry import brief_columns, stored_kind
+from pststream.reports.commands.explain_rows import read_insertions, read_objects, read_rejects_of_id
 from pststream.reports.reading.pairs import flatten_lists, read_retracted_pairs
-from pststream.sorted_keys import distinct_values
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.ledgers import LedgerHistory, done_batches_filter
 
 MAX_OBJECTS_SHOWN = 25
 """The latest matched objects of a subscription that a look-up returns."""

@@ -10,29 +10,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import AnyHome, TableReader
-from pststream.domain.arrow_columns import TIME, sum_column
-from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
-from pststream.escape_text import escape_controls
-from pststream.format_values import byte_size, counted, duration
-from pststream.ledgers.answer_counts import COLUMNS, sum_counts
-from pststream.ledgers.history import LedgerHistory
-from pststream.ledgers.ledger_rows import log_key, seconds_ahead, step_seconds
-from pststream.reports.commands.text_tables import table_lines
+from pststream.base import names
+from pststream.base.arrow_columns import TIME, sum_column
+from pststream.base.texts import byte_size, counted, duration, escape_controls, table_lines
+from pststream.base.utc_times import iso, utc_now
+from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.reports.commands.topk_plan import read_topk_planners
-from pststream.reports.reading.answer_sizes import read_answer_sizes, render_answer_sizes
-from pststream.reports.reading.answered_questions import count_questions
-from pststream.reports.reading.backlog import (
+from pststream.reports.reading.answer_view import read_answer_sizes, render_answer_sizes
+from pststream.reports.reading.home_figures import (
+    count_live,
+    count_questions,
+    count_subscriptions,
+    describe_kinds,
     lag_seconds_of,
     measure_object_lag,
     measure_request_lag,
+    read_deliveries,
     read_quarantined_files,
+    read_watcher,
+    render_deliveries,
+    render_watcher,
 )
-from pststream.reports.reading.delivery_progress import read_deliveries, render_deliveries
-from pststream.reports.reading.subscription_counts import count_live, count_subscriptions, describe_kinds
-from pststream.reports.reading.watcher_status import read_watcher, render_watcher
-from pststream.utc_times import iso, utc_now
+from pststream.tables.delta_tables import AnyHome, TableReader
+from pststream.tables.ledgers import COLUMNS, LedgerHistory, log_key, seconds_ahead, step_seconds, sum_counts
 
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.delta_tables import AnyHome, TableReader
-from pststream.domain.imbalance import finite_imbalance, imbalance_of, imbalance_text
-from pststream.errors import UsageError
-from pststream.format_values import counted, duration, whole
-from pststream.reports.commands.text_tables import table_lines
-from pststream.sorted_keys import distinct_values
-from pststream.utc_times import iso
+from pststream.base import names
+from pststream.base.arrays import distinct_values
+from pststream.base.errors import UsageError
+from pststream.base.texts import counted, duration, table_lines, whole
+from pststream.base.utc_times import iso
+from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_text
+from pststream.tables.delta_tables import AnyHome, TableReader
 
 FIGURES = (
     *("planner", "way", "first", "second", "is_prefix", "space_cuts", "replication", "copies", "unit_loads", "options"),

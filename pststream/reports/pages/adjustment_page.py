@@ -5,24 +5,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pststream.domain.imbalance import imbalance_of, imbalance_text
-from pststream.domain.plan import PartitionPlan
-from pststream.format_values import counted
-from pststream.reports.pages.balance_section import compare_loads
-from pststream.reports.pages.map_section import CITIES, worker_items
+from pststream.base.texts import counted
+from pststream.base.utc_times import utc_now
+from pststream.plans.imbalance import imbalance_of, imbalance_text
+from pststream.plans.plan import PartitionPlan
+from pststream.reports.pages.plan_sections import CITIES, compare_loads, worker_items
 from pststream.reports.pages.render_page import render_page
-from pststream.reports.plots.base_map import BaseMap, draw_base_map
-from pststream.reports.plots.cell_changes import BY_TEXT, PlanChange, compare_cells
+from pststream.reports.plots.base_map import BaseMap, Projection, draw_base_map, fit_view
 from pststream.reports.plots.plan_map import (
+    BY_TEXT,
     MapArea,
     MapLayer,
+    PlanChange,
+    compare_cells,
     cover_raster,
     label_workers,
     outline_values,
     worker_style,
 )
-from pststream.reports.plots.projection import Projection, fit_view
-from pststream.utc_times import utc_now
 
 _MAX_MOVES = 40
 _KINDS = {

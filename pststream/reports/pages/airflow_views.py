@@ -8,21 +8,20 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from pststream.delta_tables import TableReader
-from pststream.errors import PstError
-from pststream.kinds.contract import StoredSubscription
-from pststream.mask_urls import mask_urls
+from pststream.base.errors import PstError
+from pststream.base.texts import mask_urls
+from pststream.queries.kinds.contract import StoredSubscription
 from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look_up_subscription
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message, render_object, render_subscription
-from pststream.reports.pages.overview_data import NoHome, open_home, read_overview
-from pststream.reports.pages.overview_page import render_overview
+from pststream.reports.pages.overview_page import NoHome, open_home, read_overview, render_overview
 from pststream.reports.pages.page import Page
 from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_question
 from pststream.reports.pages.standing_section import StandingSection, prepare_standing
 from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.plan_view import read_plan
 from pststream.reports.reading.samples import sample_points
+from pststream.tables.delta_tables import TableReader
 
 NOT_FOUND, UNAVAILABLE = 404, 503
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
@@ -109,7 +108,7 @@ def _object(home: str, object_id: str, subscription_id: str) -> Page:
 
 
 def _explain(tables: TableReader, object_id: str, subscription_id: str) -> dict[str, Any]:
-    from pststream.reports.commands.explain.explain import explain  # here, since it loads Numba
+    from pststream.reports.commands.explain import explain  # here, since it loads Numba
 
     return explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS)
 

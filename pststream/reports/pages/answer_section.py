@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pststream.format_values import counted, moment, short, whole
+from pststream.base.texts import counted, moment, short, whole
+from pststream.queries.shapes.contract import Region
 from pststream.reports.pages.matches_section import mark_words
 from pststream.reports.plots.answer_map import AnswerMap, Place, draw_answer
-from pststream.shapes.region import Region
 
 _MAX_TEXT = 500
 """Characters of a text or a word that a page has: of a text of an object, in a row and at its dot."""

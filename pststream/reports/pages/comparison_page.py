@@ -3,12 +3,23 @@
 from pathlib import Path
 from typing import Any
 
-from pststream.reports.commands.planner_comparison import COLUMNS, describe_best, format_figure
+from pststream.base import names
+from pststream.base.utc_times import utc_now
+from pststream.reports.commands.comparisons import (
+    COLUMNS,
+    describe_best,
+    describe_differences,
+    describe_head,
+    describe_matches,
+    figure_rows,
+    format_figure,
+)
+from pststream.reports.pages.plan_sections import balance_units
 from pststream.reports.pages.render_page import render_page
 
 
 def write_comparison(document: dict[str, Any], out: str) -> None:
-    """Write the page to the file `out`; `document`: the result of pipeline/comparing/compare_planners.py."""
+    """Write the page to the file `out`; `document`: the result of pipeline/replan/compare_planners.py."""
     plans = document["plans"]
     page = render_page(
         "comparison.html",
@@ -20,3 +31,31 @@ def write_comparison(document: dict[str, Any], out: str) -> None:
         max_seconds=max(seconds for figures in plans for seconds in [0.0, *figures["worker_seconds"]]) or 1.0,
     )
     Path(out).write_text(page, "utf-8")
+
+
+# Write the HTML page of a replay (`replay --page`): figures and worker loads as recorded and under the tried plan.
+
+
+def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
+    """Write the page; `document`: the result of pipeline/replan/replay.py."""
+    was, would_be = (document[side]["worker_seconds"] for side in ("was", "would_be"))
+    topk = document.get("topk")
+    workers = max(len(was), len(would_be))
+    page = render_page(
+        "replay.html",
+        home=home,
+        head=describe_head(document),
+        matches=describe_matches(document),
+        differences=describe_differences(document),
+        figures=figure_rows(document),
+        loads=list(zip(_padded(was, workers), _padded(would_be, workers))),
+        topk=balance_units(topk) if topk is not None and topk["planner"] != names.BY_BUCKET else None,
+        max_seconds=max([*was, *would_be, 0.0]) or 1.0,
+        made_at=utc_now(),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, "utf-8")
+
+
+def _padded(seconds: list[float], workers: int) -> list[float]:
+    return [*seconds, *[0.0] * (workers - len(seconds))]

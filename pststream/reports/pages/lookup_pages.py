@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from pststream.format_values import moment
-from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
-from pststream.kinds.registry import stored_kind
-from pststream.reports.commands.explain.explain_answer_facts import answer_facts
+from pststream.base.texts import moment
+from pststream.queries.kinds.contract import QueryKind, StoredObject, StoredSubscription
+from pststream.queries.kinds.registry import stored_kind
+from pststream.queries.shapes.contract import Region, RegionLimits
+from pststream.queries.shapes.registry import read_region
+from pststream.reports.commands.explain import answer_facts
 from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLookup, SubscriptionLookup
-from pststream.reports.pages.map_section import CITIES, LegendItem
+from pststream.reports.pages.plan_sections import CITIES, LegendItem
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.standing_section import StandingSection
 from pststream.reports.plots.plan_map import draw_region
 from pststream.reports.reading.plan_view import PlanView
-from pststream.shapes.region import Region, RegionLimits
-from pststream.shapes.registry import read_region
 
 Facts = list[tuple[str, str]]
 """Names and values, in order."""

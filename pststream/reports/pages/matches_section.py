@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.generator.places import nearest_cities
+from pststream.queries.text.expression import OPERATORS
+from pststream.queries.text.words import tokenize
+from pststream.reports.plots.base_map import Projection
 from pststream.reports.plots.plan_map import region_path
-from pststream.reports.plots.projection import Projection
 from pststream.reports.reading.samples import MatchView
-from pststream.text.expression_parser import OPERATORS
-from pststream.text.words import tokenize
+from pststream.workloads.places import nearest_cities
 
 _SPACES = re.compile(r"(\s+)")
 _NEAR_KM = 25

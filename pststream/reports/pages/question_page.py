@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kinds.question_registry import QUESTION_KINDS
+from pststream.queries.kinds.registry import QUESTION_KINDS
 from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
-from pststream.reports.pages.map_section import CITIES, LegendItem, sampled
+from pststream.reports.pages.plan_sections import CITIES, LegendItem, sampled
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.answer_map import draw_places
 

@@ -8,8 +8,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pststream.domain.imbalance import imbalance_text
-from pststream.format_values import (
+from pststream.base.texts import (
     byte_size,
     clock,
     counted,
@@ -21,6 +20,7 @@ from pststream.format_values import (
     whole,
     whole_or_short,
 )
+from pststream.plans.imbalance import imbalance_text
 from pststream.reports.plots.bar_chart import segment_style
 from pststream.reports.plots.plan_map import worker_style
 

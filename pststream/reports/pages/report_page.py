@@ -9,24 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from pststream import names
-from pststream.delta_tables import HomeFolder, TableReader
-from pststream.kinds.registry import kinds_with_answers
-from pststream.reports.commands.explain.explain_rows import read_first_insertions
+from pststream.base import names
+from pststream.base.utc_times import utc_now
+from pststream.queries.kinds.registry import kinds_with_answers
+from pststream.reports.commands.explain_rows import read_first_insertions
 from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
-from pststream.reports.pages.balance_section import prepare_balance
-from pststream.reports.pages.batches_section import prepare_batches
-from pststream.reports.pages.map_section import CITIES, describe_plan, plan_items, sampled
 from pststream.reports.pages.matches_section import prepare_matches
+from pststream.reports.pages.plan_sections import (
+    CITIES,
+    describe_plan,
+    plan_items,
+    prepare_balance,
+    prepare_batches,
+    prepare_topk,
+    read_topk,
+    sampled,
+    topk_items,
+)
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.standing_section import StandingSection, prepare_standing
-from pststream.reports.pages.topk_section import prepare_topk, read_topk, topk_items
 from pststream.reports.plots.plan_map import draw_plan_map
 from pststream.reports.reading.answer_view import asked_answer, read_answer_views
-from pststream.reports.reading.batch_history import BatchHistory, read_batch_history
+from pststream.reports.reading.home_figures import BatchHistory, read_batch_history
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import HomeFolder, TableReader
 
 ROWS_OF_ANSWER = 5
 """Rows that the page lists of each answer."""

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pststream.format_values import counted, moment
-from pststream.kinds.answer_contract import Answers, Description, RankedAnswers
-from pststream.kinds.contract import StoredSubscription
+from pststream.base.texts import counted, moment
+from pststream.queries.kinds.contract import Answers, Description, RankedAnswers, StoredSubscription
+from pststream.queries.shapes.contract import Region
 from pststream.reports.pages.answer_section import (
     AnsweredQuestion,
     AnswerRow,
@@ -16,7 +16,6 @@ from pststream.reports.pages.answer_section import (
 )
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.reading.answer_view import AnswerView, ViewedChange, ViewedRow
-from pststream.shapes.region import Region
 
 _ERASED = "(erased)"
 _BARS, _CHANGES, _WORDS = 60, 30, 15

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.reports.plots.base_map import BaseMap, draw_base_map, point_path
+from pststream.queries.shapes.contract import Region
+from pststream.reports.plots.base_map import BaseMap, Projection, draw_base_map, fit_view, point_path
 from pststream.reports.plots.plan_map import region_path
-from pststream.reports.plots.projection import Projection, fit_view
-from pststream.shapes.region import Region
 
 Place = tuple[float, float]
 """Longitude and latitude in degrees."""

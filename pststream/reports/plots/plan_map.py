@@ -1,21 +1,63 @@
 """Lay out a page's map as SVG paths: a plan's leaves by worker, objects, matches, the region of a subscription."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pststream.domain.plan import BY_OBJECT, BY_SUBSCRIPTION, DispatchGrid
-from pststream.format_values import counted, percent, short
-from pststream.reports.plots.base_map import BaseMap, MapLabel, draw_base_map, point_path
-from pststream.reports.plots.leaf_rectangles import Rectangles, cover_with_rectangles
-from pststream.reports.plots.projection import Projection, fit_view
+from pststream.base.arrays import distinct_values
+from pststream.base.texts import counted, percent, short
+from pststream.plans.plan import BY_OBJECT, BY_SUBSCRIPTION, DispatchGrid, PartitionPlan
+from pststream.plans.topk_plan import SPACE_FIRST, leaf_boxes
+from pststream.queries.shapes.contract import Region
+from pststream.queries.shapes.registry import outline
+from pststream.reports.plots.base_map import BaseMap, MapLabel, Projection, draw_base_map, fit_view, point_path
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
-from pststream.shapes.region import Region
-from pststream.shapes.registry import outline
-from pststream.sorted_keys import distinct_values
+
+# Cover the equal neighbouring cells of a raster with few rectangles, to draw leaves or workers on a map.
+
+
+@dataclass(frozen=True)
+class Rectangles:
+    """Rectangles of equal cells; all int64[n].
+
+    value        the cells' value
+    left, right  columns, right exclusive
+    low, high    rows counted from the south, high exclusive
+    """
+
+    value: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+
+def cover_with_rectangles(raster: np.ndarray) -> Rectangles:
+    """Cover each cell of int[rows, columns] once: runs of equal cells in a row, merged with equal runs above."""
+    rows, columns = raster.shape
+    border = np.ones((rows, columns), dtype=bool)
+    border[:, 1:] = raster[:, 1:] != raster[:, :-1]
+    start = np.flatnonzero(border)
+    end = np.append(start[1:], rows * columns)
+    row, left = start // columns, start % columns
+    right = left + end - start
+    value = raster.reshape(-1)[start].astype(np.int64)
+    order = np.lexsort((row, right, left, value))
+    value, left, right, row = value[order], left[order], right[order], row[order]
+    joined = np.zeros(len(value), dtype=bool)
+    joined[1:] = (
+        (value[1:] == value[:-1]) & (left[1:] == left[:-1]) & (right[1:] == right[:-1]) & (row[1:] == row[:-1] + 1)
+    )
+    first = np.flatnonzero(~joined)
+    last = np.append(first[1:], len(value)) - 1
+    return Rectangles(value[first], left[first], right[first], row[first], row[last] + 1)
+
 
 COLOURS = 10
 _MAX_LEAVES = 6_000
@@ -234,3 +276,74 @@ def _markers(projection: Projection, matches: list[MatchView]) -> list[MatchMark
         for (lon, lat, _), of_object in sorted(numbers.items())
         if projection.inside(np.array(lon), np.array(lat))
     ]
+
+
+# Lay out the parts of the space of a plan of `topk` as a layer of a map.
+
+
+def draw_topk_parts(plan: Mapping[str, Any], projection: Projection) -> MapLayer | None:
+    """Return an area for each part of the space, in the colour of its first unit; None if words are divided first.
+
+    plan  the document of `reports/commands/topk_plan.py`, of another planner than `hash`
+
+    Each run of words of `keyword_first` divides the space by a tree of its own; these parts overlap and are not drawn.
+    """
+    if plan["way"] != SPACE_FIRST or plan["first"] == 1:
+        return None
+    west, south, east, north = leaf_boxes(np.array(plan["space_cuts"])).T
+    left, top, right, bottom = projection.x(west), projection.y(north), projection.x(east), projection.y(south)
+    corners = np.column_stack([left, top, right - left, bottom - top])
+    parts = outline_values(np.arange(plan["first"]), corners)
+    areas = [MapArea(worker_style(part * plan["second"]), path, _describe_part(plan, part)) for part, path in parts]
+    return MapLayer(areas, [])
+
+
+def _describe_part(plan: Mapping[str, Any], part: int) -> str:
+    """The tooltip of a part of the space."""
+    units, loads = range(part * plan["second"], (part + 1) * plan["second"]), np.array(plan["unit_loads"])
+    named = f"unit {units[0]}" if len(units) == 1 else f"units {units[0]} to {units[-1]}"
+    share = percent(loads[units].sum() / (loads.sum() or 1.0))
+    return f"Plan of topk, {named}\nPredicted: {share} of the load"
+
+
+# Compare two plans raster cell by raster cell: the worker of each cell in both, and the cells that change worker.
+
+BY_TEXT = -1
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """The cells of two plans, on the raster of the later plan.
+
+    before, after  int64[cells]  worker of each cell; BY_TEXT: several share it
+    changed        bool[cells]   whether some of the cell's terms are served by another worker than before
+    """
+
+    before: np.ndarray
+    after: np.ndarray
+    changed: np.ndarray
+
+
+def compare_cells(before: PartitionPlan, after: PartitionPlan) -> PlanChange:
+    """Compare two plans; if their rasters differ, compare a cell with the cell of the earlier plan at its centre."""
+    numbers: dict[tuple[bytes, ...], int] = {}
+    old, new = (_number_leaves(plan, numbers) for plan in (before, after))
+    grid = after.grid
+    cell = np.arange(grid.cells)
+    if before.grid != grid:
+        lon = grid.west + (cell % grid.columns + 0.5) * (grid.east - grid.west) / grid.columns
+        lat = grid.south + (cell // grid.columns + 0.5) * (grid.north - grid.south) / grid.rows
+        cell = before.grid.cell(lon, lat)
+    leaf_before, leaf_after = before.cell_leaf[cell], after.cell_leaf
+    changed = old[leaf_before] != new[leaf_after]
+    return PlanChange(_worker_of_leaf(before)[leaf_before], _worker_of_leaf(after)[leaf_after], changed)
+
+
+def _worker_of_leaf(plan: PartitionPlan) -> np.ndarray:
+    worker = plan.unit_worker[np.maximum(plan.leaf_unit, 0)].astype(np.int64)
+    return np.where(plan.leaf_unit >= 0, worker, BY_TEXT)
+
+
+def _number_leaves(plan: PartitionPlan, numbers: dict[tuple[bytes, ...], int]) -> np.ndarray:
+    """A number for each leaf, the same for leaves whose terms go to the same workers: int64[leaves]."""
+    return np.array([numbers.setdefault(plan.servers(leaf), len(numbers)) for leaf in range(plan.leaves)], np.int64)

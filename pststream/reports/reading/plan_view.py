@@ -7,11 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.domain.node_rows import NODE_COLUMNS, nodes_from_rows
-from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_rows import GRID_COLUMNS, UNIT_COLUMNS, plan_from_rows
+from pststream.base import names
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.plan_rows import GRID_COLUMNS, NODE_COLUMNS, UNIT_COLUMNS, nodes_from_rows, plan_from_rows
+from pststream.tables.delta_tables import TableReader
 
 _PLAN_COLUMNS = (
     "plan_version", "index_version", "retiring_version", "planner", "workers", "units", *GRID_COLUMNS, "load_total",

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.shapes.region import Region
-from pststream.shapes.registry import REQUEST_COLUMNS, from_columns
+from pststream.base import names
+from pststream.queries.shapes.contract import Region
+from pststream.queries.shapes.registry import REQUEST_COLUMNS, from_columns
+from pststream.tables.delta_tables import TableReader
 
 POINTS = 4_000
 PAIRS = 160

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from pststream import names
-from pststream.answers.remaining_rows import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
-from pststream.delta_tables import TableReader
-from pststream.domain.arrow_columns import TIME
-from pststream.kinds.registry import ranked_answers
-from pststream.utc_times import to_micros
+from pststream.answers.contract import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
+from pststream.base import names
+from pststream.base.arrow_columns import TIME
+from pststream.base.utc_times import to_micros
+from pststream.queries.kinds.registry import ranked_answers
+from pststream.tables.delta_tables import TableReader
 
 RESULT_COLUMNS = [
     *[("rank", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("distance_m", pa.float64())],

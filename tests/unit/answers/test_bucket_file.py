@@ -6,12 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pststream import names
-from pststream.answers.advance import advance
-from pststream.answers.bucket_file import HEADER, open_bucket
+from pststream.answers.bucket_file import HEADER, open_bucket, read_buffers
 from pststream.answers.contract import BatchEnd, Logged, Subscriptions, Thresholds, Values
-from pststream.answers.fold import fold
-from pststream.answers.read_bucket import read_buffers
+from pststream.answers.fold import advance, fold
+from pststream.base import names
 from tests.unit.answers.worlds import NEVER, build, no_subscriptions, no_thresholds, no_values, to_values
 
 NO_DELETIONS = (np.empty(0, np.int64), np.empty(0, np.int64))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.benchmarks.scenarios.answers import knn
+from benchmarks.scenarios.answers import knn
 from tests.counted_benchmark import run_counted
 
 

@@ -5,12 +5,11 @@ from types import MethodType
 
 import numpy as np
 
-from pststream.answers.advance import advance
+from benchmarks.support.answers import answer_batches as made
+from pststream.answers.bucket_file import read_buffers
 from pststream.answers.contract import Logged, Values
-from pststream.answers.fold import fold, fold_answers
-from pststream.answers.read_bucket import read_buffers
-from pststream.benchmarks.support.answers import answer_batches as made
-from pststream.kernels.answers.object_bounds import bound_objects
+from pststream.answers.fold import advance, fold, fold_answers
+from pststream.kernels.answers.buffers import bound_objects
 
 RECIPE = made.Recipe(2_000, 20, 20, 30, 10_000, 1_000, 3_000)
 

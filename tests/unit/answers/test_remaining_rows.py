@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from pststream.answers.remaining_rows import remaining_rows
+from pststream.answers.contract import remaining_rows
 
 TYPES = {"batch_id": pa.int64(), "event": pa.string(), "subscription_key": pa.int64(), "object_key": pa.int64(),
          "ts": pa.timestamp("us", tz="UTC"), "term": pa.string()}  # fmt: skip

@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from pststream import names
-from pststream.answers.advance import advance
-from pststream.answers.bucket_file import BucketState, build_bucket, open_bucket, unite_objects
+from pststream.answers.bucket_file import (
+    BucketState,
+    build_bucket,
+    open_bucket,
+    read_buffers,
+    read_parts,
+    unite_objects,
+)
 from pststream.answers.contract import BatchEnd, Folded, Logged, Subscriptions, Thresholds, Values
-from pststream.answers.fold import fold, fold_answers
-from pststream.answers.read_bucket import read_buffers, read_parts
+from pststream.answers.fold import advance, fold, fold_answers
+from pststream.base import names
 from tests.oracles import standing_answers as twin
 
 NEVER = 2**63 - 1

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pststream.benchmarks.scenarios.plans.adjust import SIDE, crowd_objects
-from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects
+from benchmarks.scenarios.plans.adjust import SIDE, crowd_objects
+from pststream.workloads.synthetic_arrays import SyntheticObjects, synthetic_objects
 
 
 def things(objects: SyntheticObjects) -> list[tuple[float, float, tuple[int, ...]]]:

@@ -6,16 +6,16 @@ from typing import Any
 import pyarrow.dataset as pds
 import pytest
 
-from pststream import names
-from pststream.benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs
-from pststream.benchmarks.support.homes import BenchHome
-from pststream.delta_tables import read_table
-from pststream.generator.draw_subscriptions import SubscriptionStyle
-from pststream.generator.synthetic_arrays import synthetic_objects
-from pststream.pipeline.batch import worker_search
+from benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs
+from pststream.base import names
+from pststream.base.progress import no_progress
+from pststream.pipeline.batch import match_task
 from pststream.pipeline.batch.micro_batch import match
-from pststream.progress import no_progress
+from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
+from pststream.tables.delta_tables import read_table
+from pststream.workloads.draw_subscriptions import SubscriptionStyle
+from pststream.workloads.synthetic_arrays import synthetic_objects
 
 SETTINGS = Settings(engine="local", workers=3)
 
@@ -40,7 +40,7 @@ def test_a_replayed_batch_writes_equal_rows_and_does_not_match(tmp_path: Path, m
 
     bench.add_drawn_objects([drawn])
     with monkeypatch.context() as patch, replay_pairs(recorded):
-        patch.delattr(worker_search, "match_objects")
+        patch.delattr(match_task, "match_objects")
         match(bench.home, SETTINGS)
     assert matches_of_batch(bench, 2) == found
 

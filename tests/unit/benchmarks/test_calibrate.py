@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from pststream.benchmarks.scenarios.plans.calibrate import KNN_STYLES, fit_kinds
-from pststream.benchmarks.support.answers.knn_points import _points, measure_knn
-from pststream.benchmarks.support.steps import Steps
+from pststream.base.progress import Steps, no_progress
 from pststream.pipeline.batch.match_task import MatchCounts, WorkerReport
-from pststream.progress import no_progress
+from pststream.pipeline.calibrate.calibrate import KNN_STYLES, _knn_points, fit_kinds, measure_knn
 from pststream.settings import Settings
 
 COSTS = (1e-13, 4e-7, 6e-9)
@@ -72,5 +70,5 @@ def test_the_least_seconds_are_those_of_the_same_worker_in_any_order() -> None:
         }
         for search in (0, 1)
     )
-    points = _points([[first[0], first[1]], [second[1], second[0]]])
+    points = _knn_points([[first[0], first[1]], [second[1], second[0]]])
     assert points[:, 0].tolist() == [3.0, 4.0] and points[:, 4].tolist() == [4.0, 1.0]

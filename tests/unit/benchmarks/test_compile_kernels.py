@@ -12,7 +12,7 @@ SCRIPT = """
 import json
 import sys
 from numba.core.dispatcher import Dispatcher
-from pststream.benchmarks.compile_kernels import run_answer_kernels
+from pststream.cli.compile_kernels import run_answer_kernels
 
 run_answer_kernels()
 called, missing = set(), set()

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from pststream.benchmarks.scenarios.plans import dkm_imbalance
-from pststream.benchmarks.scenarios.plans.dkm_imbalance import Searched, describe_search
-from pststream.benchmarks.support.answers import nearest_circles
-from pststream.benchmarks.support.answers.nearest_circles import draw_pieces, store_objects
-from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords
-from pststream.generator.synthetic_arrays import SyntheticObjects, term_ids
-from pststream.shapes.great_circle import haversine_m
+from benchmarks.scenarios.plans import dkm_imbalance
+from benchmarks.scenarios.plans.dkm_imbalance import Searched, describe_search
+from benchmarks.support.answers import nearest_circles
+from benchmarks.support.answers.nearest_circles import draw_pieces, store_objects
+from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords
+from pststream.queries.shapes.contract import haversine_m
+from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids
 from tests.counted_benchmark import run_counted
 
 

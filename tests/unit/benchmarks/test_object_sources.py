@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
-from pststream.benchmarks.scenarios.plans import planners, planners_large
-from pststream.benchmarks.support.homes import BenchHome
-from pststream.benchmarks.support.object_sources import CityObjects, FileObjects, read_objects
-from pststream.errors import InputFileError, UsageError
-from pststream.generator.places import BRITAIN_BOUNDS, city_places
-from pststream.progress import no_progress
+from benchmarks.registry import BENCHMARKS, run_benchmark
+from benchmarks.scenarios.plans import planners, planners_large
+from pststream.base.errors import InputFileError, UsageError
+from pststream.base.progress import no_progress
+from pststream.pipeline.calibrate.measured_homes import BenchHome
+from pststream.pipeline.calibrate.rows import CityObjects, FileObjects, read_objects
+from pststream.queries.text.words import tokenize
 from pststream.settings import Settings
-from pststream.text.words import tokenize
+from pststream.workloads.places import BRITAIN_BOUNDS, city_places
 
 ROWS = [
     ("18.0", "59.0", "coffee shop coffee"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.benchmarks.scenarios.plans import placing
+from benchmarks.scenarios.plans import placing
 from tests.counted_benchmark import run_counted
 
 

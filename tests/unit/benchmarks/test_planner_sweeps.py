@@ -1,12 +1,11 @@
-"""The sweeps of Tornado and SSTD are the papers', each point is measured, and the page has the ratios of the papers."""
+"""The sweeps of Tornado and SSTD are the papers', and each point is measured."""
 
 import pytest
 
-from pststream.benchmarks.results_page import render
-from pststream.benchmarks.scenarios.plans import planner_sweeps
-from pststream.benchmarks.scenarios.plans.planners import choose_figures
-from pststream.benchmarks.support.sweeps import sstd, tornado
-from pststream.benchmarks.support.sweeps.workloads import PaperRatio, Trial, Workload
+from benchmarks.scenarios.plans import planner_sweeps
+from benchmarks.scenarios.plans.planners import choose_figures
+from benchmarks.support.sweeps import sstd, tornado
+from benchmarks.support.sweeps.workloads import Trial, Workload
 from tests.counted_benchmark import run_counted
 
 
@@ -32,21 +31,13 @@ def test_the_sweeps_are_those_of_the_papers() -> None:
     assert max(times) / min(times) == 20  # 10,000,000 over 500,000
 
 
-@pytest.mark.parametrize("paper", ["tornado", "sstd"])
-def test_each_ratio_of_a_paper_is_of_measured_points(paper: str) -> None:
-    measured = {f"{point}_{planner}" for point, planners in _points(paper).items() for planner in planners}
-    ratios = {"tornado": tornado.RATIOS, "sstd": sstd.RATIOS}[paper]
-    assert {name for ratio in ratios for name in (ratio.one, ratio.other)} <= measured
-    assert {ratio.compared for ratio in ratios} <= set(planner_sweeps.FIGURES)
-
-
 def test_figures_have_a_number_for_the_imbalance_with_an_idle_worker() -> None:
     plan = {"throughput": 7, "imbalance": None, "model_imbalance": 1.5, "model_correlation": None, "copies": 1.0}
     figures = choose_figures(plan, ("throughput", "imbalance", "model_imbalance", "model_correlation"))
     assert figures == {"throughput": 7, "imbalance": 1e9, "model_imbalance": 1.5, "model_correlation": None}
 
 
-def test_each_point_is_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_point_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(planner_sweeps.SIZES, "small", (400, 400, 1))
     style = sstd.make_style(area=1.0)
     trials = {"theta_4": Trial(2, ("quadtree", "text"), "theta=4"), "theta_64": Trial(2, ("quadtree", "text"))}
@@ -59,8 +50,3 @@ def test_each_point_is_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> No
         assert figures[f"sstd_{point}_text_copies"] == 1  # each object goes to one worker
         assert figures[f"sstd_{point}_text_subscriptions_stored"] == 2 * 840  # 40 come with the objects
         assert 840 <= figures[f"sstd_{point}_quadtree_subscriptions_stored"] < 2 * 840
-    ratio = PaperRatio("1", "subscriptions_stored", "theta_4_text", "theta_64_text", "one")
-    monkeypatch.setattr("pststream.benchmarks.sweep_tables.RATIOS", {"sstd": (ratio,)})
-    page = render([document])
-    assert "| theta_4, text |" in page
-    assert "| 1 | subscriptions stored | theta 4 text | theta 64 text | one | 1.00 |" in page

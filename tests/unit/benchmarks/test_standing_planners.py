@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from pststream.benchmarks.scenarios.plans import standing_planners
-from pststream.benchmarks.scenarios.plans.standing_planners import draw_mixed
-from pststream.benchmarks.support.answers.standing_worlds import STREAMS
+from benchmarks.scenarios.plans import standing_planners
+from benchmarks.scenarios.plans.standing_planners import draw_mixed
+from pststream.pipeline.calibrate.measured_homes import STREAMS
 from tests.counted_benchmark import run_counted
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pststream.benchmarks.support.answers.standing_worlds import STREAMS, QueryWords, draw_knn, draw_topk
-from pststream.generator.synthetic_arrays import SyntheticObjects, term_ids
+from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords, draw_knn, draw_topk
+from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids
 
 COUNT = 300
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pststream import names
-from pststream.benchmarks.scenarios.answers import topk_planners
-from pststream.benchmarks.support.answers import topk_worlds
-from pststream.benchmarks.support.answers.topk_worlds import make_worlds
-from pststream.scored_index import measure_units
-from pststream.scored_index.scored_index import ScoredIndex
+from benchmarks.scenarios.answers import topk_planners
+from benchmarks.support.answers import topk_worlds
+from benchmarks.support.answers.topk_worlds import make_worlds
+from pststream.answers import topk_units
+from pststream.answers.scored_index import ScoredIndex
+from pststream.base import names
 from tests.counted_benchmark import run_counted
 
 
@@ -34,11 +34,11 @@ def test_the_benchmark_measures_all_planners() -> None:
 
 
 def test_planners_that_lose_pairs_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = measure_units.measure_unit
+    measured = topk_units.measure_unit
     monkeypatch.setattr(
-        measure_units,
+        topk_units,
         "measure_unit",
-        lambda index, messages: measured(index, measure_units.take_messages(messages, slice(1, None))),
+        lambda index, messages: measured(index, topk_units.take_messages(messages, slice(1, None))),
     )
     with pytest.raises(ValueError, match="different pairs"):
         run_counted("topk-planners")

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from pststream.cli.argument_types import JoinedTexts
+from pststream.cli.command import JoinedTexts
 
 
 @pytest.mark.parametrize(

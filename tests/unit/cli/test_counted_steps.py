@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.benchmarks.support.steps import Steps
+from pststream.base.progress import Steps
 from tests.commands import Home, run_here
 from tests.unbalanced_homes import UnbalancedHome, home_for, written
 
@@ -54,7 +54,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_counts_its_steps(home: Home, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pststream.stderr_log.COUNT_SECONDS", 0.0)
+    monkeypatch.setattr("pststream.base.stderr_log.COUNT_SECONDS", 0.0)
     arguments = command.replace("OUT", str(tmp_path / "out.csv")).split()
     done = run_here(*arguments, "--home", home.path)
     assert done.code == 0, done.err
@@ -64,14 +64,14 @@ def test_a_command_counts_its_steps(home: Home, command: str, tmp_path: Path, mo
 
 
 def test_nothing_is_counted_under_quiet(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pststream.stderr_log.COUNT_SECONDS", 0.0)
+    monkeypatch.setattr("pststream.base.stderr_log.COUNT_SECONDS", 0.0)
     done = run_here("check", "--all", "--quiet", "--home", home.path)
     assert (done.code, done.err) == (0, "")
 
 
 def test_steps_of_a_benchmark_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter((0.0, 2.0, 3.0, 10.0))
-    monkeypatch.setattr("pststream.benchmarks.support.steps.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("pststream.base.progress.time.monotonic", lambda: next(clock))
     lines: list[str] = []
     steps = Steps(lines.append, 3, alike=True)
     for text in ("a", "b", "c"):

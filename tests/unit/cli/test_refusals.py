@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.ledgers.ledger_rows import step_seconds
+from pststream.tables.ledgers import step_seconds
 from tests.commands import new_home, run_here
 
 
@@ -88,8 +88,8 @@ def test_doctor_reports_settings_that_stop_every_other_command(tmp_path: Path) -
 
 
 def test_a_dry_run_replaces_no_other_file(tmp_path: Path) -> None:
-    from pststream.errors import UsageError
-    from pststream.pipeline.adjusting.proposal_file import Decision, Proposal, write_proposal
+    from pststream.base.errors import UsageError
+    from pststream.pipeline.replan.proposal_file import Decision, Proposal, write_proposal
 
     (tmp_path / "posts.csv").write_text("object_id")
     with pytest.raises(UsageError, match="of another kind"):

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pststream.delivery.rate_limit import MessageLimiter
+from pststream.delivery.messages import MessageLimiter
 
 
 @pytest.mark.parametrize("seed", range(20))

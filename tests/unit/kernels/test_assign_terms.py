@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.cost.load_model import CostModel
-from pststream.domain.planner_sample import POSTING_READS, WorkloadSample
 from pststream.kernels.planning.assign_terms import assign_by_frequency, assign_by_metric, transpose
-from pststream.partitioning import metric
-from pststream.partitioning.registry import make_plan
-from pststream.samples.sample_terms import TermUse, collect_term_use
+from pststream.planning.live_terms import TermUse, collect_term_use
+from pststream.planning.load_model import CostModel
+from pststream.planning.planners import metric
+from pststream.planning.planners.registry import make_plan
+from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
 from tests.plans import pack, samples, unpack
 
 RATES = (0.5, 2.0, 3.0)

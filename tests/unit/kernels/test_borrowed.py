@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.borrowed import borrow
 from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import borrow
 
 
 class Parts(NamedTuple):

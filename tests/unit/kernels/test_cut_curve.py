@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.kernels.planning.cut_curve import Walk, compute_run_load, cut_walk, find_block_entries
-from pststream.space.hilbert import hilbert_walk
+from pststream.planning.raster import hilbert_walk
 
 PAIR, OBJECT, SUBSCRIPTION = 0.5, 2.0, 3.0
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.planning.partition_counts import choose_partition_counts
+from pststream.kernels.planning.assign_nodes import choose_partition_counts
 
 
 @settings(max_examples=100, deadline=None)

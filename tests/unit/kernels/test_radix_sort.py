@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pststream.kernels.radix_sort import sort_values, sort_with
+from pststream.kernels.sort_and_search import sort_values, sort_with
 
 SIZES = (0, 1, 2, 5_000)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pststream.kernels.answers.touched_rows import rows_of_keys
-from pststream.kernels.search import find_near
+from pststream.kernels.answers.fold_rows import rows_of_keys
+from pststream.kernels.sort_and_search import find_near
 
 SPREADS = {
     "even": lambda rng, size: rng.integers(0, 20 * size + 1, size),

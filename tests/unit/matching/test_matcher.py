@@ -6,18 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.base.names import NEVER_US
 from pststream.kernels.matching.index_cells import MAX_LEVEL, level_of_box
 from pststream.kernels.matching.match_segment import SearchCounts, match_segment
 from pststream.matching import matcher
-from pststream.matching.deletions import build_deletions, merge_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
-from pststream.matching.matcher import MatchedPairs, make_probe, match_objects, merge_pairs
-from pststream.matching.object_batch import sort_objects
-from pststream.matching.segments import COLUMNS, build_segment
-from pststream.names import NEVER_US
-from pststream.routing.dispatch import DispatchIndex
-from pststream.shapes.registry import PIECE_COLUMNS
+from pststream.matching.matcher import MatchedPairs, make_probe, match_objects, merge_pairs, sort_objects
+from pststream.matching.segments import COLUMNS, build_deletions, build_segment, merge_deletions
+from pststream.planning.dispatch import DispatchIndex
+from pststream.plans.plan import DispatchGrid, space_plan
+from pststream.queries.shapes.registry import PIECE_COLUMNS
 from tests.oracles.matching import matches_of
 
 LONS = st.sampled_from([-180.0, -179.99, -90.0, -0.1, 0.0, 0.05, 0.1, 12.3, 90.0, 179.99, 180.0])

@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
-from pststream.matching.segment_cache import SegmentCache
-from pststream.matching.segments import build_segment
+from pststream.matching.segments import SegmentCache, build_segment
 from pststream.state.slices import Slice, read_slices
+from pststream.storage.array_cache import TornFileError, map_arrays, write_arrays
 from tests.unit.matching.test_matcher import rows_of
 
 

@@ -8,16 +8,15 @@ import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from pststream import names
-from pststream.demo_data.demo_requests import first_requests
-from pststream.demo_data.demo_texts import demo_objects
-from pststream.domain.plan import DispatchGrid, PartitionPlan
-from pststream.domain.plan_rows import plan_row, unit_rows
-from pststream.shapes.registry import contains, read_region, to_columns
+from pststream.base import names
+from pststream.plans.plan import DispatchGrid, PartitionPlan
+from pststream.plans.plan_rows import plan_row, unit_rows
+from pststream.queries.shapes.registry import contains, read_region, to_columns
+from pststream.queries.text.expression import evaluate, parse_keywords
+from pststream.queries.text.tokenizer import term_id
+from pststream.queries.text.words import tokenize
 from pststream.state.tables import TABLES
-from pststream.text.expression import evaluate, parse_keywords
-from pststream.text.tokenizer import term_id
-from pststream.text.words import tokenize
+from pststream.workloads.demo_files import demo_objects, first_requests
 
 HOSTILE = "<script>alert('text')</script><img src=x onerror=alert(1)> coffee"
 HOSTILE_TITLE = "</td><script>alert('title')</script>"

@@ -12,14 +12,14 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from pststream import names
-from pststream.delta_tables import open_dataset
-from pststream.errors import RetryableError
+from pststream.base import names
+from pststream.base.errors import RetryableError
 from pststream.state import data_files as files
 from pststream.state.data_files import FileWriter, addresses_and_rows, append_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import open_dataset
 
 SCHEMA = TABLES[names.OBJECTS].schema
 

@@ -4,11 +4,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
 from pststream.state import ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress, read_progress, save_progress
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 
 
 def test_notes_and_joins_at_the_same_time(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from pststream import atomic_files, names
-from pststream.delta_tables import read_table, table_version
-from pststream.errors import HomeError, RetryableError
-from pststream.state import checkpoints, erasures, ledger_tables
-from pststream.state.checkpoints import write_checkpoint
+from pststream.base import atomic_files, names
+from pststream.base.errors import HomeError, RetryableError
+from pststream.state import delta_log, erasures, ledger_tables
 from pststream.state.data_files import commit_files, list_data_files
+from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import Home
 from pststream.storage.local_folder import FolderFiles
+from pststream.tables.delta_tables import read_table, table_version
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_table_of_one_file_is_left_alone_without_its_lock(home: Home) -> None:
 def test_a_checkpoint_that_another_process_has_overtaken_is_left_out(home: Home) -> None:
     write_checkpoint(home.table(names.VOCABULARY))
     before = sorted(os.listdir(log_of(home)))
-    checkpoints._write_flushed(log_of(home).parent, 2)
+    delta_log._write_flushed(log_of(home).parent, 2)
     assert sorted(os.listdir(log_of(home))) == before
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
+from pststream.base import names
+from pststream.base.utc_times import utc_now
 from pststream.state import fetched_files, ledger_tables
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
 
 ADDRESS = "s3://bucket/in/objects/a.csv"
 

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from pststream import atomic_files, names
-from pststream.delta_tables import read_table, table_version
+from pststream.base import atomic_files, names
+from pststream.base.utc_times import utc_now
 from pststream.state import ledger_tables
-from pststream.state.checkpoints import write_checkpoint
 from pststream.state.data_files import list_data_files
+from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import Home, table_properties
 from pststream.state.tables import TABLES
 from pststream.storage.local_folder import FolderFiles
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import read_table, table_version
 
 
 @pytest.fixture

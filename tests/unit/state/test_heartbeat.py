@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.errors import HomeBusy, RunnerBusy
-from pststream.reports.reading.watcher_status import GONE_SECONDS, read_watcher, render_watcher
+from pststream.base import names
+from pststream.base.errors import HomeBusy, RunnerBusy
+from pststream.reports.reading.home_figures import GONE_SECONDS, read_watcher, render_watcher
 from pststream.state import home
 from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import RUNNER, Home

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream import names
-from pststream.delta_tables import table_version
-from pststream.domain.plan import DispatchGrid, space_plan
-from pststream.errors import PstError
+from pststream.base import names
+from pststream.base.errors import PstError
+from pststream.plans.plan import DispatchGrid, space_plan
 from pststream.state.data_files import DataFile, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, IndexFile, delete_older_indexes, index_files, segment_files
 from pststream.state.plans import Retiring, save_plan
+from pststream.tables.delta_tables import table_version
 
 PLAN = space_plan("grid", DispatchGrid(0.0, 0.0, 1.0, 1.0, 1, 1), np.zeros(1), np.zeros(1), 1)
 FIGURES = {

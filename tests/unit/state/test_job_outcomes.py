@@ -4,9 +4,9 @@ import os
 import time
 from pathlib import Path
 
-from pststream import names
+from pststream.base import names
+from pststream.pipeline.upkeep.maintain import delete_old_outcomes
 from pststream.state.home import Home
-from pststream.state.job_outcomes import delete_old_outcomes
 
 DAY = 86_400
 

@@ -8,10 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from pststream import names
-from pststream.delta_tables import last_transaction, table_version
-from pststream.errors import RetryableError
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.base.errors import RetryableError
 from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -20,6 +18,8 @@ from pststream.state.home import Home
 from pststream.state.log_entries import commit_entry, describe_writer
 from pststream.state.tables import TABLES
 from pststream.storage.local_folder import FolderFiles
+from pststream.tables.delta_tables import last_transaction, table_version
+from pststream.tables.open_tables import open_table
 from tests.unit.reports.commands.homes import add_batch, add_file, match_row, thing
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.plans.plan import DispatchGrid, space_plan
 from pststream.state.home import Home
 from pststream.state.plans import current_version, find_plan_row, save_plan
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.errors import UsageError
+from pststream.base import names
+from pststream.base.errors import UsageError
 from pststream.pipeline.ingest import landing_gate
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home

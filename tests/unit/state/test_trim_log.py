@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from pststream import names
-from pststream.delta_tables import last_transaction, read_table, table_version
+from pststream.base import names
 from pststream.state import ledger_tables
 from pststream.state.home import LOG_RETENTION, STREAMS, Home
+from pststream.tables.delta_tables import last_transaction, read_table, table_version
 
 COMMITS = 5
 

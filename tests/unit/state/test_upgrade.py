@@ -8,15 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pststream import names
-from pststream.errors import HomeError
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.base.errors import HomeError
 from pststream.state import home as state
 from pststream.state import upgrade as module
 from pststream.state.home import FORMAT, TOO_OLD, Home, digest_of_tables
-from pststream.state.table_types import Column
-from pststream.state.tables import TABLES
+from pststream.state.tables import TABLES, Column
 from pststream.state.upgrade import STEPS, upgrade
+from pststream.tables.open_tables import open_table
 from tests.commands import run_here
 from tests.flushed_disk import assert_cured
 

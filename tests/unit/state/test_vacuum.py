@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 
 DAY = 86_400
 

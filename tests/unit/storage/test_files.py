@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pststream.errors import PstError, RetryableError, UsageError
+from pststream.base.errors import PstError, RetryableError, UsageError
 from pststream.storage import aws
 from pststream.storage.contract import Files
 from pststream.storage.registry import files_at, normalize
-from pststream.storage.s3_bucket import S3Bucket
+from pststream.storage.s3 import S3Bucket
 from tests.bad_store import BUCKET, BadStore, is_body
 from tests.bucket_home import store_on_loopback, use
 from tests.moto_process import CREDENTIALS, free_port

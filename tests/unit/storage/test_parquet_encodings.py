@@ -7,11 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.names import MATCHES, OBJECTS
+from pststream.base.names import MATCHES, OBJECTS
 from pststream.state.data_files import FileWriter
-from pststream.state.table_types import has_bounds
-from pststream.state.tables import TABLES
-from pststream.storage.parquet_encodings import PLAIN, WITHOUT_BOUNDS, encoding_options
+from pststream.state.tables import TABLES, has_bounds
+from pststream.storage.parquet_files import PLAIN, WITHOUT_BOUNDS, encoding_options
 
 ROWS = 70_000
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pststream.errors import PstError, RetryableError, UsageError
-from pststream.storage import aws, s3_bucket
+from pststream.base.errors import PstError, RetryableError, UsageError
+from pststream.storage import aws, s3
 from pststream.storage.contract import ObjectChanged, StoredObject
-from pststream.storage.s3_bucket import S3Bucket
+from pststream.storage.s3 import S3Bucket
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.moto_process import CREDENTIALS, free_port, moto_server
 
@@ -32,7 +32,7 @@ def store(servers: tuple[BadStore, Uploader], monkeypatch: pytest.MonkeyPatch) -
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(aws, "READ_SECONDS", 60)
-    monkeypatch.setattr(s3_bucket, "time", SimpleNamespace(sleep=lambda seconds: None))
+    monkeypatch.setattr(s3, "time", SimpleNamespace(sleep=lambda seconds: None))
     servers[0].recover()
     servers[0].page = 1000
     return servers[0]

@@ -13,10 +13,10 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.matching.shapes.cut_polygon import MOST_PIECES, cut_polygon, cut_polygons
-from pststream.kernels.matching.shapes.polygon import in_polygon, side_of_line
-from pststream.shapes import registry
-from pststream.shapes.region import RegionError, RegionLimits
+from pststream.kernels.matching.contains_point import in_polygon, side_of_line
+from pststream.kernels.matching.cut_polygon import MOST_PIECES, cut_polygon, cut_polygons
+from pststream.queries.shapes import registry
+from pststream.queries.shapes.contract import RegionError, RegionLimits
 from tests.oracles.polygon import covers_geometry
 
 Point = tuple[float, float]

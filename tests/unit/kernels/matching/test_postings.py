@@ -7,24 +7,24 @@ from hypothesis import strategies as st
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, fine_column, fine_row, row_of
-from pststream.kernels.matching.posting_keys import (
-    cell_buckets,
-    encode_keys,
-    fill_buckets,
-    find_far_posting,
-    place_bits,
-)
 from pststream.kernels.matching.postings import (
     GUARDS,
     LAST_OF_CLAUSE,
     LAST_OF_PIECE,
     ONES,
     SEVERAL_CLAUSES,
+    cell_buckets,
     encode_box,
+    encode_keys,
     encode_point,
+    fill_buckets,
+    find_far_posting,
+    find_values,
+    look_up,
+    make_term_table,
+    place_bits,
     words_of_piece,
 )
-from pststream.kernels.matching.term_table import find_values, look_up, make_term_table
 
 LONS = st.sampled_from([-180.0, -0.1, 0.0, 1e-9, 12.3, 179.99, 180.0]) | st.floats(-180, 180)
 LATS = st.sampled_from([-90.0, -0.1, 0.0, 1e-9, 33.3, 90.0]) | st.floats(-90, 90)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pststream.cost.load_model import CostModel, compute_worker_loads
-from pststream.partitioning.registry import make_plan
-from pststream.pipeline.adjusting.decide_adjustment import scale_to_measured
+from pststream.pipeline.replan.decide_adjustment import scale_to_measured
+from pststream.planning.load_model import CostModel, compute_worker_loads
+from pststream.planning.planners.registry import make_plan
 from tests.paper_samples import paper_sample
 
 COST = CostModel(2e-12, 2e-6, 2e-6, 5e-7, 2e-8)

@@ -1,7 +1,7 @@
 """An idle worker in the documents of `balance`: no number, and the reason says why."""
 
-from pststream.pipeline.adjusting.balance import balance
-from pststream.pipeline.adjusting.balance_check import check_balance
+from pststream.pipeline.replan.balance import balance
+from pststream.pipeline.replan.measured_loads import check_balance
 from pststream.settings import Settings
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, halves, thing

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pststream.ledgers.ledger_rows import log_key
-from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, measure_loads
+from pststream.pipeline.replan.measured_loads import MeasuredLoads, measure_loads
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, deletion, halves, insertion, thing
 
 

@@ -7,12 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pststream.balancing.local_adjustment import Adjustment
-from pststream.cost.load_model import WorkerLoads
-from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.plan_moves import Move, apply_move
-from pststream.errors import UsageError
-from pststream.pipeline.adjusting.proposal_file import (
+from pststream.base.errors import UsageError
+from pststream.pipeline.replan.proposal_file import (
     Decision,
     Proposal,
     digest_of,
@@ -20,6 +16,10 @@ from pststream.pipeline.adjusting.proposal_file import (
     same_plan,
     write_proposal,
 )
+from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.load_model import WorkerLoads
+from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.plans.plan_moves import Move, apply_move
 
 CELL = np.array([1])
 TERMS = np.array([-5, 7, 2**62])

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.domain.pieces import number_pieces
-from pststream.kernels.questions.place_codes import distances_m
+from pststream.kernels.questions.codes import distances_m
 from pststream.pipeline.answers.index_thresholds import make_pieces
 from pststream.pipeline.answers.standing_queries import Queries
-from pststream.shapes.circle import contains
-from pststream.shapes.region import Region
+from pststream.plans.pieces import number_pieces
+from pststream.queries.shapes.circle import contains
+from pststream.queries.shapes.contract import Region
 
 LONS = st.sampled_from((-180.0, -179.999, -90.0, 0.0, 18.07, 179.999, 180.0)) | st.floats(-180, 180)
 LATS = st.sampled_from((-90.0, -89.9999, -45.0, 0.0, 59.33, 89.9999, 90.0)) | st.floats(-90, 90)

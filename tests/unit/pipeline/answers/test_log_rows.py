@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pststream import names
 from pststream.answers.contract import Asked, Changes, Folded, Logged, Thresholds, Values
+from pststream.base import names
 from pststream.pipeline.answers import log_rows
 from pststream.pipeline.answers.bucket_snapshots import write_snapshot
 from pststream.pipeline.answers.log_rows import FoldedWriter, read_state
-from pststream.pipeline.answers.logged_thresholds import read_thresholds
+from pststream.pipeline.answers.unit_changes import read_thresholds
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.array_cache.array_cache import ArrayCache
+from pststream.answers.scored_index import ScoredIndex
 from pststream.pipeline.answers.scored_candidates import bring_up_index, drop_scored_index
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
-from pststream.scored_index.scored_index import ScoredIndex
-from pststream.stored_objects.term_weights import EQUAL_WEIGHTS
-from tests.unit.scored_index.worlds import as_subscriptions, candidates, random_world
+from pststream.search.term_weights import EQUAL_WEIGHTS
+from pststream.storage.array_cache import ArrayCache
+from tests.unit.answers.scored_index_worlds import as_subscriptions, candidates, random_world
 
 COUNT = 150
 

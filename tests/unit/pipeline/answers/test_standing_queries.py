@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.answers.buckets import bucket_of
-from pststream.array_cache.array_cache import ArrayCache
-from pststream.names import NEVER_US
+from pststream.answers.contract import bucket_of
+from pststream.base.names import NEVER_US
 from pststream.pipeline.answers.standing_queries import StandingQueries, entries_kept, layout
+from pststream.storage.array_cache import ArrayCache
 
 SCHEMA = pa.schema(
     {

@@ -4,10 +4,10 @@ import random
 
 import numpy as np
 
-from pststream.partitioning.dskype.planners import make_topk_plan
-from pststream.partitioning.dskype.topk_loads import count_loads
 from pststream.pipeline.answers.draw_topk_sample import DrawnTopk
-from tests.unit.scored_index.worlds import as_messages, as_subscriptions, random_world
+from pststream.planning.papers.topk_planners import make_topk_plan
+from pststream.planning.papers.topk_sample import count_loads
+from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions, random_world
 
 
 def test_words_that_no_subscription_has_do_not_count() -> None:

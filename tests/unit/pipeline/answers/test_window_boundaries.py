@@ -5,17 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pststream import names
 from pststream.answers.contract import BatchEnd, Values
+from pststream.base import names
 from pststream.pipeline.answers import fold_bucket
-from pststream.pipeline.answers.window_boundaries import (
-    list_boundary_files,
-    with_logged_boundaries,
-    write_boundaries,
-)
+from pststream.pipeline.answers.bucket_snapshots import list_boundary_files, with_logged_boundaries, write_boundaries
+from pststream.search.object_snapshot import LAST_KEY
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home as State
-from pststream.stored_objects.object_snapshot import LAST_KEY
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.standing_worlds import StandingTwin

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pststream import names
-from pststream.matching.every_object import add_every_object
+from pststream.base import names
+from pststream.matching.matcher import add_every_object
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.oracles import twin

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pststream.pipeline.comparing.planner_trial import share_rounds
+from pststream.pipeline.replan.planner_trial import share_rounds
 
 
 @pytest.mark.parametrize("order", itertools.permutations(range(4)))

@@ -8,20 +8,20 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pststream import names
-from pststream.kinds.knn.explain import NEAREST
-from pststream.kinds.knn.kind import KNN
-from pststream.kinds.registry import KINDS
-from pststream.ledgers.ledger_rows import log_key
-from pststream.pipeline.delivery import answer_messages, message_rows
+from pststream.base import names
+from pststream.delivery.sinks.contract import MessageBatch, Refusal, SinkDown
+from pststream.delivery.sinks.settings import SinkSettings
+from pststream.pipeline.delivery import message_rows
+from pststream.pipeline.delivery import outbox as answer_messages
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.delivery.outbox import Limit, Outbox
-from pststream.pipeline.upkeep import old_changes
+from pststream.pipeline.upkeep import old_rows
 from pststream.pipeline.upkeep.erase import erase
+from pststream.queries.kinds.knn import KNN, NEAREST
+from pststream.queries.kinds.registry import KINDS
 from pststream.settings import Settings
-from pststream.sinks.contract import MessageBatch, Refusal, SinkDown
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
 from tests.command_process import ROOT
 from tests.docs.fences import blocks
 from tests.matched_homes import STANDING, add_matched_batch, add_standing, add_subscriptions, retractions_of
@@ -236,7 +236,7 @@ def test_a_batch_whose_old_changes_are_removed_in_its_middle_begins_again(busy_h
     home = copy_of(Path(busy_home.path), tmp_path / "home")
     sink = stop_in_batch(home, 1, left=6)
     before = expected_messages(home)
-    removed = old_changes.remove_old_changes(home, replace(SETTINGS, keep="answer_log=1d"))
+    removed = old_rows.remove_old_changes(home, replace(SETTINGS, keep="answer_log=1d"))
     assert removed["answer_log"] > 0
     expected, later = expected_messages(home), Memory()
     assert len(expected) < len(before)

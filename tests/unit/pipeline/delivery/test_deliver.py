@@ -10,19 +10,19 @@ from typing import Any
 import pyarrow.dataset as pds
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import RetryableError, UsageError
+from pststream.base import names
+from pststream.base.errors import RetryableError, UsageError
+from pststream.delivery.sinks import retry
+from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, SinkDown
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery import sink_sender
 from pststream.pipeline.delivery.dead_letters import list_letters, replay_letters
 from pststream.pipeline.delivery.deliver import deliver, is_well
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.settings import Settings
-from pststream.sinks import retry
-from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.deliveries import count_dead
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
 from tests.sinks import Failing, Memory, by_subscription, without_repeats

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pststream.pipeline.delivery.external_sort import SortedRows
+from pststream.pipeline.delivery.message_rows import SortedRows
 
 
 @pytest.mark.parametrize("run_rows", [1, 7, 100, 10_000])

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import PstError
-from pststream.pipeline.delivery import message_rows, pair_messages
+from pststream.base import names
+from pststream.base.errors import PstError
+from pststream.pipeline.delivery import message_rows
+from pststream.pipeline.delivery import outbox as pair_messages
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
 from tests.unit.reports.commands.homes import add_batch, add_file, copy_of, match_row, thing

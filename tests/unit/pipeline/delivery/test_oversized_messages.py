@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from pststream.ledgers.ledger_rows import log_key
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery.dead_letters import list_letters, replay_letters
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import Settings
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
 from tests.sinks import Memory
 from tests.unit.reports.commands.homes import add_batch, add_file, copy_of, insertion, match_row, thing
 

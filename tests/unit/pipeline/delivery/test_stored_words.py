@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.delivery.stored_words import StoredWords
+from pststream.pipeline.delivery.message_rows import StoredWords
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pststream.pipeline.delivery.deliver import deliver
-from pststream.pipeline.delivery.waiting_sinks import waiting_sinks
+from pststream.delivery.sinks.contract import SinkDown
+from pststream.delivery.sinks.settings import SinkSettings
+from pststream.pipeline.delivery.deliver import deliver, waiting_sinks
 from pststream.settings import Settings
-from pststream.sinks.contract import SinkDown
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.home import Home
 from tests.matched_homes import add_matched_batch, add_subscriptions
 from tests.sinks import Memory

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pststream.errors import RetryableError
-from pststream.pipeline.engine import code_version
+from pststream.base.errors import RetryableError
+from pststream.engine import code_version
 
 
 def test_the_same_code_passes() -> None:

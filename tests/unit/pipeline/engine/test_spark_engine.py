@@ -7,8 +7,8 @@ import pytest
 from pyspark import RDD, SparkContext
 from pyspark.core.rdd import PipelinedRDD
 
-from pststream.errors import RetryableError
-from pststream.pipeline.engine import spark_engine
+from pststream.base.errors import RetryableError
+from pststream.engine import spark_engine
 
 
 def test_an_rdd_of_a_map_has_the_java_rdd_of_pickled_batches() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pststream.errors import UsageError
-from pststream.pipeline.engine import spark_session
+from pststream.base.errors import UsageError
+from pststream.engine import spark_session
 from pststream.settings import Settings
 
 

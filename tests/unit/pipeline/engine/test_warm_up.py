@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pststream.benchmarks.support.homes import BenchHome
-from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.base.progress import no_progress
+from pststream.engine import warm_up
 from pststream.pipeline.batch import micro_batch
-from pststream.pipeline.engine import warm_up
-from pststream.progress import no_progress
+from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
+from pststream.workloads.draw_subscriptions import SubscriptionStyle
 
 
 def test_kernels_are_compiled_once_their_code_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

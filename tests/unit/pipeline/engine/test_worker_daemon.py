@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from pststream.pipeline.engine import worker_daemon
+from pststream.engine import worker_daemon
 
 
 def test_a_worker_without_a_task_ends(capfd: pytest.CaptureFixture[str]) -> None:

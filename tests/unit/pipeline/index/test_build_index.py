@@ -8,9 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream import names
-from pststream.kinds.contract import RequestLimits
-from pststream.kinds.registry import KINDS
+from pststream.base import names
 from pststream.pipeline.index import build_index
 from pststream.pipeline.index.build_index import (
     PIECES,
@@ -21,6 +19,8 @@ from pststream.pipeline.index.build_index import (
     select_deletions,
     write_index_rows,
 )
+from pststream.queries.kinds.contract import RequestLimits
+from pststream.queries.kinds.registry import KINDS
 from pststream.state.data_files import DataFile
 from pststream.state.slices import SLICE_ROWS
 from pststream.state.tables import TABLES

@@ -16,16 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import InputFileError, PassingError
+from pststream.base import names
+from pststream.base.errors import InputFileError, PassingError
+from pststream.input.input_files import sha256_of
 from pststream.pipeline.ingest import ingest_transaction
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, release
-from pststream.pipeline.ingest.reading_note import DEAD_TRIES, NOTE
-from pststream.quality.files.input_files import sha256_of
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, NOTE
 from pststream.settings import Settings
 from pststream.state import quarantine
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.commands import ENTRY, ROOT
 
 HOSTILE = str(ROOT / "tests" / "hostile_readers")

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.ingest.future_objects import split_future_objects
-from pststream.quality.parse_objects import OBJECTS
+from pststream.input.parse_objects import OBJECTS
+from pststream.pipeline.ingest.stage_file import split_future_objects
 
 LATEST = 1_790_000_000_000_000
 

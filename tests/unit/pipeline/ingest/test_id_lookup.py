@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.matching.segment_cache import SegmentCache
-from pststream.pipeline.ingest import id_lookup
+from pststream.matching.segments import SegmentCache
+from pststream.pipeline.ingest import deduplicate
 from pststream.state.slices import Slice
 
 COLUMNS = ["key", "id", "at"]
@@ -30,7 +30,7 @@ def stored(path: Path, rng: np.random.Generator, rows: int, group: int) -> pa.Ta
 
 
 def look_up(cache: SegmentCache, part: Slice, wanted: list[str]) -> list[dict]:
-    batches = id_lookup.find_rows_by_id(cache, part, "id", COLUMNS, id_lookup.IdSet(pa.array(wanted, pa.string())))
+    batches = deduplicate.find_rows_by_id(cache, part, "id", COLUMNS, deduplicate.IdSet(pa.array(wanted, pa.string())))
     rows = [row for batch in batches for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: row["key"])
 
@@ -38,7 +38,7 @@ def look_up(cache: SegmentCache, part: Slice, wanted: list[str]) -> list[dict]:
 @pytest.mark.parametrize("collide", [False, True], ids=["hashes", "all of one hash"])
 def test_the_lookup_equals_a_full_read(tmp_path: Path, collide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if collide:
-        monkeypatch.setattr(id_lookup, "hash_texts", lambda _, offsets: np.zeros(len(offsets) - 1, np.int64))
+        monkeypatch.setattr(deduplicate, "hash_texts", lambda _, offsets: np.zeros(len(offsets) - 1, np.int64))
     rng = np.random.default_rng(5)
     for number in range(20):
         path = tmp_path / f"{number}.parquet"

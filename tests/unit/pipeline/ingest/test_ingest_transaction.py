@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pststream.errors import InputFileError, RetryableError
+from pststream.base.errors import InputFileError, RetryableError
+from pststream.base.progress import no_progress
 from pststream.pipeline.ingest import ingest_transaction
-from pststream.progress import no_progress
 from pststream.settings import Settings
 from pststream.state.home import Home
 from tests.file_options import WITHOUT_BOUNDS

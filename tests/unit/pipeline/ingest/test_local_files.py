@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pststream.errors import InputFileError
+from pststream.base.errors import InputFileError
+from pststream.input.input_files import files_below, find_files, sha256_of
 from pststream.pipeline.ingest import local_files
-from pststream.quality.files.input_files import files_below, find_files, sha256_of
 from pststream.state import fetched_files
 from pststream.state.home import Home
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pststream.errors import PASSING, PassingError, RetryableError
+from pststream.base.errors import PASSING, PassingError, RetryableError
+from pststream.input import input_files
+from pststream.input.input_files import ByteStream, sha256_of
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.ingest.staged_rows import StagedWriter
-from pststream.quality.files import input_files
-from pststream.quality.files.input_files import ByteStream, sha256_of
 from pststream.settings import Settings
 from pststream.state import quarantine
 from pststream.state.home import Home

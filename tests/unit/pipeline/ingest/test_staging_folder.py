@@ -6,17 +6,22 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.ledgers.log_end import Ledger
-from pststream.open_tables import latest_table
-from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest, number_files, stage_files
-from pststream.pipeline.ingest.staging_folder import load_staged, save_staged
-from pststream.progress import no_progress
-from pststream.quality.files.input_files import sha256_of
+from pststream.base import names
+from pststream.base.progress import no_progress
+from pststream.input.input_files import sha256_of
+from pststream.pipeline.ingest.ingest_transaction import (
+    finish_interrupted_ingest,
+    load_staged,
+    number_files,
+    save_staged,
+    stage_files,
+)
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, Home
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import Ledger
+from pststream.tables.open_tables import latest_table
 from tests.file_options import WITHOUT_BOUNDS
 
 FILES = [{"sha256": "0"}]

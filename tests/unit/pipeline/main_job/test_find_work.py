@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pststream.errors import RunnerBusy
-from pststream.pipeline.main_job import find_work
-from pststream.pipeline.main_job.find_work import has_work
+from pststream.base.errors import RunnerBusy
+from pststream.pipeline.main_job import run
+from pststream.pipeline.main_job.run import has_work
 from pststream.settings import Settings, load_settings
 from pststream.state import fetched_files
 from pststream.state.home import RUNNER
@@ -108,12 +108,12 @@ def test_another_runner_is_named(home: Home, landing: Path) -> None:
 def test_large_files_are_known_by_their_cached_hashes(
     home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find_work, "UNCACHED_BYTES", 0)
+    monkeypatch.setattr(run, "UNCACHED_BYTES", 0)
     assert works(home, landing), "a file without a cached hash is not read to find out"
     paths = [str(path) for path in landing.rglob("*.*")]
-    stamps = find_work.read_stamps(paths)
+    stamps = run.read_stamps(paths)
     hashes = {
-        path: (*stamps[path], find_work.hash_files(Tables(home.path), {path: stamps[path]}, True)[0].sha256)
+        path: (*stamps[path], run.hash_files(Tables(home.path), {path: stamps[path]}, True)[0].sha256)
         for path in stamps
     }
     fetched_files.write_hash_cache(Tables(home.path), hashes)

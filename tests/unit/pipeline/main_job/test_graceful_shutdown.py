@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pststream.pipeline.main_job import graceful_shutdown
-from pststream.pipeline.main_job.graceful_shutdown import Abandoned, GracefulShutdown
+from pststream.pipeline.main_job import watch
+from pststream.pipeline.main_job.watch import Abandoned, GracefulShutdown
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -24,7 +24,7 @@ def test_a_signal_requests_a_shutdown(number: int) -> None:
 
 
 def test_a_step_that_takes_too_long_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graceful_shutdown, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "STOP_SECONDS", 0.05)
     ended: list[int] = []
     with GracefulShutdown(lambda: ended.append(1)) as shutdown, pytest.raises(Abandoned):
         os.kill(os.getpid(), signal.SIGTERM)

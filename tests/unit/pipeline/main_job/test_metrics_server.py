@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from pststream.errors import RetryableError, UsageError
+from pststream.base.errors import RetryableError, UsageError
+from pststream.base.progress import no_progress
 from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address, serve_metrics
-from pststream.progress import no_progress
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.state.home import Home
 from tests.commands import run_here

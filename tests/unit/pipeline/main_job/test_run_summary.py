@@ -1,7 +1,7 @@
 """The run summary counts the files and batches that were done since a time."""
 
-from pststream import names
-from pststream.pipeline.main_job.run_summary import summarize_since
+from pststream.base import names
+from pststream.pipeline.main_job.run import summarize_since
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_batch, add_file, at, insertion, reject, thing

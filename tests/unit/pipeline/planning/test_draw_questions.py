@@ -7,13 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream import names
-from pststream.open_tables import open_table
-from pststream.pipeline.planning.draw_questions import describe_questions
-from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.base import names
+from pststream.pipeline.planning.draw_sample import describe_questions, draw_sample
+from pststream.queries.text.tokenizer import term_id
 from pststream.settings import Settings
 from pststream.state.home import Home as State
-from pststream.text.tokenizer import term_id
+from pststream.tables.open_tables import open_table
 from tests.commands import new_home
 from tests.damage import allow_changes
 from tests.plans import unpack

@@ -6,16 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pststream.benchmarks.scenarios.plans.standing_planners import draw_mixed
-from pststream.benchmarks.support.answers.standing_homes import StandingHome
-from pststream.benchmarks.support.answers.standing_worlds import STREAMS
-from pststream.benchmarks.support.homes import BenchHome
-from pststream.cost.load_model import CostModel
-from pststream.generator.draw_subscriptions import SubscriptionStyle
+from benchmarks.scenarios.plans.standing_planners import draw_mixed
+from pststream.base.progress import no_progress
 from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.calibrate.measured_homes import STREAMS, BenchHome, StandingHome
 from pststream.pipeline.planning.draw_sample import draw_sample
-from pststream.progress import no_progress
+from pststream.planning.load_model import CostModel
 from pststream.settings import Settings
+from pststream.workloads.draw_subscriptions import SubscriptionStyle
 
 
 def test_subscriptions_count_once_for_a_sample_however_many_workers_store_them(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from tests.commands import new_home
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.domain.imbalance import MAX_IMBALANCE
+from pststream.base import names
+from pststream.plans.imbalance import MAX_IMBALANCE
 from tests.commands import Home, new_home, run_here
 from tests.kill_and_rerun import table_of
 

@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.planning import plan_vocabulary
-from pststream.pipeline.planning.plan_vocabulary import fill_words
+from pststream.pipeline.planning import plan
+from pststream.pipeline.planning.plan import fill_words
+from pststream.queries.text.tokenizer import term_id
 from pststream.state.home import Home
-from pststream.text.tokenizer import term_id
 from tests.unit.reports.commands.homes import add_file, thing
 
 
@@ -27,7 +27,7 @@ def test_few_texts_are_read_the_newest_first(
 ) -> None:
     add_file(hand_home, "objects", [thing(1, "a", text="old")])
     add_file(hand_home, "objects", [thing(1, "b", text="new")])
-    monkeypatch.setattr(plan_vocabulary, name, most)
+    monkeypatch.setattr(plan, name, most)
     assert fill_words(hand_home, vocabulary("old", "new")).column("term").to_pylist() == [None, "new"]
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pststream.cost.load_model import CostModel
-from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.planning.load_model import CostModel
 from pststream.settings import Settings
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import add_file, deletion, insertion, thing
 
 COST = CostModel(check=0.0, object=1.0, insert=10.0, delete=1.0)

@@ -11,9 +11,9 @@ import pytest
 
 import pststream
 from jobs import answer_questions, micro_batch
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.base.progress import no_progress
+from pststream.base.utc_times import utc_now
 from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.main_job import run as run_module
 from pststream.pipeline.main_job.landing_scanner import LandingScanner
@@ -21,11 +21,11 @@ from pststream.pipeline.main_job.watch import _Watcher
 from pststream.pipeline.questions import answer_landed, question_ledger
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.upkeep import old_rows
-from pststream.progress import no_progress
-from pststream.questions.answer_table import ANSWERS
+from pststream.search.answer_rows import ANSWERS
 from pststream.settings import load_settings
 from pststream.state.home import Home
-from pststream.utc_times import utc_now
+from pststream.tables.delta_tables import read_table
+from pststream.tables.open_tables import open_table
 from tests.commands import Home as CommandHome
 from tests.commands import new_home
 

@@ -10,16 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.base.utc_times import from_micros, iso
 from pststream.pipeline.questions import answer_on_engine
-from pststream.questions import answer_blocks
-from pststream.questions.ask import stream_answers
-from pststream.questions.read_questions import read_question_files
+from pststream.search import answer_blocks, object_cache
+from pststream.search.ask import stream_answers
+from pststream.search.read_questions import read_question_files
 from pststream.settings import load_settings
 from pststream.state import home as state_home
-from pststream.stored_objects import object_cache
-from pststream.utc_times import from_micros, iso
 from tests.commands import Home, new_home
-from tests.unit.stored_objects.worlds import some_objects, some_question
+from tests.unit.search.worlds import some_objects, some_question
 
 KINDS = ("range", "knn", "topk", "frequent_terms")
 

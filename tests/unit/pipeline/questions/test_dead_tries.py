@@ -14,19 +14,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import PassingError, RetryableError
-from pststream.pipeline.ingest.reading_note import DEAD_TRIES
-from pststream.pipeline.main_job.graceful_shutdown import Abandoned
-from pststream.pipeline.questions import answer_landed, read_parts
+from pststream.base import names
+from pststream.base.errors import PassingError, RetryableError
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES
+from pststream.pipeline.main_job.watch import Abandoned
+from pststream.pipeline.questions import answer_landed, write_answers
 from pststream.pipeline.questions import write_answers as answering
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.write_answers import MAX_TRIES
-from pststream.questions.read_questions import ReadQuestions
+from pststream.search.read_questions import ReadQuestions
 from pststream.settings import load_settings
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.commands import ENTRY, ROOT, new_home
 from tests.commands import Home as CommandHome
 
@@ -89,7 +89,7 @@ def answer_and_die(home: CommandHome, landing: Path, dies: Callable[[int], bool]
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer two questions at a time, where this process reads them."""
-    whole = read_parts.read_question_parts
+    whole = write_answers.read_question_parts
 
     def by_rows(*arguments: Any) -> Iterator[ReadQuestions]:
         for part in whole(*arguments):
@@ -98,7 +98,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
                 rejects = [one for one in part.rejects if one["row"] in (low, low + 1)]
                 yield ReadQuestions([one for one in part.questions if one.row in (low, low + 1)], rejects)
 
-    monkeypatch.setattr(read_parts, "read_question_parts", by_rows)
+    monkeypatch.setattr(write_answers, "read_question_parts", by_rows)
 
 
 @pytest.mark.slow

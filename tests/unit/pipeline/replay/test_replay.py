@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from pststream import names
-from pststream.reports.commands.replay_comparison import render_replay
+from pststream.base import names
+from pststream.reports.commands.comparisons import render_replay
 from pststream.state import ledger_tables
 from pststream.state.home import Home as State
 from tests import worlds

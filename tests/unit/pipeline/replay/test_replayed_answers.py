@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pststream import names
-from pststream.reports.commands.replay_comparison import render_replay
+from pststream.base import names
+from pststream.reports.commands.comparisons import render_replay
 from pststream.state.home import Home as State
 from tests.commands import Home
 from tests.damage import delete_rows

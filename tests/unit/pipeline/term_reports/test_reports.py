@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.pipeline.term_reports import report_changes
+from pststream.base import names
+from pststream.base.utc_times import to_micros
+from pststream.pipeline.answers import report_changes
 from pststream.pipeline.upkeep import old_rows
+from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.state.home import Home as State
-from pststream.stored_objects.object_snapshot import ObjectSnapshot
-from pststream.utc_times import to_micros
+from pststream.tables.delta_tables import read_table
 from tests.commands import Home, new_home
 from tests.oracles.standing_reports import Report, reports_of
 from tests.oracles.twin import PublishedObject

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pststream.benchmarks.support.answers.standing_regions import add_regions
-from pststream.pipeline.term_reports.standing_regions import list_regions
+from benchmarks.support.answers.standing_regions import add_regions
+from pststream.pipeline.answers.standing_regions import list_regions
+from pststream.search.question_batch import take_regions
 from pststream.state.home import Home as State
-from pststream.stored_objects.question_batch import take_regions
 from tests.commands import new_home
 
 

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from pststream import names
-from pststream.delta_tables import read_table, table_version
-from pststream.errors import HomeBusy, HomeError, RetryableError, UsageError
+from pststream.base import names
+from pststream.base.errors import HomeBusy, HomeError, RetryableError, UsageError
 from pststream.pipeline.upkeep import backup as module
 from pststream.pipeline.upkeep.backup import backup
-from pststream.state import ledger_tables, quarantine
+from pststream.state import ledger_tables, locks, quarantine
 from pststream.state.home import Home
-from pststream.state.locking import file_lock
+from pststream.tables.delta_tables import read_table, table_version
 from tests.unit.reports.commands.homes import add_file
 
 
@@ -99,7 +98,7 @@ def test_a_home_that_is_always_written_to_is_held_for_the_reading(
 
     def moving(home: Home) -> dict[str, int]:
         found = read(home)
-        if file_lock.holder_process(Path(home.path, ".lock")) is None:
+        if locks.holder_process(Path(home.path, ".lock")) is None:
             write(home, next(ahead))
         return found
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pststream.delta_tables import table_version
-from pststream.errors import HomeBusy
+from pststream.base.errors import HomeBusy
+from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.upkeep import erase as module
 from pststream.pipeline.upkeep.erase import erase
 from pststream.settings import Settings
-from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import table_version
 from tests.unit.reports.commands.homes import add_file, thing
 
 SETTINGS = Settings(sinks=(SinkSettings("a", "file", "unused"),))

@@ -4,13 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream.ledgers.ledger_rows import log_key
-from pststream.ledgers.withdrawals import NONE
-from pststream.pipeline.upkeep import caused_rejects as module
-from pststream.pipeline.upkeep.caused_rejects import count_caused_rejects
-from pststream.pipeline.upkeep.selected_objects import Selection, select_objects
+from pststream.pipeline.upkeep import selected_objects as module
+from pststream.pipeline.upkeep.selected_objects import Selection, count_caused_rejects, select_objects
 from pststream.settings import Settings
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
+from pststream.tables.log_events import NONE
 from tests.unit.reports.commands.homes import add_file, at, reject, thing
 
 FILES, ROWS, TEXT = 6, 16, 1_000_000

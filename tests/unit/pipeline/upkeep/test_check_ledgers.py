@@ -1,11 +1,11 @@
 """The check of the ledgers on homes written by hand: no fault in a sound one, and each fault that can be."""
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.ledgers.ledger_rows import log_key
-from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
+from pststream.base import names
+from pststream.pipeline.upkeep.check_tables import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import log_key
 from tests.damage import delete_rows
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, halves, insertion, reject, thing
 

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.errors import HomeError
-from pststream.pipeline.adjusting.plan_topk import plan_topk, put_in_force
-from pststream.pipeline.upkeep.answers.check_topk_plans import is_whole
-from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
+from pststream.base import names
+from pststream.base.errors import HomeError
+from pststream.pipeline.replan.plan_topk import plan_topk, put_in_force
+from pststream.pipeline.upkeep.check_tables import count_ledger_faults, is_whole
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home

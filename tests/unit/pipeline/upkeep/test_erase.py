@@ -8,12 +8,12 @@ import pytest
 from deltalake import DeltaTable
 
 import pststream
-from pststream.delta_tables import read_table
 from pststream.state import erasures, ledger_tables, quarantine
 from pststream.state.deliveries import Counts, SinkProgress, read_progress, save_progress
 from pststream.state.home import APPEND_ONLY
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import read_table
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.erased_homes import (

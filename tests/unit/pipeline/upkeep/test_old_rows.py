@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from pststream.base.utc_times import utc_now
 from pststream.pipeline.upkeep import old_rows
 from pststream.state.home import APPEND_ONLY
-from pststream.utc_times import utc_now
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.erased_homes import finish_world, marked_home, refuse_messages, twin_of

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.upkeep.remove_rows import _lost_pairs
 from pststream.pipeline.upkeep.row_changes import (
     AnswersOf,
     LettersOf,
@@ -16,10 +15,11 @@ from pststream.pipeline.upkeep.row_changes import (
     RejectsOf,
     RowsBelow,
     TextFinder,
+    _lost_pairs,
     any_between,
 )
 from pststream.state.data_files import DataFile
-from pststream.state.table_types import RECORD
+from pststream.state.tables import RECORD
 
 
 def match_rows(rnd: random.Random, count: int) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pststream import names
+from pststream.base import names
 from pststream.cli.result_texts import describe_maintenance
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.settings import load_settings

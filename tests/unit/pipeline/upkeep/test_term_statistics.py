@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import pststream
-from pststream import names
-from pststream.ledgers.log_end import Ledger
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.queries.text.tokenizer import term_id
 from pststream.state.home import Home as State
-from pststream.text.tokenizer import term_id
+from pststream.tables.ledgers import Ledger
+from pststream.tables.open_tables import open_table
 from tests.commands import Home, new_home
 from tests.oracles.questions import answer, logged
 from tests.oracles.twin_expressions import words_of

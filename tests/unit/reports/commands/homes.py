@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
-from pststream.delta_tables import last_transaction
-from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.ledgers.ledger_rows import log_key
-from pststream.ledgers.log_end import Ledger
-from pststream.shapes.registry import read_region, to_columns
+from pststream.base import names
+from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.queries.shapes.registry import read_region, to_columns
+from pststream.queries.text.expression import parse_keywords
+from pststream.queries.text.tokenizer import term_id, tokenize
 from pststream.state import ledger_tables
 from pststream.state.data_files import FileWriter, commit_files
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, save_plan, save_units, save_vocabulary
 from pststream.state.tables import TABLES
-from pststream.text.expression import parse_keywords
-from pststream.text.tokenizer import term_id, tokenize
+from pststream.tables.delta_tables import last_transaction
+from pststream.tables.ledgers import Ledger, log_key
 
 START = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 WORLD = (-180.0, -90.0, 180.0, 90.0)

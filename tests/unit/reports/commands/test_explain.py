@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from pststream.ledgers.ledger_rows import log_key
-from pststream.reports.commands.explain.explain import explain
-from pststream.reports.commands.explain.explain_text import render_explain
+from pststream.queries.text.tokenizer import term_id
+from pststream.reports.commands.explain import explain, render_explain
 from pststream.state.home import Home
-from pststream.text.tokenizer import term_id
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.ledgers.ledger_rows import log_key
-from pststream.reports.commands.explain.explain import explain
-from pststream.reports.commands.explain.explain_text import render_explain
+from pststream.base import names
+from pststream.reports.commands.explain import explain, render_explain
 from pststream.reports.pages import airflow_views
 from pststream.reports.reading import object_ranking
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
 from tests.oracles.questions import float32
 from tests.oracles.twin_regions import distance_m
 from tests.unit.reports.commands.homes import (

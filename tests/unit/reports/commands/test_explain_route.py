@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.pieces import rarest_clause_first
-from pststream.reports.commands.explain.explain_route import find_index_cell, find_rarest_clause
-from pststream.routing.dispatch import DispatchIndex
+from pststream.planning.dispatch import DispatchIndex
+from pststream.plans.pieces import rarest_clause_first
+from pststream.reports.commands.explain_matches import find_index_cell, find_rarest_clause
 from tests.routes import units_of
 from tests.unit.reports.commands.test_plans import shared_by_text
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.errors import PstError, UsageError
-from pststream.ledgers.ledger_rows import log_key
+from pststream.base.errors import PstError, UsageError
 from pststream.reports.commands.export import export_matches
 from pststream.reports.reading import pairs as pairs_module
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import add_batch, add_file, at, insertion, match_row, thing
 
 ODD_IDS = ('a,"b"', "new\nline", "tab\tand\\", "東京", " blank ", "", "quote'", "\x01\x7f", "cr\rhere", "😀")

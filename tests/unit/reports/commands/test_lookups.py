@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pststream.delta_tables import TableReader
-from pststream.ledgers.ledger_rows import log_key
-from pststream.reports.commands import lookups
-from pststream.reports.commands.explain import explain_rows
-from pststream.reports.commands.explain.explain_rows import read_insertions, read_objects
+from pststream.reports.commands import explain_rows, lookups
+from pststream.reports.commands.explain_rows import read_insertions, read_objects
 from pststream.reports.commands.lookups import MAX_OBJECTS_SHOWN, look_up_object, look_up_subscription
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.ledgers import log_key
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.unit.reports.commands.homes import add_batch, add_file, copy_of, deletion, insertion, match_row, thing
 

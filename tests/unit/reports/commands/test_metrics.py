@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pststream import __version__, names
-from pststream.reports.commands.metric_names import METRICS
-from pststream.reports.commands.metrics import render_metrics
+from pststream import __version__
+from pststream.base import names
+from pststream.reports.commands.metrics import METRICS, render_metrics
 from pststream.state import deliveries, ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress
 from pststream.state.heartbeat import Heartbeat

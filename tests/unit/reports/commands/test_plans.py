@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pststream.errors import UsageError
+from pststream.base.errors import UsageError
 from pststream.reports.commands import plans as plans_module
 from pststream.reports.commands.plans import draw_text_map, list_plans, render_plan, render_plans, show_plan
 from pststream.state.home import Home

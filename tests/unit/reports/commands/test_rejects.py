@@ -1,6 +1,6 @@
 """Rejects are ordered by ingest, the newest first, then by file and row."""
 
-from pststream.reports.commands.rejects import list_rejects
+from pststream.reports.commands.listings import list_rejects
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_file, reject
 

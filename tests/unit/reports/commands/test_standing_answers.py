@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from pststream.reports.commands.standing_answers import render_answers
+from pststream.reports.commands.listings import render_answers
 from pststream.reports.reading.standing_answers import ANSWERS
 
 AT = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)
@@ -32,4 +32,4 @@ def test_each_kind_shows_its_value() -> None:
 
 
 def test_without_answers_it_says_where_to_look() -> None:
-    assert "docs/answers.md" in render_answers({"answers": [], "complete": True})
+    assert "docs/subscriptions.md" in render_answers({"answers": [], "complete": True})

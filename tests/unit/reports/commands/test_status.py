@@ -3,15 +3,13 @@
 import json
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.ledgers.history import LedgerHistory
-from pststream.ledgers.ledger_rows import log_key
-from pststream.ledgers.log_end import Ledger
+from pststream.base import names
 from pststream.reports.commands.status import TABLES, render_status, status_at
 from pststream.state import ledger_tables, tables
 from pststream.state.home import Home
 from pststream.state.plans import Retiring
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.ledgers import Ledger, LedgerHistory, log_key
 from tests.unit.reports.commands.homes import (
     add_answer_rows,
     add_batch,

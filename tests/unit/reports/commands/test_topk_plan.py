@@ -1,6 +1,6 @@
 """The plan of `topk` is shown as it was made, and by answer bucket if there is none; measured planners are a table."""
 
-from pststream.reports.commands.topk_comparison import render_topk_comparison
+from pststream.reports.commands.comparisons import render_topk_comparison
 from pststream.reports.commands.topk_plan import render_topk_plan
 
 

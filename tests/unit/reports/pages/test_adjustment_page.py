@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
-from pststream.domain.plan_moves import Move, apply_move
+from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
+from pststream.plans.plan_moves import Move, apply_move
 from pststream.reports.pages.adjustment_page import write_adjustment
-from pststream.reports.plots.cell_changes import BY_TEXT, compare_cells
+from pststream.reports.plots.plan_map import BY_TEXT, compare_cells
 from tests.plans import TERMS, plans, quarters
 
 GRID = DispatchGrid(0.0, 0.0, 2.0, 2.0, 2, 2)

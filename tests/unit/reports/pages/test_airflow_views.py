@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.ledgers.ledger_rows import log_key
-from pststream.reports.commands.explain import explain_matches
+from pststream.base import names
+from pststream.reports.commands import explain_matches
 from pststream.reports.pages import airflow_views
-from pststream.reports.pages.overview_data import read_overview
+from pststream.reports.pages.overview_page import read_overview
 from pststream.state import ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress, save_progress
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,

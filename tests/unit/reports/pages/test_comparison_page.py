@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pststream.reports.commands.planner_comparison import describe_best, render_comparison
+from pststream.reports.commands.comparisons import describe_best, render_comparison
 from pststream.reports.pages.comparison_page import write_comparison
 
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pststream.kinds.question_registry import QUESTION_KINDS
-from pststream.questions.typed_question import TYPED_FIELDS
+from pststream.queries.kinds.registry import QUESTION_KINDS
+from pststream.queries.shapes.registry import read_region
 from pststream.reports.pages.airflow_views import question_fields
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow, prepare_answer
 from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_answer, render_question
-from pststream.shapes.registry import read_region
+from pststream.search.ask import TYPED_FIELDS
 from tests.unit.reports.pages.test_airflow_views import HOSTILE, Elements
 
 AT = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)

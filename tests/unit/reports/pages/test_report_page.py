@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from pststream import names
+from pststream.base import names
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow
 from pststream.reports.pages.report_page import read_report, write_report
 from pststream.reports.reading.samples import PAIRS

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.ledgers.ledger_rows import log_key
+from pststream.base import names
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.report_page import write_report
 from pststream.state.home import Home
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import (
     add_answer_rows,
     add_batch,

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pststream import names
-from pststream.errors import UsageError
+from pststream.base import names
+from pststream.base.errors import UsageError
 from pststream.reports.commands.topk_plan import show_topk_plan
-from pststream.reports.pages.overview_data import read_overview
-from pststream.reports.pages.overview_page import render_overview
+from pststream.reports.pages.overview_page import read_overview, render_overview
 from pststream.reports.pages.report_page import read_report, render_report
 from pststream.state.home import Home
 from tests.damage import delete_rows

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pststream.reports.plots.leaf_rectangles import cover_with_rectangles
+from pststream.reports.plots.plan_map import cover_with_rectangles
 
 
 @given(hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=12), elements=st.integers(0, 3)))

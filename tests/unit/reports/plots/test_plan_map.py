@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.plans.plan import DispatchGrid, space_plan
+from pststream.queries.shapes.contract import Region
+from pststream.queries.shapes.registry import read_region
+from pststream.reports.plots.base_map import fit_view
 from pststream.reports.plots.plan_map import draw_plan_map, region_path
-from pststream.reports.plots.projection import fit_view
 from pststream.reports.reading.plan_view import PlanView
 from pststream.reports.reading.samples import MatchView
-from pststream.shapes.region import Region
-from pststream.shapes.registry import read_region
 
 
 def _view(plan_grid: DispatchGrid, cell_leaf: np.ndarray, leaves: int, workers: int) -> PlanView:

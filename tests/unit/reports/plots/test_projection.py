@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.reports.plots.projection import WIDTH, fit_view
+from pststream.reports.plots.base_map import WIDTH, fit_view
 
 
 @given(

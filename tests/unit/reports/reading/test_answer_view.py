@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pststream import names
-from pststream.delta_tables import TableReader
-from pststream.ledgers.ledger_rows import log_key
+from pststream.base import names
 from pststream.reports.reading import answer_view
 from pststream.reports.reading.answer_view import AskedAnswer, read_answer_views
 from pststream.state.home import Home
+from pststream.tables.delta_tables import TableReader
+from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import add_answer_rows, add_batch, add_file, at, copy_of, log_row, thing
 
 BATCHES, OBJECTS, K = 8, 40, 3

@@ -1,10 +1,10 @@
 """The history of a home has all totals and only the latest batches."""
 
-from pststream import names
-from pststream.delta_tables import TableReader, read_table
-from pststream.reports.reading.batch_history import read_batch_history
+from pststream.base import names
+from pststream.reports.reading.home_figures import read_batch_history
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.tables.delta_tables import TableReader, read_table
 from tests.unit.reports.commands.homes import add_batch
 
 

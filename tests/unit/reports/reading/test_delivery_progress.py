@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from pststream import names
-from pststream.delta_tables import read_table
+from pststream.base import names
 from pststream.reports.commands.metrics import render_metrics
 from pststream.reports.commands.status import read_status, render_status
 from pststream.state.deliveries import (
@@ -16,6 +15,7 @@ from pststream.state.deliveries import (
     save_progress,
 )
 from pststream.state.home import Home
+from pststream.tables.delta_tables import read_table
 from tests.unit.reports.commands.homes import add_batch, add_sinks
 
 

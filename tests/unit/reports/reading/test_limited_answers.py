@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pststream import names
+from pststream.base import names
 from pststream.reports.reading import standing_answers
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home as State

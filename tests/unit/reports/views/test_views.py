@@ -12,14 +12,13 @@ import shapely
 import shapely.geometry
 
 import pststream
-from pststream import names
-from pststream.errors import UsageError
-from pststream.optional_packages import MissingExtra
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.optional_packages import MissingExtra
 from pststream.reports.commands.export import export_matches
-from pststream.reports.commands.rejects import list_rejects
+from pststream.reports.commands.listings import list_rejects
 from pststream.reports.commands.status import read_status
-from pststream.reports.views.definitions import VIEWS, view_statements
-from pststream.reports.views.dialects import DIALECTS
+from pststream.reports.views import DIALECTS, VIEWS, view_statements
 from pststream.state.home import Home
 from tests.commands import run_here
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of

@@ -14,22 +14,21 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from pststream import names
-from pststream.delta_tables import read_table, table_version
-from pststream.errors import HomeBusy, RetryableError
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.base.errors import HomeBusy, RetryableError
 from pststream.state import home as homes
-from pststream.state import ledger_tables
+from pststream.state import ledger_tables, locks
 from pststream.state.home import Home
-from pststream.state.locking import fencing, file_lock
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import read_table, table_version
+from pststream.tables.open_tables import open_table
 from tests.lease_holder import holder
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home of one table, which was locked before."""
-    for module in (fencing, homes):
+    for module in (locks, homes):
         monkeypatch.setattr(module, "TABLES", {names.VOCABULARY: TABLES[names.VOCABULARY]})
     home = Home(tmp_path / "home")
     home.init()
@@ -112,7 +111,7 @@ def test_a_fence_that_fails_is_left_to_the_next(home: Home, monkeypatch: pytest.
     with holder(home, "unlocked-checked") as first:
         first.signal(signal.SIGSTOP)
         with monkeypatch.context() as patch:
-            patch.setattr("pststream.state.locking.fencing.open_table", lambda address: 1 / 0)
+            patch.setattr("pststream.state.locks.open_table", lambda address: 1 / 0)
             with pytest.raises(ZeroDivisionError), home.locked():
                 pass
         with home.locked():
@@ -151,7 +150,7 @@ def test_what_this_machine_has_cached_of_a_lock_file_does_not_count(
         own, cached = lock._file.fileno(), lock_file(home).read_bytes()
         patch.setattr(os, "pread", lambda fd, *where: cached if fd == own else pread(fd, *where))
         assert not home.has_lost_lock()
-        lock_file(home).write_bytes(b'{"number": 9, "token": "of the next"}'.ljust(file_lock.SIZE))
+        lock_file(home).write_bytes(b'{"number": 9, "token": "of the next"}'.ljust(locks.SIZE))
         assert home.has_lost_lock()
 
 

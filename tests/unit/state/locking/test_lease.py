@@ -13,17 +13,16 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 import pytest
 
-from pststream import names
-from pststream.delta_tables import read_table
-from pststream.errors import HomeBusy, RetryableError
-from pststream.open_tables import open_table
+from pststream.base import names
+from pststream.base.errors import HomeBusy, RetryableError
 from pststream.state import home as homes
-from pststream.state import ledger_tables
+from pststream.state import ledger_tables, locks
 from pststream.state.home import Home
-from pststream.state.locking import fencing, lease
 from pststream.state.slices import Slice
 from pststream.state.tables import TABLES
-from pststream.storage.s3_bucket import S3Bucket
+from pststream.storage.s3 import S3Bucket
+from pststream.tables.delta_tables import read_table
+from pststream.tables.open_tables import open_table
 from tests.bad_store import BadStore
 from tests.bucket_home import store_on_loopback, use
 from tests.lease_holder import holder
@@ -44,9 +43,9 @@ def home(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home of one table, so that a fence costs one commit."""
     server.recover()
     found = Home(use(server.url, monkeypatch))
-    monkeypatch.setattr(lease, "RENEW_SECONDS", SECONDS / 4)
-    monkeypatch.setattr(lease, "MARGIN_SECONDS", 1.0)
-    for module in (fencing, homes):
+    monkeypatch.setattr(locks, "RENEW_SECONDS", SECONDS / 4)
+    monkeypatch.setattr(locks, "MARGIN_SECONDS", 1.0)
+    for module in (locks, homes):
         monkeypatch.setattr(module, "TABLES", {names.VOCABULARY: TABLES[names.VOCABULARY]})
     found.init()
     return found
@@ -55,7 +54,7 @@ def home(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> Home:
 @pytest.fixture
 def short_leases(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that lapse within a test; a renewal that is late on a busy machine lets them lapse for a while too."""
-    monkeypatch.setattr(lease, "LEASE_SECONDS", SECONDS)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", SECONDS)
 
 
 def append(home: Home, text: str) -> None:
@@ -144,7 +143,7 @@ def test_a_holder_that_stood_still_commits_no_more(home: Home, point: str) -> No
 
 
 def test_a_holder_that_goes_on_in_time_commits(home: Home) -> None:
-    with holder(home, "checked", lease.LEASE_SECONDS) as first:
+    with holder(home, "checked", locks.LEASE_SECONDS) as first:
         first.signal(signal.SIGSTOP)
         with pytest.raises(HomeBusy, match="lease_holder"), home.locked():
             pass
@@ -154,7 +153,7 @@ def test_a_holder_that_goes_on_in_time_commits(home: Home) -> None:
 
 
 def test_a_killed_holder_of_this_machine_is_followed_at_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 3600.0)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 3600.0)
     with holder(home, "held") as first:
         first.signal(signal.SIGKILL)
         first.end()
@@ -167,7 +166,7 @@ def test_a_fence_that_fails_is_left_to_the_next(home: Home, monkeypatch: pytest.
     with holder(home, "held") as first:
         first.signal(signal.SIGSTOP)
         with monkeypatch.context() as patch:
-            patch.setattr("pststream.state.locking.fencing.open_table", lambda address: 1 / 0)
+            patch.setattr("pststream.state.locks.open_table", lambda address: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 taken_over(home)
         taken_over(home)
@@ -288,8 +287,8 @@ def test_a_holder_whose_file_is_gone_commits_no_more(
     home: Home, monkeypatch: pytest.MonkeyPatch, content: bytes | None, second_commits: bool
 ) -> None:
     """The holder neither renews its lease nor has committed when another process takes the lock."""
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 60.0)
-    monkeypatch.setattr(lease, "RENEW_SECONDS", 60.0)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 60.0)
+    monkeypatch.setattr(locks, "RENEW_SECONDS", 60.0)
     with home.locked():
         append(home, "before")
     bucket = S3Bucket(home.path)

@@ -1,0 +1,206 @@
+"""Benchmark a day of stream time under `pststream run --watch`, once with good files alone and once with hostile ones.
+
+The good files land at an even rate, the same in both runs, and hostile files of each kind land between them. No good
+row may be lost or wait, and each hostile file must get its verdict (support/hostile_files.py).
+"""
+
+import datetime as dt
+import os
+import random
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.support.hostile_files import CATALOGUE, HostileFile, Rows, find_wrong_verdicts
+from benchmarks.support.memory import MemoryWatch
+from benchmarks.support.reader_deaths import READER_DEATHS, make_environment
+from benchmarks.support.targets import at_most
+from benchmarks.support.watchers import WatcherService, idle_watcher, matched, start_watcher
+from pststream.base.errors import PstError
+from pststream.base.progress import Progress, Steps
+from pststream.base.utc_times import iso
+from pststream.engine.running_engine import stop_engine
+from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.settings import Settings
+from pststream.state.home import Home
+from pststream.tables.ledgers import read_batches, read_files
+from pststream.workloads.draw_subscriptions import SubscriptionStyle
+from pststream.workloads.generate_files import write_objects, write_requests
+
+SIZES = {"small": (2_000, 60, 0.1), "full": (200_000, 2_880, 0.25)}
+"""Subscriptions, good files, and seconds from one to the next."""
+
+OBJECTS = 500
+STREAM_SECONDS = 30.0
+"""Objects of a file, and stream time from one file to the next: 2,880 files are a day."""
+
+START = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+STYLE = SubscriptionStyle(frequent_share=0.12)
+
+WARM_SHARE, HOSTILE_SHARE, LAST_SHARE = 0.05, 0.8, 0.1
+"""Shares of the good files: first ones that are not counted, those between which hostile files land, and the last ones,
+by which lag must be normal again.
+"""
+
+HOSTILE = (*CATALOGUE, *READER_DEATHS)
+VERDICT_SECONDS = 120.0
+"""How long a hostile file may wait for its verdict after the last good file."""
+
+MAX_LAG_RATIO = 1.25
+MAX_MEMORY_MB = 3_000
+"""Of all processes of the watcher together. A reader may have several rows of 64 MiB and what they decode to."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one run measured: delays in seconds by the number of the good file, and counts."""
+
+    delays: np.ndarray
+    seconds: float
+    accepted: int
+    matches: int
+    memory_mb: float
+    restarts: int
+    wrong: list[str]
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Measure rate, delays and memory without and with hostile files, and count wrong verdicts and lost rows."""
+    subscriptions, files, seconds = SIZES[scale]
+    steps = Steps(progress, 3)
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
+        folder = Path(name)
+        parts = _write_parts(folder, files, seed)
+        write_requests(folder / "requests.parquet", subscriptions, seed, style=STYLE)
+        steps.end(f"{files:,} files of {OBJECTS} objects and {subscriptions:,} subscriptions written")
+        runs: dict[str, _Run] = {}
+        for case, catalogue in (("good", ()), ("hostile", HOSTILE)):
+            hostile = random.Random(seed).sample(catalogue, len(catalogue))
+            runs[case] = _replay(folder / case, folder, settings, parts, seconds, hostile, progress)
+            steps.end(f"{case}: median {np.median(runs[case].delays):.2f} s, {len(runs[case].wrong)} wrong verdicts")
+    for line in runs["hostile"].wrong:
+        progress(line)
+    return _report(scale, subscriptions, files, runs)
+
+
+def _report(scale: str, subscriptions: int, files: int, runs: dict[str, _Run]) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        "subscriptions": subscriptions,
+        "good_files": files,
+        "hostile_files": len(HOSTILE),
+        "stream_hours": round(files * STREAM_SECONDS / 3600, 2),
+    }
+    warm, last = int(files * WARM_SHARE), int(files * (1 - LAST_SHARE))
+    for case, one in runs.items():
+        figures |= {
+            f"{case}_seconds": round(one.seconds, 1),
+            f"{case}_objects_per_second": round(files * OBJECTS / one.seconds),
+            f"{case}_median_seconds": round(float(np.median(one.delays[warm:])), 3),
+            f"{case}_p99_seconds": round(float(np.quantile(one.delays[warm:], 0.99)), 3),
+            f"{case}_max_seconds": round(float(one.delays[warm:].max()), 3),
+            f"{case}_last_median_seconds": round(float(np.median(one.delays[last:])), 3),
+            f"{case}_memory_peak_mb": one.memory_mb,
+            f"{case}_restarts": one.restarts,
+        }
+    good, hostile = runs["good"], runs["hostile"]
+    expected = files * OBJECTS + sum(file.accepted for file in CATALOGUE if file.kind == "objects")
+    figures |= {
+        "wrong_verdicts": len(hostile.wrong),
+        "rows_lost": abs(expected - hostile.accepted),
+        "matches_changed": abs(good.matches - hostile.matches),
+        "last_lag_over_good": round(figures["hostile_last_median_seconds"] / figures["good_last_median_seconds"], 3),
+    }
+    targets = {name: at_most(figures[name], 0) for name in ("wrong_verdicts", "rows_lost", "matches_changed")}
+    if scale == "full":
+        targets |= {
+            "hostile_seconds": at_most(figures["hostile_seconds"], 3600.0),
+            "last_lag_over_good": at_most(figures["last_lag_over_good"], MAX_LAG_RATIO),
+            "hostile_memory_peak_mb": at_most(figures["hostile_memory_peak_mb"], MAX_MEMORY_MB),
+        }
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _write_parts(folder: Path, files: int, seed: int) -> list[Path]:
+    """Write the good files, which land later under the same names."""
+    every = STREAM_SECONDS / OBJECTS
+    write_objects(folder / "all.jsonl", files * OBJECTS, seed, start=START, seconds_per_object=every)
+    (folder / "parts").mkdir()
+    parts = []
+    with open(folder / "all.jsonl", encoding="utf-8") as lines:
+        for number in range(files):
+            part = folder / "parts" / f"good-{number:05}.jsonl"
+            part.write_text("".join(next(lines) for _ in range(OBJECTS)), "utf-8")
+            parts.append(part)
+    return parts
+
+
+def _replay(
+    place: Path,
+    inputs: Path,
+    settings: Settings,
+    parts: list[Path],
+    seconds: float,
+    hostile: list[HostileFile],
+    progress: Progress,
+) -> _Run:
+    """Let the files land for a watcher of a new home; return what was measured."""
+    home, landing = Home(f"{place}/home"), place / "landing"
+    for kind in ("objects", "requests"):
+        (landing / kind).mkdir(parents=True)
+    home.init()
+    ingest(home, settings, "requests", [f"{inputs}/requests.parquet"], ReaderOptions(), progress)
+    match(home, settings, progress=progress)
+    stop_engine()
+    environment = make_environment(place / "site")
+    with MemoryWatch() as memory:
+        watcher = WatcherService(lambda: start_watcher(home, settings, landing, **environment))
+        try:
+            watcher.wait(lambda: idle_watcher(home) == watcher.process.pid, "the watcher does not become idle")
+            began = time.time()
+            landed, odd = _land(parts, seconds, hostile, landing, watcher)
+            watcher.wait(lambda: landed.keys() <= matched(home).keys(), "not all files are matched")
+            with suppress(PstError):  # what is wrong then is reported below
+                watcher.wait(lambda: not find_wrong_verdicts(home, odd), "a verdict is wrong", VERDICT_SECONDS)
+            ends = matched(home)
+        finally:
+            watcher.stop()
+    accepted = sum(file["accepted"] for file in read_files(home) if file["kind"] == "objects")
+    return _Run(
+        np.array([ends[name] - at for name, at in landed.items()]),
+        max(ends[name] for name in landed) - began,
+        accepted,
+        sum(batch["matches"] for batch in read_batches(home)),
+        memory.tree_peak_mb,
+        watcher.restarts,
+        find_wrong_verdicts(home, odd),
+    )
+
+
+def _land(
+    parts: list[Path], seconds: float, hostile: list[HostileFile], landing: Path, watcher: WatcherService
+) -> tuple[dict[str, float], dict[str, HostileFile]]:
+    """Put the files into the folder one by one; return the time of each good one, and the hostile ones, by name."""
+    places = np.linspace(1, HOSTILE_SHARE * len(parts), len(hostile), dtype=int).tolist()
+    landed: dict[str, float] = {}
+    odd: dict[str, HostileFile] = {}
+    began = time.monotonic()
+    for number, part in enumerate(parts):
+        time.sleep(max(0.0, began + number * seconds - time.monotonic()))
+        os.link(part, landing / "objects" / part.name)
+        landed[part.name] = time.time()
+        watcher.revive()
+        while len(odd) < len(hostile) and places[len(odd)] <= number:
+            file = hostile[len(odd)]
+            name = f"hostile-{len(odd):03}-{file.name}"
+            ts = iso(START + dt.timedelta(seconds=STREAM_SECONDS * number), "milliseconds")
+            hidden = landing / file.kind / f".{name}"
+            file.write(hidden, Rows(len(odd), str(ts)))
+            hidden.rename(landing / file.kind / name)
+            odd[name] = file
+    return landed, odd

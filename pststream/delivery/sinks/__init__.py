@@ -1,0 +1,1 @@
+"""Sinks: where messages go, one module for each kind."""

@@ -1,1 +1,0 @@
-"""Input data of `pststream demo`: generated and hand-written texts, subscriptions, and faulty rows."""

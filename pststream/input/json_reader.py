@@ -1,0 +1,266 @@
+"""Read a JSON Lines file in chunks of columns, or of whole records; turn lines that are not objects into rejects.
+
+The format is UTF-8 with one object in each line; the number of a row is its line number.
+"""
+
+import json
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.base.errors import InputFileError
+from pststream.input.input_files import ByteStream, PartStream, check_head
+from pststream.input.raw_values import NotFinite, format_number
+from pststream.input.request_fields import JsonLines, scan_json
+from pststream.input.row_chunks import (
+    BLOCK_BYTES,
+    BOM,
+    MAX_CHUNK_ROWS,
+    MAX_ROW_BYTES,
+    ColumnChunk,
+    ColumnSources,
+    FilePart,
+    RecordChunk,
+    Reject,
+    RequestChunk,
+    check_columns,
+    column_names,
+    to_display_text,
+)
+from pststream.queries.decode_json import NestedTooDeeply, decode_json
+
+_SAMPLE_KEYS = 1_000
+_LIMITS = {"lon": 180, "lat": 90}
+"""Fields of numbers. A number with a decimal point that is not below the limit is parsed by itself."""
+_DECODER = json.JSONDecoder(parse_constant=NotFinite)
+
+Lines = tuple[list[int], list[bytes]]
+
+
+def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
+    """Yield chunks of the wanted fields. Blank lines are not rows, but count as lines. A missing field is null.
+
+    part: read only these lines.
+    Raises InputFileError if the file as a whole is not JSON Lines. Raises it also if all of the first rows lack the id,
+    or if all of them lack a wanted field and have an unknown field: the wanted field probably has another name there.
+    """
+    if part is None or part.rows_before == 0:
+        _check_keys(path, sources, next(_lines(path), ([], []))[1])
+    with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
+        lines_before = part.rows_before if part else 0
+        for block in _blocks(path, stream, part is None):
+            yield from _parse_block(path, sources, block, lines_before)
+            lines_before += block.count(b"\n") + 1
+
+
+def read_json_requests(
+    path: str, names: Collection[str], part: FilePart | None = None, longest: int = MAX_ROW_BYTES
+) -> Iterator[RequestChunk]:
+    """Yield chunks with the fields of these names as columns, and other lines as records on demand.
+
+    part     read only these lines
+    longest  bytes of a line above which it is a reject without being decoded, which takes up to 25 times its memory
+
+    Raises InputFileError if the file as a whole is not JSON Lines.
+    """
+    if part is not None and part.rows_before == 0:
+        next(_lines(path), None)
+    with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
+        lines_before = part.rows_before if part else 0
+        for block in _blocks(path, stream, part is None):
+            for some in scan_json(block, names, MAX_CHUNK_ROWS):
+                yield _request_chunk(path, names, block, lines_before, some, longest)
+            lines_before += block.count(b"\n") + 1
+
+
+def _request_chunk(
+    path: str, names: Collection[str], block: bytes, lines_before: int, some: JsonLines, longest: int
+) -> RequestChunk:
+    """Return some lines of a block as a chunk; lines of more than `longest` bytes are rejects."""
+    rows, lines, fields = lines_before + 1 + some.numbers, some.lines, some.fields
+    rejected = []
+    short = lines[:, 1] - lines[:, 0] <= longest
+    if not short.all():
+        for row, (start, stop) in zip(rows[~short].tolist(), lines[~short].tolist()):
+            raw, detail = to_display_text(block[start:stop]), f"{stop - start} bytes, more than {longest}"
+            rejected.append(Reject(row, "", "row_too_long", raw, detail))
+        rows, lines, fields = rows[short], lines[short], fields.select(short)
+    return RequestChunk(rows, fields, partial(_decode_places, path, names, block, rows, lines), rejected)
+
+
+def _decode_places(
+    path: str, names: Collection[str], block: bytes, rows: np.ndarray, lines: np.ndarray, places: np.ndarray
+) -> RecordChunk:
+    """Decode the lines at these places of a chunk; `lines` are the slices of `block` of all its lines."""
+    chosen = [block[start:stop] for start, stop in lines[places].tolist()]
+    return decode_lines(path, names, rows[places].tolist(), chosen)
+
+
+def decode_lines(path: str, names: Collection[str], rows: list[int], lines: list[bytes]) -> RecordChunk:
+    """Decode lines into JSON objects; other lines become rejects.
+
+    names: the fields that a reject may name; other members of a line could have any name
+    """
+    chunk = RecordChunk(path, [], [], [])
+    for row, line in zip(rows, lines):
+        value = _decode(row, line, names)
+        if isinstance(value, Reject):
+            chunk.rejected.append(value)
+        else:
+            chunk.rows.append(row)
+            chunk.records.append(value)
+    return chunk
+
+
+def _lines(path: str) -> Iterator[Lines]:
+    """Yield the lines that are not blank, with their numbers, at most MAX_CHUNK_ROWS at a time."""
+    with closing(ByteStream(path)) as stream:
+        number = 0
+        for block in _blocks(path, stream, True):
+            parts = block.split(b"\n")
+            for low in range(0, len(parts), MAX_CHUNK_ROWS):
+                some = parts[low : low + MAX_CHUNK_ROWS]
+                kept = [(number + i, line) for i, line in enumerate(some, start=low + 1) if line.strip()]
+                if kept:
+                    yield [row for row, _ in kept], [line for _, line in kept]
+            number += len(parts)
+
+
+def _blocks(path: str, stream: ByteStream | PartStream, from_start: bool) -> Iterator[bytes]:
+    """Yield the stream in blocks of whole lines, each without its last line end; from_start: it has the whole file.
+
+    Raises InputFileError for a line of more than MAX_ROW_BYTES, before any more of it is read.
+    """
+    block = stream.read(BLOCK_BYTES)
+    if from_start:
+        block = block.removeprefix(BOM)
+        _check_head(path, block)
+    open_line: list[bytes] = []
+    size = 0
+    while block:
+        end, last = block.find(b"\n"), block.rfind(b"\n")
+        if size + (len(block) if end < 0 else end) > MAX_ROW_BYTES:
+            raise InputFileError(path, f"a line is longer than {MAX_ROW_BYTES} bytes", "is it a JSON Lines file?")
+        more = stream.read(BLOCK_BYTES)
+        if not more:
+            yield b"".join([*open_line, block]).removesuffix(b"\n")
+        elif last >= 0:
+            yield b"".join([*open_line, memoryview(block)[:last]])
+            open_line, size = [], 0
+        open_line.append(block[last + 1 :])
+        size += len(open_line[-1])
+        block = more
+
+
+def _check_head(path: str, head: bytes) -> None:
+    check_head(path, head[:4096], "a JSON Lines file")
+    lines = [line.strip() for line in head[:65_536].split(b"\n") if line.strip()][:2]
+    if lines and (lines[0] == b"{" or (lines[0][:1] == b"[" and (len(lines) == 1 or not _is_json(lines[0])))):
+        reason = "the file is one JSON document; PSTStream reads JSON Lines"
+        raise InputFileError(path, reason, "write one object a line, for example with: jq -c '.[]'")
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        decode_json(line.decode("utf-8"))
+    except NestedTooDeeply:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _check_keys(path: str, sources: ColumnSources, lines: list[bytes]) -> None:
+    records = decode_lines(path, (), [0] * _SAMPLE_KEYS, lines[:_SAMPLE_KEYS]).records
+    if not records:
+        return
+    keys = list(dict.fromkeys(key for record in records for key in record))
+    wanted = set(column_names(sources))
+    misnamed = any(key not in wanted and all(key in record for record in records) for key in keys)
+    nameless = not set(sources.get("object_id", keys)) <= set(keys)
+    if misnamed or nameless:
+        check_columns(path, sources, keys)
+
+
+def _decode(row: int, line: bytes, names: Collection[str]) -> dict[str, Any] | Reject:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        detail = f"byte {error.start + 1} of the line is not UTF-8"
+        return Reject(row, "", "invalid_utf8", to_display_text(line), detail)
+    try:
+        value = decode_json(text, _DECODER)
+        half = "\\u" in text and not _is_unicode(value)
+    except json.JSONDecodeError as error:
+        return Reject(row, "", "not_json", to_display_text(line), f"at character {error.pos + 1}: {error.msg}")
+    except NestedTooDeeply as error:
+        field = error.field if error.field in names else ""
+        return Reject(row, field, "nested_too_deeply", to_display_text(line), str(error))
+    except ValueError as error:
+        return Reject(row, "", "not_json", to_display_text(line), f"not readable: {error}")
+    if not isinstance(value, dict):
+        return Reject(row, "", "not_an_object", to_display_text(line))
+    if half:
+        return Reject(row, "", "invalid_utf8", to_display_text(line), "an escape is half a character (a surrogate)")
+    return value
+
+
+def _is_unicode(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _parse_block(path: str, sources: ColumnSources, block: bytes, lines_before: int) -> Iterator[ColumnChunk]:
+    """Yield chunks of the lines of a block; lines that the kernel does not read are parsed one by one."""
+    names, limits = column_names(sources), _limits(sources)
+    numbers = {name for field in _LIMITS for name in sources.get(field, ())}
+    for some in scan_json(block, names, MAX_CHUNK_ROWS, limits):
+        rows, plain = lines_before + 1 + some.numbers, some.fields.plain
+        fields = some.fields if plain.all() else some.fields.select(plain)
+        table = pa.RecordBatch.from_arrays([fields[name].scalars() for name in names], names=names)
+        chunk = ColumnChunk(path, rows[plain], table)
+        if plain.all():
+            yield chunk
+            continue
+        lines = [block[start:stop] for start, stop in some.lines[~plain].tolist()]
+        odd = _parse_exactly(path, names, numbers, rows[~plain].tolist(), lines)
+        both = np.concatenate([chunk.rows, odd.rows])
+        order = np.argsort(both)
+        table = pa.concat_batches([chunk.table, odd.table]).take(pa.array(order))
+        yield ColumnChunk(path, both[order], table, odd.rejected)
+
+
+def _limits(sources: ColumnSources) -> list[int]:
+    """Return the limit of each column; 0 if it is not the only column of a field of numbers, or has other uses too."""
+    used = [name for columns in sources.values() for name in columns]
+    alone = {columns[0]: _LIMITS[field] for field, columns in sources.items() if field in _LIMITS and len(columns) == 1}
+    return [alone.get(name, 0) if used.count(name) == 1 else 0 for name in column_names(sources)]
+
+
+def _parse_exactly(path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes]) -> ColumnChunk:
+    """Parse each line by itself: slow, exact. NaN in a field that is not a number counts as missing."""
+    chunk = decode_lines(path, names, rows, lines)
+    columns: list[list[str | None]] = [[] for _ in names]
+    kept = []
+    rejected = list(chunk.rejected)
+    for row, record in zip(chunk.rows, chunk.records):
+        values = [record.get(name) for name in names]
+        at = next((i for i, value in enumerate(values) if isinstance(value, bool | list | dict)), None)
+        if at is not None:
+            rejected.append(Reject(row, names[at], "not_a_value", json.dumps(values[at], ensure_ascii=False)))
+            continue
+        kept.append(row)
+        for name, column, value in zip(names, columns, values):
+            if isinstance(value, NotFinite) and name not in numbers:
+                value = None
+            column.append(value if value is None or isinstance(value, str) else format_number(value))
+    arrays = [pa.array(column, pa.string()) for column in columns]
+    table = pa.RecordBatch.from_arrays(arrays, names=names)
+    return ColumnChunk(path, np.array(kept, dtype=np.int64), table, rejected)

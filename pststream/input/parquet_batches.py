@@ -1,0 +1,378 @@
+"""Decode a Parquet file in batches of rows that do not fill the memory, however long its repeated texts are.
+
+Rows of similar size are no problem: the footer says how large they are. But a text of a dictionary, or one that repeats
+the text before it, may be megabytes long in each of many rows or list items. So the longest such text of each column is
+found first. A batch has fewer rows if these are long, and lists of them are decoded in the parts that fit.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pststream.base.errors import InputFileError
+from pststream.input.input_files import EXPANDS_TOO_MUCH
+
+# Find how long the texts of a Parquet column may be before they are decoded, from page headers and dictionaries.
+#
+# A page of a dictionary, or of prefixes of the value before (DELTA_BYTE_ARRAY), stores a long text once and refers to
+# it with a few bits for each row, so a small file may decode to gigabytes within a batch of rows. All other pages store
+# what they decode to. The headers are read by the rules of Arrow's reader: the footer may state other encodings and
+# sizes.
+
+_FIRST_READ, _MOST_READ = 256, 1 << 24
+"""Bytes of a header that are read at first and at most."""
+
+_MOST_PAGES, _MOST_FIELDS, _MOST_LEVELS = 10_000, 32, 4
+_LEAST_VALUES = 10
+"""A column chunk has at most _MOST_PAGES pages, or one for so many values if that is more."""
+
+_NOT_KNOWN = 1 << 62
+"""Bound on the bytes of a text in a column chunk with a header that cannot be read: no two rows fit into memory."""
+
+_DICTIONARY, _DATA, _DATA_V2 = 2, 0, 3
+"""Types of pages."""
+
+_DELTA_BYTE_ARRAY = 7
+_READ_BY_DICTIONARY = {-1, 0, 2, 8}
+"""Encodings of pages that Arrow reads as places in a dictionary: none, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY."""
+
+_PADDING = 100
+"""Bytes after the end that the footer states, which Arrow reads in files of old writers."""
+
+
+class UnreadableHeader(Exception):
+    """A page header that is damaged, or that this module does not read."""
+
+
+class TooManyBytes(Exception):
+    """The pages of a column chunk have more bytes than they may."""
+
+
+class LongestText(NamedTuple):
+    """A bound on the bytes of a text that a few bits of a column chunk stand for; 0 if there is none.
+
+    by_dictionary: no text repeats the one before it, so Arrow can read the texts as places in a dictionary
+    """
+
+    bytes: int
+    by_dictionary: bool
+
+
+class Page(NamedTuple):
+    """Header of a page: its type, encoding, number of values, and bytes when it is decompressed."""
+
+    kind: int
+    encoding: int
+    values: int
+    bytes: int
+
+
+def find_longest_text(
+    file: IO[bytes],
+    column: pq.ColumnChunkMetaData,
+    read_dictionary: Callable[[], pa.Array | None],
+    short: int,
+    allowed: int = _NOT_KNOWN,
+) -> LongestText:
+    """Find how long the texts of a column chunk may be that a few bits stand for.
+
+    read_dictionary: returns the dictionary of the chunk, as far as the reader has it after the first row
+    short: a dictionary of at most this many bytes is not read, but its size is returned
+    allowed: bytes that the pages may have, decompressed; raises TooManyBytes for more
+    """
+    dictionary, others, total = Page(_DICTIONARY, 0, 0, 0), set[int](), 0
+    try:
+        for page in read_pages(file, column):
+            total += page.bytes
+            if total > allowed:
+                raise TooManyBytes
+            if page.kind == _DICTIONARY:
+                dictionary = max(dictionary, page, key=attrgetter("bytes"))
+            else:
+                others.add(page.encoding)
+    except UnreadableHeader:
+        return LongestText(_NOT_KNOWN, by_dictionary=False)
+    if _DELTA_BYTE_ARRAY in others:
+        return LongestText(max(total, column.total_uncompressed_size), by_dictionary=False)
+    longest = dictionary.bytes
+    if longest > short:
+        values = read_dictionary()
+        if values is not None and len(values) == dictionary.values:
+            longest = int(pc.max(pc.binary_length(values)).as_py() or 0)
+    return LongestText(longest, by_dictionary=others <= _READ_BY_DICTIONARY)
+
+
+def read_pages(file: IO[bytes], column: pq.ColumnChunkMetaData) -> Iterator[Page]:
+    """Yield the pages of a column chunk. Raises UnreadableHeader, also for too many pages."""
+    at = column.data_page_offset
+    if column.dictionary_page_offset:
+        at = min(at, column.dictionary_page_offset)
+    stop, left = at + column.total_compressed_size + _PADDING, column.num_values
+    if at < 0:
+        raise UnreadableHeader("a column begins before the file")
+    most = max(_MOST_PAGES, column.num_values // _LEAST_VALUES)
+    for _ in range(most):
+        if left <= 0 or at >= stop:
+            return
+        header, size = _read_header(file, at)
+        page = _page_of(header)
+        yield page
+        at += size + header[3]
+        left -= page.values if page.kind in (_DATA, _DATA_V2) else 0
+    raise UnreadableHeader(f"it has more than {most} pages")
+
+
+def _page_of(header: dict[int, Any]) -> Page:
+    """Return the page of the fields of a PageHeader."""
+    kind, place = header.get(1), {_DATA: (5, 2), _DICTIONARY: (7, 2), _DATA_V2: (8, 4)}
+    sizes = header.get(2, -1), header.get(3, -1)
+    if not all(map(_is_count, sizes)):
+        raise UnreadableHeader("a page has no size")
+    if kind not in place:
+        return Page(-1, -1, 0, 0)
+    number, encoding = place[kind]
+    fields = header.get(number)
+    if not isinstance(fields, dict) or not _is_count(fields.get(1)):
+        raise UnreadableHeader("a page has no number of values")
+    return Page(kind, fields.get(encoding, -1), fields[1], sizes[0])
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value < 1 << 31
+
+
+def _read_header(file: IO[bytes], at: int) -> tuple[dict[int, Any], int]:
+    """Return the fields of the header at a place in a file, and its length."""
+    size = _FIRST_READ
+    while True:
+        file.seek(at)
+        content = file.read(size)
+        try:
+            return _read_struct(content, 0, 0)
+        except IndexError:
+            if len(content) < size or size >= _MOST_READ:
+                raise UnreadableHeader("a header has no end") from None
+            size *= 16
+
+
+def _read_struct(content: bytes, at: int, level: int) -> tuple[dict[int, Any], int]:
+    """Read a struct of Thrift's compact protocol; return its fields by number, and where it ends.
+
+    Only structs and integers of 32 bits, the types of the fields that are needed, have a value; others are None. What
+    another reader may understand differently is an UnreadableHeader: a field that is there twice, a number that does
+    not fit its type. Raises IndexError where the content is too short.
+    """
+    fields: dict[int, Any] = {}
+    number = 0
+    for _ in range(_MOST_FIELDS):
+        head = content[at]
+        at += 1
+        if head == 0:
+            return fields, at
+        kind, step = head & 15, head >> 4
+        if step:
+            number += step
+        else:
+            number, at = _read_integer(content, at, 16)
+        if number in fields:
+            raise UnreadableHeader("a header has a field twice")
+        fields[number] = None
+        if kind in (1, 2):
+            pass
+        elif kind == 3:
+            at += 1
+        elif kind == 5:
+            fields[number], at = _read_integer(content, at, 32)
+        elif kind in (4, 6):
+            _, at = _read_varint(content, at)
+        elif kind == 8:
+            size, at = _read_varint(content, at)
+            at += size
+        elif kind == 12 and level < _MOST_LEVELS:
+            fields[number], at = _read_struct(content, at, level + 1)
+        else:
+            raise UnreadableHeader(f"a header has a field of type {kind}")
+    raise UnreadableHeader("a header has too many fields")
+
+
+def _read_integer(content: bytes, at: int, bits: int) -> tuple[int, int]:
+    """Return the zigzag integer of so many bits at a place, and where it ends."""
+    value, at = _read_varint(content, at)
+    if value >> bits:
+        raise UnreadableHeader(f"a header has an integer of more than {bits} bits")
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _read_varint(content: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise UnreadableHeader("a header has an integer of more than 64 bits")
+
+
+_WIDTHS = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
+"""Least bytes of a value in memory; of BYTE_ARRAY, of its offset or its place in a dictionary."""
+
+_LEVELS = 4
+"""Bytes of the levels of a value in a list, which Arrow keeps until the list ends."""
+
+_FEW_ROWS = 4096
+"""Rows of a batch that are read almost as fast as more: then no dictionary is read to find its longest text."""
+
+_LISTS = pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray
+
+
+def expands_too_much(path: str, how: str = "") -> InputFileError:
+    """Return the error of a file that decodes to more than a compressed file may."""
+    return InputFileError(
+        path, f"decodes to {EXPANDS_TOO_MUCH}{how}", "if the file is valid, write it as several files"
+    )
+
+
+def least_bytes(file: pq.ParquetFile, names: Collection[str]) -> int:
+    """Return the bytes that a column below these columns decodes to at least, by its number of values: the greatest."""
+    sizes = [0]
+    for place in _places(file, names):
+        leaf = file.schema.column(place)
+        width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 0)
+        width = max(width, _LEVELS) if leaf.max_repetition_level else width
+        columns = (file.metadata.row_group(group).column(place) for group in range(file.metadata.num_row_groups))
+        sizes.append(width * sum(column.num_values for column in columns))
+    return max(sizes)
+
+
+def read_batches(
+    path: str,
+    source: Any,
+    file: pq.ParquetFile,
+    groups: Sequence[int],
+    names: list[str],
+    rows: int,
+    most: int,
+    allowed: int,
+) -> Iterator[pa.RecordBatch]:
+    """Yield columns of row groups in batches of at most `rows` rows.
+
+    source: the path, or the open file, that `file` reads
+    most: bytes that the repeated texts of a batch of several rows may have
+    allowed: bytes that the row groups may decode to; raises InputFileError before a batch with more is decoded
+    """
+    try:
+        flat, nested = _bound_texts(source, file, groups, names, most, most // min(rows, _FEW_ROWS), allowed)
+    except TooManyBytes:
+        raise expands_too_much(path) from None
+    rows = max(1, min(rows, most // max(flat, 1)))
+    if not nested:
+        yield from file.iter_batches(rows, list(groups), names)
+        return
+    schema = file.schema_arrow
+    with _open_by_dictionary(source, file, nested) as by_dictionary:
+        # Arrow cannot put lists with several dictionaries into one batch, so a batch has rows of one row group.
+        for batch in chain.from_iterable(by_dictionary.iter_batches(rows, [group], names) for group in groups):
+            if _text_bytes_of(batch) > allowed:
+                raise expands_too_much(path)
+            for part in _split(batch, most):
+                columns = [part.column(name).cast(schema.field(name).type) for name in names]
+                yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _bound_texts(
+    source: Any, file: pq.ParquetFile, groups: Sequence[int], names: list[str], most: int, short: int, allowed: int
+) -> tuple[int, list[int]]:
+    """Return a bound on the repeated texts of a row, and the places of lists that are to be read by dictionaries.
+
+    most: bytes that the texts of a list may have in a row group without that
+    short, allowed: as in `find_longest_text`
+    """
+    leaves = [file.schema.column(place) for place in _places(file, names)]
+    fixed = sum(leaf.length for leaf in leaves if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY")
+    total, nested = [fixed] * len(groups), []
+    castable = not any("_view" in str(kind) for kind in file.schema_arrow.types)
+    places = [place for place in _places(file, names) if file.schema.column(place).physical_type == "BYTE_ARRAY"]
+    with ExitStack() as stack:
+        content = stack.enter_context(open(source, "rb")) if isinstance(source, str) else source
+        by_dictionary = stack.enter_context(_open_by_dictionary(source, file, places, buffer_size=1 << 16))
+        for place in places:
+            path, is_list = file.schema.column(place).path, file.schema.column(place).max_repetition_level > 0
+            columns = [file.metadata.row_group(group).column(place) for group in groups]
+            texts = [
+                find_longest_text(
+                    content, column, partial(_read_dictionary, by_dictionary, group, path), short, allowed
+                )
+                for column, group in zip(columns, groups)
+            ]
+            if not (is_list and castable and all(text.by_dictionary for text in texts)):
+                total = [before + text.bytes for before, text in zip(total, texts)]
+            elif any(column.num_values * text.bytes > most for column, text in zip(columns, texts)):
+                nested.append(place)
+    return max(total, default=0), nested
+
+
+def _open_by_dictionary(source: Any, file: pq.ParquetFile, places: list[int], **options: Any) -> pq.ParquetFile:
+    """Open a file once more; texts of these columns are read as places in dictionaries."""
+    paths = [file.schema.column(place).path for place in places]
+    return pq.ParquetFile(source, metadata=file.metadata, read_dictionary=paths, **options)
+
+
+def _split(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """Yield the batch by halves whose texts in dictionaries have at most `most` bytes, or that are one row."""
+    if batch.num_rows <= 1 or _text_bytes_of(batch) <= most:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _split(batch.slice(0, half), most)
+    yield from _split(batch.slice(half), most)
+
+
+def _text_bytes_of(batch: pa.RecordBatch) -> int:
+    return sum(map(_text_bytes, batch.columns))
+
+
+def _text_bytes(column: pa.Array) -> int:
+    """Return the bytes that the texts of dictionaries in a column have when they are decoded."""
+    if isinstance(column, pa.DictionaryArray):
+        return int(pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0)
+    if isinstance(column, pa.StructArray):
+        return sum(map(_text_bytes, column.flatten()))
+    if isinstance(column, _LISTS):
+        return _text_bytes(column.flatten())
+    return 0
+
+
+def _read_dictionary(by_dictionary: pq.ParquetFile, group: int, path: str) -> pa.Array | None:
+    """Return the dictionary that a column without children has when the first row of a row group is read."""
+    try:
+        batch = next(by_dictionary.iter_batches(1, [group], [path], use_threads=False), None)
+    except (
+        pa.ArrowException,
+        OSError,
+    ):  # it says so again when the rows are read, unless only dictionaries are at fault
+        return None
+    column: Any = batch and batch.column(0)
+    while isinstance(column, pa.StructArray | _LISTS):
+        column = column.field(0) if isinstance(column, pa.StructArray) else column.values
+    return column.dictionary if isinstance(column, pa.DictionaryArray) else None
+
+
+def _places(file: pq.ParquetFile, names: Collection[str]) -> list[int]:
+    """Return the places of the columns without children below these columns."""
+    wanted, schema = set(names), file.schema
+    return [place for place in range(len(schema)) if not wanted.isdisjoint(_prefixes(schema.column(place).path))]
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    """Yield the path and the paths of the columns above it: `a.b` and `a` for a column `b` of the struct `a`."""
+    return accumulate(path.split("."), "{}.{}".format)

@@ -1,0 +1,238 @@
+"""Read a Parquet file in chunks of columns; turn rows that cannot be decoded into rejects.
+
+The number of a row is its position in the file, from 1.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pststream.base.errors import InputFileError, PassingError, passing_number
+from pststream.base.names import MAX_JSON_LEVELS
+from pststream.input.input_files import most_expanded, open_seekable
+from pststream.input.parquet_batches import expands_too_much, least_bytes, read_batches
+from pststream.input.raw_values import is_all_utf8, is_text, reject_invalid_utf8
+from pststream.input.request_fields import ParquetFields
+from pststream.input.row_chunks import (
+    MAX_CHUNK_ROWS,
+    MAX_ROW_BYTES,
+    ColumnChunk,
+    ColumnSources,
+    FilePart,
+    RecordChunk,
+    Reject,
+    RequestChunk,
+    check_columns,
+    check_row_number,
+    column_names,
+)
+
+_MIN_CHUNK_ROWS = 64
+_DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
+
+
+def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
+    """Yield chunks of the wanted columns in the file's types, text as string.
+
+    part: read only these row groups.
+    Raises InputFileError where the file is not Parquet, cut short or damaged, has a row of more than MAX_ROW_BYTES, or
+    decodes to more bytes than a compressed file may; at once or when the fault is reached.
+    """
+    with _open(path) as (source, file):
+        check_columns(path, sources, file.schema_arrow.names)
+        for chunk in _chunks(path, source, file, column_names(sources), part):
+            for place in _find_long_rows(chunk.table, MAX_ROW_BYTES):
+                raise InputFileError(path, f"row {chunk.rows[place]} is longer than {MAX_ROW_BYTES} bytes")
+            yield chunk
+
+
+def read_parquet_requests(
+    path: str, required: ColumnSources, part: FilePart | None = None, longest: int = MAX_ROW_BYTES
+) -> Iterator[RequestChunk]:
+    """Yield chunks of all columns; rows of more than `longest` bytes are rejects.
+
+    Otherwise raises InputFileError as `read_parquet` does, and for columns nested too deeply.
+    """
+    with _open(path) as (source, file):
+        for field in file.schema_arrow:
+            _check_levels(path, field)
+        names = file.schema_arrow.names
+        hint = "these files have no option --column: rename the column in the file"
+        check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
+        for chunk in map(partial(_reject_long_rows, longest), _chunks(path, source, file, names, part)):
+            yield RequestChunk(chunk.rows, ParquetFields(chunk.table), partial(_records, chunk), chunk.rejected)
+
+
+@contextmanager
+def _open(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    """Open a Parquet file; yield what it is read from, a path or an open file, too."""
+    try:
+        source = open_seekable(path)
+        with pq.ParquetFile(source) as file:
+            yield source, file
+    except MemoryError:  # an ArrowException too, which says nothing about the file
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a name in the schema
+        if isinstance(error, FileNotFoundError):
+            raise InputFileError(path, "no such file") from None
+        if number := passing_number(error):
+            raise PassingError(path, number) from None
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputFileError(path, f"not readable as Parquet: {first}", _DAMAGED) from None
+
+
+def _chunks(
+    path: str, source: Any, file: pq.ParquetFile, names: list[str], part: FilePart | None
+) -> Iterator[ColumnChunk]:
+    check_row_number(path, file.metadata.num_rows)
+    row = before = part.rows_before if part else 0
+    groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
+    left = _allowed_bytes(path, file, groups, names)
+    size = _batch_rows(file.metadata)
+    for batch in read_batches(path, source, file, groups, names, size, MAX_ROW_BYTES, left):
+        rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
+        row += len(batch)
+        table = pa.RecordBatch.from_arrays([_decode(batch.column(name)) for name in names], names=names)
+        left -= rows.nbytes + table.nbytes
+        if left < 0:
+            raise expands_too_much(path)
+        chunk = ColumnChunk(path, rows, table)
+        if not is_all_utf8(table):
+            chunk = reject_invalid_utf8(chunk)
+        yield ColumnChunk(path, chunk.rows, _as_strings(chunk.table), chunk.rejected)
+    expected = sum(file.metadata.row_group(number).num_rows for number in groups)
+    if row - before != expected:  # Arrow may read nothing of a damaged file without an error
+        reason = f"only {row - before} of {'its' if part is None else 'a part of'} {expected} rows can be read"
+        raise InputFileError(path, reason, _DAMAGED)
+
+
+def _allowed_bytes(path: str, file: pq.ParquetFile, groups: Sequence[int], names: list[str]) -> int:
+    """Return how many bytes row groups may decode to: their share, by the sizes in the footer, of what the file may.
+
+    Raises InputFileError if already the sizes in the footer, or the numbers of values there, make more.
+    """
+    metadata = file.metadata
+    sizes = [max(metadata.row_group(number).total_byte_size, 0) for number in range(metadata.num_row_groups)]
+    allowed, claimed = most_expanded(path), sum(sizes)
+    if max(claimed, least_bytes(file, names)) > allowed:
+        raise expands_too_much(path, ", by its footer")
+    share = sum(sizes[number] for number in groups) / claimed if claimed else 1.0
+    return max(MAX_ROW_BYTES, int(allowed * share))
+
+
+def _reject_long_rows(longest: int, chunk: ColumnChunk) -> ColumnChunk:
+    """Turn rows of more than `longest` bytes into rejects."""
+    places = list(_find_long_rows(chunk.table, longest))
+    if not places:
+        return chunk
+    details = [f"{chunk.table.slice(place, 1).nbytes} bytes, more than {longest}" for place in places]
+    rejected = [Reject(int(chunk.rows[place]), "", "row_too_long", None, text) for place, text in zip(places, details)]
+    kept = np.delete(np.arange(len(chunk.rows)), places)
+    return ColumnChunk(chunk.file, chunk.rows[kept], chunk.table.take(pa.array(kept)), chunk.rejected + rejected)
+
+
+def _find_long_rows(table: pa.RecordBatch, longest: int, first: int = 0) -> Iterator[int]:
+    """Yield the places of rows of more than `longest` bytes, by halves; `first`: place of the first row."""
+    if table.num_rows == 0 or table.nbytes <= longest:
+        return
+    if table.num_rows == 1:
+        yield first
+        return
+    half = table.num_rows // 2
+    yield from _find_long_rows(table.slice(0, half), longest, first)
+    yield from _find_long_rows(table.slice(half), longest, first + half)
+
+
+def _records(chunk: ColumnChunk, places: np.ndarray) -> RecordChunk:
+    """Return rows of the chunk (places in it, from 0) as records, without nulls.
+
+    Rows with a value that Python cannot hold, such as the year 10000, become rejects.
+    """
+    some = chunk.table if len(places) == len(chunk.rows) else chunk.table.take(pa.array(places))
+    columns = [_to_microseconds(column) for column in some.columns]
+    table = pa.RecordBatch.from_arrays(columns, names=chunk.table.schema.names)
+    rows = chunk.rows[places].tolist()
+    try:
+        return RecordChunk(chunk.file, rows, _objects(table))
+    except (ValueError, OverflowError):
+        pass
+    except LookupError as error:  # an unknown zone, of a whole column
+        raise InputFileError(chunk.file, f"a value cannot be read: {error}") from None
+    parsed = RecordChunk(chunk.file, [], [])
+    for place, row in enumerate(rows):
+        try:
+            parsed.records.extend(_objects(table.slice(place, 1)))
+            parsed.rows.append(row)
+        except (ValueError, OverflowError) as error:
+            parsed.rejected.append(_reject_row(table, place, row, str(error)))
+    return parsed
+
+
+def _objects(table: pa.RecordBatch) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
+
+
+def _reject_row(table: pa.RecordBatch, place: int, row: int, detail: str) -> Reject:
+    """Reject a row for the first of its fields that cannot be read."""
+    for name, column in zip(table.schema.names, table.columns):
+        try:
+            column[place].as_py()
+        except (ValueError, OverflowError) as error:
+            reason = "time_out_of_range" if pa.types.is_temporal(column.type) else "not_a_value"
+            return Reject(row, name, reason, None, str(error))
+    return Reject(row, "", "not_a_value", None, detail)
+
+
+def _check_levels(path: str, field: pa.Field) -> None:
+    """Raise InputFileError if JSON of a row has more than MAX_JSON_LEVELS levels because of the type of this column."""
+    level, types = 1, [field.type]
+    while types := [kind for kind in types if kind.num_fields]:
+        level += 1
+        if level > MAX_JSON_LEVELS:
+            reason = f"the column {field.name} has lists and structs nested more than {MAX_JSON_LEVELS} levels deep"
+            raise InputFileError(path, reason)
+        types = [kind.field(number).type for kind in types for number in range(kind.num_fields)]
+
+
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """Return the number of rows of a chunk that stays within MAX_ROW_BYTES if rows are of similar size."""
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    rows = MAX_ROW_BYTES * metadata.num_rows // max(size, 1)
+    return max(_MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, rows))
+
+
+def _to_microseconds(column: pa.Array) -> pa.Array:
+    """Nanoseconds as microseconds, which Python can hold."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        unit = pa.timestamp("us", column.type.tz)
+        return column.cast(options=pc.CastOptions(unit, allow_time_truncate=True))
+    return column
+
+
+def _decode(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(column.type) and _has_zone(column.type):
+        return column.cast(pa.timestamp(column.type.unit, "UTC"))
+    return column
+
+
+def _has_zone(kind: pa.TimestampType) -> bool:
+    """Whether times are instants. Parquet stores these in UTC and names a zone, which may be unknown here."""
+    try:
+        return kind.tz is not None
+    except UnicodeDecodeError:
+        return True
+
+
+def _as_strings(table: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [column.cast(pa.string()) if is_text(column.type) else column for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, names=table.schema.names)

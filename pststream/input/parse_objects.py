@@ -1,0 +1,223 @@
+"""Parse a chunk of raw object rows into typed objects with term ids, and rejects with the first fault of each row."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.base.arrow_columns import TIME
+from pststream.base.errors import UsageError
+from pststream.input.parse_times import EARLIEST_US, LATEST_US, parse_time, parse_times
+from pststream.input.raw_values import format_number, is_blank, is_longer, is_plain, to_numbers, to_texts
+from pststream.input.row_chunks import MAX_RAW_CHARACTERS, ColumnChunk, Reject, rejects_table
+from pststream.queries.text.tokenizer import terms_of
+from pststream.settings import check_zone
+
+# Record the first fault of each row while whole columns are checked field by field, and yield the rejects.
+
+
+class RowFaults:
+    """The first fault of each of `rows` rows: its field, reason and raw value."""
+
+    def __init__(self, rows: int) -> None:
+        self._fault = np.full(rows, -1, dtype=np.int64)
+        self._kinds: list[tuple[str, str, pa.Array]] = []
+
+    @property
+    def faultless(self) -> np.ndarray:
+        """Whether each row has no fault: bool[rows]."""
+        return self._fault < 0
+
+    def mark(self, bad: np.ndarray, field: str, reason: str, raw: pa.Array) -> None:
+        """Mark the faultless rows where `bad` (bool[rows]) is true; `raw` has the values of all rows."""
+        new = bad & self.faultless
+        if new.any():
+            self._fault[new] = len(self._kinds)
+            self._kinds.append((field, reason, raw))
+
+    def rejects(self, rows: np.ndarray) -> Iterator[Reject]:
+        """Yield the marked rows as rejects; `rows` int64[rows] has the row numbers in the file."""
+        for i in np.flatnonzero(self._fault >= 0):
+            field, reason, raw = self._kinds[self._fault[i]]
+            yield Reject(int(rows[i]), field, reason, _raw_text(raw, int(i)))
+
+
+def _raw_text(raw: pa.Array, at: int) -> str | None:
+    scalar = raw[at]
+    if not scalar.is_valid:
+        return None
+    try:
+        value = scalar.as_py()
+        return (format_number(value) if isinstance(value, float) else str(value))[: MAX_RAW_CHARACTERS + 1]
+    except (ValueError, OverflowError):  # such as a time after the year 9999, also inside a list
+        return f"{raw.type} {' '.join(raw.slice(at, 1).to_string().split())}"
+
+
+OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
+ROW = "@row"
+"""As the column of object_id: ids are `<file name>:<row>`."""
+
+OBJECTS = pa.schema(
+    [
+        pa.field("row", pa.int64()),
+        pa.field("object_id", pa.string()),
+        pa.field("ts", TIME),
+        pa.field("lon", pa.float64()),
+        pa.field("lat", pa.float64()),
+        pa.field("text", pa.string()),
+        pa.field("terms", pa.list_(pa.int64())),
+    ]
+)
+"""Accepted objects: as the table `objects`, with the row of the file in place of keys."""
+
+_RANGES = {"lon": 180.0, "lat": 90.0}
+
+
+@dataclass(frozen=True)
+class ObjectOptions:
+    """How the fields of objects are read from a file.
+
+    columns     the file's columns of a field, several joined by spaces; by default the column with the field's name
+    constants   the value of a field in all rows, or, if `columns` names the field too, in rows where it is blank
+    timezone    IANA name of the zone of times without one
+
+    Raises UsageError for options that contradict each other, SettingError for an unknown zone.
+    """
+
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    constants: Mapping[str, str] = field(default_factory=dict)
+    timezone: str = "UTC"
+    max_text_bytes: int = 1_048_576
+    max_id_bytes: int = sys.maxsize
+
+    def __post_init__(self) -> None:
+        check_zone(self.timezone)
+        for name in (*self.columns, *self.constants):
+            if name not in OBJECT_FIELDS:
+                raise UsageError(f"objects have no field {name!r}", "fields: " + ", ".join(OBJECT_FIELDS))
+        for name, columns in self.columns.items():
+            if not columns or not all(columns):
+                raise UsageError(f"no column is given for the field {name}", f"--column {name}=NAME")
+            if ROW in columns and (name != "object_id" or len(columns) > 1):
+                raise UsageError(f"{ROW} can only be the single column of object_id", f"--column object_id={ROW}")
+        for name, value in self.constants.items():
+            self._check_constant(name, value)
+
+    @property
+    def sources(self) -> dict[str, list[str]]:
+        """The columns of each field, for the reader; without fields that need no column."""
+        named = {name: list(self.columns.get(name, [name])) for name in OBJECT_FIELDS if not self._only_constant(name)}
+        return {name: columns for name, columns in named.items() if columns != [ROW]}
+
+    def _only_constant(self, name: str) -> bool:
+        return name in self.constants and name not in self.columns
+
+    def _check_constant(self, name: str, value: str) -> None:
+        if name in _RANGES:
+            number = to_numbers(pa.array([value]))[0]
+            if not abs(number) <= _RANGES[name]:
+                raise UsageError(f"constant {name}={value}: not a number within ±{_RANGES[name]:g}")
+        if name == "ts":
+            time = parse_time(value, self.timezone)
+            if time is None or not EARLIEST_US <= time < LATEST_US:
+                reason = f"constant ts={value}: not a time of the years 1900 to 2199"
+                raise UsageError(reason, "ISO 8601, such as 2026-01-01T00:00:00Z")
+
+
+def parse_objects(chunk: ColumnChunk, options: ObjectOptions) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the accepted objects of a chunk (OBJECTS) and the rejects (REJECTED), both in the order of rows.
+
+    A row is rejected once, for its first faulty field in the order of OBJECT_FIELDS. Rows that the reader could not
+    decode are among the rejects, so that both together are all rows of the chunk.
+    """
+    faults = RowFaults(len(chunk.rows))
+    ids = _object_ids(chunk, options, faults)
+    times = _times(chunk, options, faults)
+    lons = _coordinates(chunk, options, faults, "lon")
+    lats = _coordinates(chunk, options, faults, "lat")
+    texts = _texts(chunk, options, faults)
+    columns = [pa.array(chunk.rows), ids, times, lons, lats, texts]
+    good = faults.faultless
+    kept = columns if good.all() else [column.filter(pa.array(good)) for column in columns]
+    accepted = pa.RecordBatch.from_arrays([*kept, terms_of(kept[-1])], schema=OBJECTS)
+    return accepted, rejects_table([*chunk.rejected, *faults.rejects(chunk.rows)])
+
+
+def _raw(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults, name: str) -> pa.Array:
+    """The raw values of a field, from its columns and constants.
+
+    If a field has several columns, columns of lists or objects are left out, and their rows are marked as faulty.
+    """
+    rows = len(chunk.rows)
+    names = options.sources.get(name)
+    if names is None:
+        return pa.repeat(pa.scalar(options.constants[name], pa.string()), rows)
+    columns = [chunk.table.column(source) for source in names]
+    if len(columns) > 1:
+        plain = [column for column in columns if _plain_or_fault(column, faults, name)]
+        columns = plain or [pa.nulls(rows, pa.string())]
+    raw = columns[0] if len(columns) == 1 else _joined(columns)
+    if name in options.constants and is_plain(raw.type):
+        texts = to_texts(raw)
+        raw = pc.if_else(pa.array(is_blank(texts)), options.constants[name], texts)
+    return raw
+
+
+def _joined(columns: list[pa.Array]) -> pa.Array:
+    """Join the texts of several columns by spaces, without null and empty texts."""
+    # Two by two: pyarrow 26 loses rows where null_handling="skip" finds nothing but nulls.
+    joined, *others = [pc.fill_null(to_texts(column), "") for column in columns]
+    for text in others:
+        both = pc.binary_join_element_wise(joined, text, " ")
+        joined = pc.if_else(pc.equal(joined, ""), text, pc.if_else(pc.equal(text, ""), joined, both))
+    return joined
+
+
+def _plain_or_fault(raw: pa.Array, faults: RowFaults, name: str) -> bool:
+    if not is_plain(raw.type):
+        faults.mark(pc.is_valid(raw).to_numpy(zero_copy_only=False), name, "not_a_value", raw)
+        return False
+    return True
+
+
+def _object_ids(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.Array:
+    if list(options.columns.get("object_id", ())) == [ROW]:
+        rows = pc.cast(pa.array(chunk.rows), pa.string())
+        return pc.binary_join_element_wise(Path(chunk.file).name, rows, ":")
+    raw = _raw(chunk, options, faults, "object_id")
+    plain = _plain_or_fault(raw, faults, "object_id")
+    ids = to_texts(raw) if plain else pa.nulls(len(raw), pa.string())
+    faults.mark(is_blank(ids), "object_id", "missing", raw)
+    faults.mark(is_longer(ids, options.max_id_bytes), "object_id", "id_too_long", raw)
+    return ids
+
+
+def _times(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.Array:
+    raw = _raw(chunk, options, faults, "ts")
+    faults.mark(is_blank(raw), "ts", "missing", raw)
+    times, read = parse_times(raw, options.timezone)
+    faults.mark(~read, "ts", "unreadable_time", raw)
+    faults.mark((times < EARLIEST_US) | (times >= LATEST_US), "ts", "time_out_of_range", raw)
+    return pa.array(times).cast(pa.timestamp("us")).cast(TIME)
+
+
+def _coordinates(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults, name: str) -> pa.Array:
+    raw = _raw(chunk, options, faults, name)
+    _plain_or_fault(raw, faults, name)
+    faults.mark(is_blank(raw), name, "missing", raw)
+    numbers = to_numbers(raw)
+    faults.mark(~np.isfinite(numbers), name, "not_a_number", raw)
+    faults.mark(~(np.abs(numbers) <= _RANGES[name]), name, "out_of_range", raw)
+    return pa.array(numbers)
+
+
+def _texts(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.Array:
+    raw = _raw(chunk, options, faults, "text")
+    plain = _plain_or_fault(raw, faults, "text")
+    texts = pc.fill_null(to_texts(raw) if plain else pa.nulls(len(raw), pa.string()), "")
+    faults.mark(is_longer(texts, options.max_text_bytes), "text", "text_too_long", raw)
+    return texts

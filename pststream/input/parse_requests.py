@@ -1,0 +1,282 @@
+"""Parse a chunk of raw request records into typed insertions and deletions, and rejects with their reasons.
+
+This module parses the fields that all requests share; the kind of query (pststream/kinds) parses its own fields.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.base.arrow_columns import TIME
+from pststream.base.utc_times import to_micros
+from pststream.input.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time
+from pststream.input.raw_values import NotFinite, format_number, is_longer
+from pststream.input.row_chunks import RecordChunk, Reject, RequestChunk, rejects_table
+from pststream.queries.kinds.contract import FieldError, QueryKind, RequestLimits
+from pststream.queries.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds, request_columns
+from pststream.queries.raw_fields import RawField, RawFields
+
+_DEFAULT_LIMITS = RequestLimits()
+_QUERY_COLUMNS = request_columns()
+_QUERY_NAMES = [column.name for column in _QUERY_COLUMNS]
+
+REQUESTS = pa.schema(
+    [
+        pa.field("row", pa.int64()),
+        pa.field("op", pa.string()),
+        pa.field("subscription_id", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("effective_at", TIME),
+        pa.field("expires_at", TIME),
+        *(pa.field(column.name, column.type) for column in _QUERY_COLUMNS),
+        pa.field("payload", pa.string()),
+    ]
+)
+"""Accepted requests: as the table `requests`, with the row of the file in place of keys."""
+
+DELETE_FIELDS = frozenset({"op", "subscription_id", "at"})
+INSERT_FIELDS = frozenset({"op", "subscription_id", "kind", "created_at", "expires_at"})
+
+
+def parse_requests(
+    chunk: RecordChunk, ingested_at: datetime, timezone: str = "UTC", limits: RequestLimits = _DEFAULT_LIMITS
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the accepted requests of a chunk (REQUESTS) and the rejects (REJECTED), both in the order of rows.
+
+    `ingested_at` (with its zone) is the time of requests without one; `timezone` is the zone of times without one.
+    `limits` bounds the values of queries. `effective_at` is `created_at` of an insertion, `at` of a deletion. Clauses
+    are term ids, ascending inside a clause. Rows that the reader could not decode are among the rejects, so that both
+    together are all rows of the chunk.
+    """
+    now = to_micros(ingested_at)
+    rows: list[int] = []
+    accepted: list[tuple[Any, ...]] = []
+    rejected = list(chunk.rejected)
+    for row, record in zip(chunk.rows, chunk.records):
+        try:
+            accepted.append(_parse_request(record, now, timezone, limits))
+            rows.append(row)
+        except FieldError as error:
+            rejected.append(Reject(row, error.field, error.reason, raw_text(error.raw), error.detail))
+    columns = list(zip(*accepted)) or [()] * (len(REQUESTS) - 1)
+    arrays = [pa.array(values, field.type) for values, field in zip([rows, *columns], REQUESTS)]
+    return pa.RecordBatch.from_arrays(arrays, schema=REQUESTS), rejects_table(rejected)
+
+
+def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: RequestLimits) -> tuple[Any, ...]:
+    """The columns of REQUESTS after the row; times in microseconds."""
+    op = record.get("op")
+    if op is None:
+        raise FieldError("op", "missing", record)
+    if op not in ("insert", "delete"):
+        raise FieldError("op", "unknown_operation", op)
+    subscription_id = parse_identifier_field(record, "subscription_id")
+    if op == "delete":
+        at = parse_time_field(record, "at", timezone)
+        payload = _payload(record, DELETE_FIELDS, limits.max_payload_bytes)
+        return (op, subscription_id, None, now if at is None else at, None, *[None] * len(_QUERY_COLUMNS), payload)
+    # A deletion may have any id, so that subscriptions that were accepted with a longer one can be deleted.
+    if (size := len(subscription_id.encode())) > limits.max_id_bytes:
+        detail = f"the id has {size} bytes, more than {limits.max_id_bytes}; the setting max_id_bytes bounds it"
+        raise FieldError("subscription_id", "id_too_long", subscription_id, detail)
+    kind = _parse_kind(record)
+    created_at = parse_time_field(record, "created_at", timezone)
+    created_at = now if created_at is None else created_at
+    expires_at = parse_time_field(record, "expires_at", timezone, LAST_US + 1)
+    if expires_at is not None:
+        if expires_at <= created_at:
+            raise FieldError("expires_at", "empty_validity", record["expires_at"])
+        # Bounds of files are in whole milliseconds: the next millisecond must be in the year 9999 too.
+        expires_at = min(expires_at, LAST_US // 1000 * 1000)
+    query = kind.parse_request(record, limits)
+    if kind.check_start is not None:
+        kind.check_start(query, now - created_at, limits)
+    payload = _payload(record, INSERT_FIELDS | kind.fields, limits.max_payload_bytes)
+    return (op, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
+
+
+def _parse_kind(record: Mapping[str, Any]) -> QueryKind:
+    """Return the kind of query that a request gives; without one, the default kind, whatever other fields it has."""
+    name = record.get("kind")
+    if name is None or name == "":
+        return KINDS[DEFAULT_KIND]
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise FieldError("kind", "unknown_kind", name, f"the kind of query is unknown; known: {', '.join(KINDS)}")
+    for field, others in fields_of_other_kinds(kind).items():
+        if record.get(field) is not None:
+            detail = f"the field belongs to the kind {' or '.join(others)}, not to {kind.name}"
+            raise FieldError(field, "field_of_another_kind", record[field], detail)
+    return kind
+
+
+def parse_identifier_field(record: Mapping[str, Any], name: str) -> str:
+    """Return the id in a field, a text or a number; raises FieldError."""
+    value = record.get(name)
+    if value is None or value == "":
+        raise FieldError(name, "missing", record)
+    if isinstance(value, bool | NotFinite) or not isinstance(value, str | int | float):
+        raise FieldError(name, "not_a_value", value)
+    if isinstance(value, float) and not isfinite(value):
+        raise FieldError(name, "not_a_value", str(value))
+    return value if isinstance(value, str) else format_number(value)
+
+
+def parse_time_field(record: Mapping[str, Any], name: str, timezone: str, latest: int = LATEST_US) -> int | None:
+    """Return the time in a field in microseconds since 1970, None without one; raises FieldError."""
+    value = record.get(name)
+    if value is None or value == "":
+        return None
+    time = parse_time(value, timezone)
+    if time is None:
+        raise FieldError(name, "unreadable_time", value)
+    if not EARLIEST_US <= time < latest:
+        raise FieldError(name, "time_out_of_range", value)
+    return time
+
+
+def _payload(record: Mapping[str, Any], known: Collection[str], max_bytes: int) -> str | None:
+    """Return the fields that are not known as JSON."""
+    others = {name: value for name, value in record.items() if name not in known}
+    if not others:
+        return None
+    try:
+        payload = _ENCODER.encode(others)
+    except (ValueError, TypeError) as error:
+        raise FieldError("", "unreadable_payload", record, str(error)) from None
+    if (size := len(payload.encode())) > max_bytes:
+        detail = f"they have {size} bytes as JSON, more than {max_bytes}; the setting max_payload_bytes bounds them"
+        raise FieldError("", "payload_too_long", payload, detail)
+    return payload
+
+
+def _to_text(value: Any) -> str:
+    """A value of a Parquet column that JSON has no form for, such as a time."""
+    isoformat: Callable[[], str] | None = getattr(value, "isoformat", None)
+    return isoformat() if isoformat else str(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_to_text)
+
+
+def raw_text(raw: Any) -> str:
+    """Return a raw value, or a record, as the text that a reject shows."""
+    if isinstance(raw, str):
+        return raw
+    try:
+        return _ENCODER.encode(raw)
+    except (ValueError, TypeError):
+        return repr(raw)
+
+
+# Parse request fields in columns, and leave the rows that are odd or not valid to the parser of single requests.
+
+_LAST_END_US = LAST_US // 1000 * 1000
+
+
+def request_fields() -> list[str]:
+    """Return the names of all fields of requests, of all kinds."""
+    return sorted(DELETE_FIELDS.union(INSERT_FIELDS, *(kind.fields for kind in KINDS.values())))
+
+
+def parse_request_chunk(
+    chunk: RequestChunk, ingested_at: datetime, timezone: str = "UTC", limits: RequestLimits = _DEFAULT_LIMITS
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return what `parse_requests` returns for the records of the chunk: accepted rows (REQUESTS), rejects (REJECTED).
+
+    Valid rows of a common form are parsed in columns, without Python code for each row; `parse_requests` parses the
+    others.
+    """
+    left = np.ones(len(chunk.rows), bool)
+    parsed = []
+    for places, batch in _parse_groups(chunk, to_micros(ingested_at), timezone, limits):
+        left[places] = False
+        parsed.append(batch)
+    records = chunk.records(np.flatnonzero(left)) if left.any() else RecordChunk("", [], [])
+    records.rejected.extend(chunk.rejected)
+    accepted, rejected = parse_requests(records, ingested_at, timezone, limits)
+    return _in_order_of_rows([*parsed, accepted]), rejected
+
+
+def _parse_groups(
+    chunk: RequestChunk, now: int, timezone: str, limits: RequestLimits
+) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
+    """Yield the requests of one operation and kind that could be parsed: their places in the chunk, their columns."""
+    for kind, chosen in _split_by_kind(chunk.fields):
+        places = np.flatnonzero(chosen)
+        fields = chunk.fields if chosen.all() else chunk.fields.select(places)
+        columns, parsed = _parse_group(kind, fields, now, timezone, limits)
+        arrays = [pa.array(chunk.rows[places]), *(columns[name] for name in REQUESTS.names[1:])]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=REQUESTS)
+        yield places[parsed], batch if parsed.all() else batch.filter(pa.array(parsed))
+
+
+def _split_by_kind(fields: RawFields) -> Iterator[tuple[QueryKind | None, np.ndarray]]:
+    """Yield the kinds of query that are parsed in columns, None for deletions, each with its rows: bool[n]."""
+    operation, kind_field = fields["op"].texts(), fields["kind"]
+    deletes = fields.plain & _equals(operation, "delete")
+    if deletes.any():
+        yield None, deletes
+    inserts = fields.plain & _equals(operation, "insert")
+    names = kind_field.texts()
+    for kind in KINDS.values():
+        if kind.parse_columns is None:
+            continue
+        chosen = inserts & _equals(names, kind.name)
+        for field in fields_of_other_kinds(kind):
+            chosen &= ~fields[field].present
+        if kind.name == DEFAULT_KIND:
+            chosen |= inserts & ~kind_field.filled
+        if chosen.any():
+            yield kind, chosen
+
+
+def _parse_group(
+    kind: QueryKind | None, fields: RawFields, now: int, timezone: str, limits: RequestLimits
+) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """Return the columns of REQUESTS after the row, and which requests could be parsed: bool[n]."""
+    ids = fields["subscription_id"]
+    labels = ids.labels()
+    parsed = ids.filled & labels.is_valid().to_numpy(zero_copy_only=False)
+    at, has_at, read = _read_times(fields["created_at" if kind else "at"], timezone, LATEST_US)
+    at, parsed = np.where(has_at, at, now), parsed & read
+    columns = {name: pa.nulls(len(parsed), REQUESTS.field(name).type) for name in REQUESTS.names[1:]}
+    if kind and kind.parse_columns:
+        parsed &= ~is_longer(labels, limits.max_id_bytes)
+        ends, has_end, read = _read_times(fields["expires_at"], timezone, LAST_US + 1)
+        parsed &= read & (~has_end | (ends > at))
+        query = kind.parse_columns(fields, limits)
+        parsed &= query.parsed
+        if kind.check_starts:
+            parsed &= kind.check_starts(query.columns, now - at, limits)
+        columns |= query.columns
+        columns["kind"] = pa.repeat(kind.name, len(parsed))
+        columns["expires_at"] = pa.array(np.minimum(ends, _LAST_END_US), mask=~has_end).cast(TIME)
+    payload, written = fields.others(INSERT_FIELDS | kind.fields if kind else DELETE_FIELDS)
+    columns["op"] = pa.repeat("insert" if kind else "delete", len(parsed))
+    columns |= {"subscription_id": labels, "effective_at": pa.array(at).cast(TIME), "payload": payload}
+    return columns, parsed & written & ~is_longer(payload, limits.max_payload_bytes)
+
+
+def _read_times(field: RawField, timezone: str, latest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return microseconds, which rows have the field, and which rows lack it or have a valid time before `latest`."""
+    times, read = field.times(timezone)
+    return times, field.filled, ~field.filled | (read & (times >= EARLIEST_US) & (times < latest))
+
+
+def _equals(texts: pa.Array, text: str) -> np.ndarray:
+    return pc.fill_null(pc.equal(texts, text), False).to_numpy(zero_copy_only=False)
+
+
+def _in_order_of_rows(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    parts = [part for part in parts if part.num_rows] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    joined = pa.concat_batches(parts)
+    return joined.take(pa.array(np.argsort(joined.column("row").to_numpy(), kind="stable")))

@@ -1,0 +1,371 @@
+"""Find the fields of JSON Lines and offer them as columns; lines that are odd or not valid are marked."""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.base.arrow_columns import utf8_of
+from pststream.input.parse_times import parse_times
+from pststream.input.raw_values import is_utf8_block
+from pststream.kernels.parsing.json_lines import LIST, NULL, OBJECT, REAL, TEXT, WHOLE, scan_lines
+from pststream.kernels.parsing.json_values import (
+    find_list_numbers,
+    find_object_numbers,
+    find_polygons,
+    find_values,
+    gather_texts,
+    write_others,
+)
+from pststream.queries.raw_fields import RawPolygons
+
+
+class JsonField(NamedTuple):
+    """The values of a field: what each is (a constant of json_lines, 0: absent) and its slice of `data`."""
+
+    data: np.ndarray
+    kinds: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+
+    @property
+    def present(self) -> np.ndarray:
+        """See RawField."""
+        return (self.kinds != 0) & (self.kinds != NULL)
+
+    @property
+    def filled(self) -> np.ndarray:
+        """See RawField."""
+        return self.present & ((self.kinds != TEXT) | (self.starts < self.stops))
+
+    def scalars(self) -> pa.Array:
+        """Texts, and numbers as they are written (string); null where the field is absent or null."""
+        return self._gather(self.present)
+
+    def texts(self) -> pa.Array:
+        """See RawField."""
+        return self._gather(self.kinds == TEXT)
+
+    def labels(self) -> pa.Array:
+        """See RawField."""
+        return self._gather((self.kinds == TEXT) | (self.kinds == WHOLE))
+
+    def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        return parse_times(self.labels(), zone)
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        read = (self.kinds == WHOLE) | (self.kinds == REAL)
+        numbers = np.zeros(len(read))
+        numbers[read] = to_floats(self.data, np.column_stack([self.starts, self.stops])[read])
+        return numbers, read
+
+    def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        spans, is_list = find_list_numbers(self.data, *self._slices(LIST), width)
+        return self._numbers(spans, is_list), is_list
+
+    def number_members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        spans, is_object = find_object_numbers(self.data, *self._slices(OBJECT), *_names_as_bytes(names))
+        return self._numbers(spans, is_object), is_object
+
+    def polygons(self, longest: int) -> RawPolygons:
+        """See RawField."""
+        return parse_polygons(self.data, *self._slices(OBJECT), longest)
+
+    def _slices(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.where(self.kinds == kind, self.starts, -1), self.stops
+
+    def _gather(self, chosen: np.ndarray) -> pa.Array:
+        if chosen.all():
+            return _strings(*gather_texts(self.data, self.starts, self.stops, self.kinds))
+        stops = np.where(chosen, self.stops, self.starts)
+        return _strings(*gather_texts(self.data, self.starts, stops, self.kinds), chosen)
+
+    def _numbers(self, spans: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        numbers = np.zeros(spans.shape[:2])
+        numbers[chosen] = to_floats(self.data, spans[chosen].reshape(-1, 2)).reshape(-1, spans.shape[1])
+        return numbers
+
+
+@dataclass(frozen=True)
+class JsonFields:
+    """The members of n lines of JSON; the names of arrays are those of `scan_lines`.
+
+    plain           bool[n]       whether the columns have a line; any other line is to be parsed by itself
+    firsts, lasts   int64[n]      slice of the members of each line
+    """
+
+    data: np.ndarray
+    names: dict[str, int]
+    plain: np.ndarray
+    places: np.ndarray
+    firsts: np.ndarray
+    lasts: np.ndarray
+    fields: np.ndarray
+    kinds: np.ndarray
+    spans: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.plain)
+
+    def __getitem__(self, name: str) -> JsonField:
+        nowhere = np.full(len(self), -1, np.int32)
+        places = self.places[:, self.names[name]] if name in self.names else nowhere
+        return JsonField(self.data, *find_values(places, self.kinds, self.spans))
+
+    def select(self, rows: np.ndarray) -> "JsonFields":
+        """See RawFields."""
+        some = {name: getattr(self, name)[rows] for name in ("plain", "places", "firsts", "lasts")}
+        return replace(self, **some)
+
+    def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
+        """See RawFields."""
+        is_known = np.zeros(len(self.names) + 1, bool)
+        is_known[[place for name, place in self.names.items() if name in known]] = True
+        is_other = ~is_known[self.fields]
+        offsets, texts, has, written = write_others(
+            self.data, self.firsts, self.lasts, self.kinds, self.spans, is_other
+        )
+        return _strings(offsets, texts, has), written
+
+
+class JsonLines(NamedTuple):
+    """Some lines that are not blank.
+
+    numbers   int64[n]     number of line feeds in the data before each line
+    lines     int64[n,2]   slice of the data of each line
+    """
+
+    numbers: np.ndarray
+    lines: np.ndarray
+    fields: JsonFields
+
+
+def scan_json(
+    block: bytes, names: Collection[str], most: int, limits: Sequence[int] | None = None
+) -> Iterator[JsonLines]:
+    """Find the fields of these names in the lines of a block, at most `most` lines at a time.
+
+    limits: of each field; only the fields are found, and a line is plain only if their values are texts or numbers, and
+    each number is below the limit of its field, or whole if the limit is 0. Without limits all members are found.
+    """
+    data, encoded, every = np.frombuffer(block, np.uint8), _names_as_bytes(names), limits is None
+    bounds = np.array(limits or [0] * len(names), np.int64)
+    ordinals = {name: ordinal for ordinal, name in enumerate(names)}
+    utf8 = is_utf8_block(memoryview(block))
+    # A member has a colon; of the fields alone each line has one at most.
+    room = np.count_nonzero(data == ord(":")) if every else most * len(names)
+    position, feeds = 0, 0
+    while position < len(data):
+        lines, numbers, plain = np.empty((most, 2), np.int64), np.empty(most, np.int64), np.empty(most, bool)
+        places, offsets = np.empty((most, len(names)), np.int32), np.empty(most + 1, np.int64)
+        fields, kinds, spans = np.empty(room, np.int16), np.empty(room, np.int16), np.empty((room, 4), np.int64)
+        out = (lines, numbers, plain, places, offsets, fields, kinds, spans)
+        n, passed, position = scan_lines(data, position, utf8, *encoded, bounds, every, *out)
+        if n:
+            slices, m = offsets[: n + 1], offsets[n]
+            members = (fields[:m], kinds[:m], spans[:m])
+            found = JsonFields(data, ordinals, plain[:n], places[:n], slices[:-1], slices[1:], *members)
+            yield JsonLines(feeds + numbers[:n], lines[:n], found)
+        feeds += passed
+
+
+def parse_polygons(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, longest: int) -> RawPolygons:
+    """Parse slices of JSON as GeoJSON polygons; a start of -1: there is no value. A longer slice is not read."""
+    read, polygons, rings, positions, spans = find_polygons(data, starts, stops, longest)
+    return RawPolygons(read, polygons, rings, positions, to_floats(data, spans).reshape(-1, 2))
+
+
+def to_floats(data: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    """Convert plain JSON numbers to the nearest float64[n]; `spans` int64[n,2] has the slice of each."""
+    return pc.cast(
+        _strings(*gather_texts(data, spans[:, 0], spans[:, 1], np.zeros(len(spans), np.int16))), pa.float64()
+    ).to_numpy()
+
+
+def _strings(offsets: np.ndarray, texts: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
+    """An Arrow column of texts with these buffers; null where not `valid` (bool[n])."""
+    mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, [mask, pa.py_buffer(offsets), pa.py_buffer(texts)])
+
+
+def _names_as_bytes(names: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
+    encoded = [name.encode() for name in names]
+    offsets = np.concatenate([[0], np.cumsum([len(name) for name in encoded])]).astype(np.int64)
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+# Offer the fields of a Parquet chunk as columns, for the parsers that take many requests at once.
+
+_ESCAPED = r'[\x00-\x1f"\\]'
+
+
+class ParquetField(NamedTuple):
+    """The values of a field in the type of the file."""
+
+    values: pa.Array
+
+    @property
+    def present(self) -> np.ndarray:
+        """See RawField."""
+        return self.values.is_valid().to_numpy(zero_copy_only=False)
+
+    @property
+    def filled(self) -> np.ndarray:
+        """See RawField."""
+        if not pa.types.is_string(self.values.type):
+            return self.present
+        return pc.fill_null(pc.not_equal(self.values, ""), False).to_numpy(zero_copy_only=False)
+
+    def texts(self) -> pa.Array:
+        """See RawField."""
+        return self.values if pa.types.is_string(self.values.type) else pa.nulls(len(self.values), pa.string())
+
+    def labels(self) -> pa.Array:
+        """See RawField."""
+        return self.values.cast(pa.string()) if pa.types.is_integer(self.values.type) else self.texts()
+
+    def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        return parse_times(self.values, zone)
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        if not _is_number(self.values.type):
+            return np.zeros(len(self.values)), np.zeros(len(self.values), bool)
+        numbers = _to_floats(self.values)
+        return numbers, np.isfinite(numbers)
+
+    def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        values, kind = self.values, self.values.type
+        numbers, is_list = np.zeros((len(values), width)), np.zeros(len(values), bool)
+        if pa.types.is_list(kind) and _is_number(kind.value_type):
+            is_list = pc.fill_null(pc.equal(pc.list_value_length(values), width), False).to_numpy(zero_copy_only=False)
+            items = values.filter(pa.array(is_list)).flatten()
+            numbers[is_list] = _to_floats(items).reshape(-1, width)
+        return numbers, is_list & np.isfinite(numbers).all(axis=1)
+
+    def number_members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        kind = self.values.type
+        if not _has_numbers(kind, names):
+            return np.zeros((len(self.values), len(names))), np.zeros(len(self.values), bool)
+        numbers = np.column_stack([_to_floats(pc.struct_field(self.values, name)) for name in names])
+        alone = np.ones(len(numbers), bool)
+        for place, part in enumerate(kind):
+            if part.name not in names:
+                alone &= pc.struct_field(self.values, [place]).is_null().to_numpy(zero_copy_only=False)
+        return numbers, alone & np.isfinite(numbers).all(axis=1)
+
+    def polygons(self, longest: int) -> RawPolygons:
+        """See RawField; texts, or objects with just a type and coordinates."""
+        if not pa.types.is_string(self.values.type):
+            return _polygons_of_objects(self.values)
+        data, offsets = utf8_of(self.values)
+        data = np.frombuffer(data.tobytes().replace(b"\n", b" "), np.uint8)  # the kernel reads no line feeds
+        return parse_polygons(data, np.where(self.present, offsets[:-1], -1), offsets[1:], longest)
+
+
+@dataclass(frozen=True)
+class ParquetFields:
+    """The columns of a chunk."""
+
+    table: pa.RecordBatch
+
+    @property
+    def plain(self) -> np.ndarray:
+        """See RawFields."""
+        return np.ones(self.table.num_rows, bool)
+
+    def __getitem__(self, name: str) -> ParquetField:
+        known = name in self.table.schema.names
+        return ParquetField(self.table.column(name) if known else pa.nulls(self.table.num_rows))
+
+    def select(self, rows: np.ndarray) -> "ParquetFields":
+        """See RawFields."""
+        return ParquetFields(self.table.take(pa.array(rows)))
+
+    def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
+        """See RawFields; values that are not texts without escapes or whole numbers are not written."""
+        joined, written = pa.nulls(self.table.num_rows, pa.string()), np.ones(self.table.num_rows, bool)
+        for name in self.table.schema.names:
+            if name in known:
+                continue
+            column = self.table.column(name)
+            member = pc.binary_join_element_wise(f"{json.dumps(name, ensure_ascii=False)}: ", _as_json(column), "")
+            written &= pc.or_(column.is_null(), member.is_valid()).to_numpy(zero_copy_only=False)
+            both = pc.binary_join_element_wise(joined, member, ", ")
+            joined = pc.coalesce(both, joined, member)
+        return pc.binary_join_element_wise("{", joined, "}", ""), written
+
+
+def _as_json(column: pa.Array) -> pa.Array:
+    """Values as JSON texts; null for null, and for values that are not written here."""
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.string())
+    if not pa.types.is_string(column.type):
+        return pa.nulls(len(column), pa.string())
+    plain = pc.invert(pc.match_substring_regex(column, _ESCAPED))
+    quoted = pc.binary_join_element_wise('"', column, '"', "")
+    return pc.if_else(plain, quoted, pa.scalar(None, pa.string()))
+
+
+def _polygons_of_objects(values: pa.Array) -> RawPolygons:
+    """Return the polygons of objects; none if their type is not that of GeoJSON polygons with just two members."""
+    rows, kind = len(values), values.type
+    nested: list[np.ndarray] = []
+    if pa.types.is_struct(kind) and sorted(part.name for part in kind) == ["coordinates", "type"]:
+        names, values = pc.struct_field(values, "type"), pc.struct_field(values, "coordinates")
+        while pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+            # A null counts as an empty list.
+            nested.append(pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64))
+            values = values.flatten()
+    if not 3 <= len(nested) <= 4 or not _is_string(names.type) or not _is_number(values.type):
+        one = np.zeros(1, np.int64)
+        return RawPolygons(np.zeros(rows, bool), np.zeros(rows + 1, np.int64), one, one, np.empty((0, 2)))
+    name = "Polygon" if len(nested) == 3 else "MultiPolygon"
+    read = pc.fill_null(pc.equal(names.cast(pa.string()), name), False).to_numpy(zero_copy_only=False)
+    counts = nested[-4] if len(nested) == 4 else np.ones(rows, np.int64)
+    polygons, rings, positions = (
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]) for lengths in (counts, *nested[-3:-1])
+    )
+    return RawPolygons(read, polygons, rings, positions, _points(nested[-1], _to_floats(values)))
+
+
+def _points(widths: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return longitude and latitude of lists of so many numbers; NaN unless there are two, or three, all finite."""
+    starts = np.cumsum(widths) - widths
+    points = np.full((len(widths), 2), np.nan)
+    points[widths == 2] = numbers[starts[widths == 2, None] + [0, 1]]
+    high = np.flatnonzero(widths == 3)
+    high = high[np.isfinite(numbers[starts[high] + 2])]
+    points[high] = numbers[starts[high, None] + [0, 1]]
+    return points
+
+
+def _to_floats(values: pa.Array) -> np.ndarray:
+    """The nearest float64; NaN for null."""
+    numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.where(values.is_valid().to_numpy(zero_copy_only=False), numbers, np.nan)
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _has_numbers(kind: pa.DataType, names: Sequence[str]) -> bool:
+    """Whether a type is an object that has each of these members once, as a number."""
+    places = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
+    return all(place >= 0 and _is_number(kind.field(place).type) for place in places)

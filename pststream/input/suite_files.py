@@ -1,0 +1,189 @@
+"""Read, write and delete the suites of a home, JSON files in `expectations/`, and check them without any library.
+
+Great Expectations judges by a suite, but its file is data from whoever may write to the home. So the expectations are
+those of a list, and what the library would evaluate as code or as an expression is refused (`REFUSED`, `$PARAMETER`).
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from pststream.base.errors import SuiteError, UsageError
+from pststream.input.judged_rows import SUBJECTS
+from pststream.queries.decode_json import decode_json
+from pststream.storage.contract import Files
+
+FOLDER = "expectations"
+ENDING = ".json"
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+
+EXPECTATIONS = frozenset(
+    """
+    expect_column_distinct_values_to_be_in_set expect_column_distinct_values_to_contain_set
+    expect_column_distinct_values_to_equal_set expect_column_max_to_be_between expect_column_mean_to_be_between
+    expect_column_median_to_be_between expect_column_min_to_be_between expect_column_most_common_value_to_be_in_set
+    expect_column_pair_values_a_to_be_greater_than_b expect_column_pair_values_to_be_equal
+    expect_column_pair_values_to_be_in_set expect_column_proportion_of_non_null_values_to_be_between
+    expect_column_proportion_of_unique_values_to_be_between expect_column_stdev_to_be_between
+    expect_column_sum_to_be_between expect_column_unique_value_count_to_be_between
+    expect_column_value_lengths_to_be_between expect_column_value_lengths_to_equal
+    expect_column_value_z_scores_to_be_less_than expect_column_values_to_be_between
+    expect_column_values_to_be_decreasing expect_column_values_to_be_in_set expect_column_values_to_be_increasing
+    expect_column_values_to_be_json_parseable expect_column_values_to_be_null expect_column_values_to_be_unique
+    expect_column_values_to_match_regex expect_column_values_to_match_regex_list
+    expect_column_values_to_match_strftime_format expect_column_values_to_not_be_in_set
+    expect_column_values_to_not_be_null expect_column_values_to_not_match_regex
+    expect_column_values_to_not_match_regex_list expect_compound_columns_to_be_unique
+    expect_multicolumn_sum_to_equal expect_select_column_values_to_be_unique_within_record
+    """.split()
+)
+"""The expectations that a suite may have: those of columns that can be computed from the rows alone.
+
+Left out: row counts, since of many rows a sample is judged; types and names of columns, which are always the same; SQL;
+JSON schemas, which may refer to other addresses.
+"""
+
+REFUSED = frozenset({"row_condition", "condition_parser", "windows"})
+"""Arguments that pandas would evaluate as an expression, or that need results of earlier runs."""
+
+COLUMN_KEYS = ("column", "column_A", "column_B", "column_list")
+SUITE_KEYS = {"name", "expectations", "meta", "notes", "id", "suite_parameters"}
+EXPECTATION_KEYS = {"type", "kwargs", "meta", "notes", "description", "severity", "id"}
+
+
+@dataclass(frozen=True)
+class ExpectationText:
+    """One expectation of a suite: its type, its arguments, and a description for readers."""
+
+    type: str
+    arguments: dict[str, Any]
+    description: str | None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it names."""
+        named = [self.arguments[key] for key in COLUMN_KEYS if key in self.arguments]
+        return [name for one in named for name in (one if isinstance(one, list) else [one])]
+
+    def __str__(self) -> str:
+        """Return the expectation on one line, as errors and reasons name it."""
+        return f"{self.type}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite of a home: what it judges, its name, the address of its file, and its content."""
+
+    subject: str
+    name: str
+    path: str
+    content: bytes
+    expectations: tuple[ExpectationText, ...] = field(compare=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """Folder and name, as tables and messages name it."""
+        return f"{self.subject}/{self.name}"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that its expectations name, in the order of the subject."""
+        named = {name for one in self.expectations for name in one.columns}
+        return [name for name in SUBJECTS[self.subject].names if name in named]
+
+
+def read_suites(files: Files, home: str, subject: str) -> list[Suite]:
+    """Return the suites of a subject, by name; raises SuiteError for the first file that is no suite.
+
+    home: its address, for error messages
+    """
+    names = [name for name in files.names(f"{FOLDER}/{subject}") if _is_suite(name, subject)]
+    suites = []
+    for name in names:
+        stem = name.rpartition("/")[2].removesuffix(ENDING)
+        suites.append(parse_suite(subject, stem, f"{home}/{name}", files.read(name)))
+    return suites
+
+
+def _is_suite(name: str, subject: str) -> bool:
+    """Whether a file is one of the subject's folder itself, with the ending of suites, and not hidden."""
+    folder, _, file = name.rpartition("/")
+    return folder == f"{FOLDER}/{subject}" and file.endswith(ENDING) and not file.startswith(".")
+
+
+def write_suite(files: Files, suite: Suite) -> str:
+    """Create or replace the file of a suite; return its name in the home."""
+    file = suite_file(suite.subject, suite.name)
+    files.write(file, suite.content)
+    return file
+
+
+def delete_suite(files: Files, subject: str, name: str) -> None:
+    """Delete the file of a suite; raises UsageError if there is none."""
+    file = suite_file(subject, name)
+    if not files.exists(file):
+        raise UsageError(f"there is no suite {subject}/{name}", "see: pststream suite list")
+    files.delete([file])
+
+
+def suite_file(subject: str, name: str) -> str:
+    """Return the name of a suite's file in the home."""
+    return f"{FOLDER}/{subject}/{name}{ENDING}"
+
+
+def parse_suite(subject: str, name: str, path: str, content: bytes) -> Suite:
+    """Check the content of a suite file and return the suite; raises SuiteError."""
+    if not NAME.fullmatch(name):
+        reason = "the name has other characters than letters, digits, - _ and ."
+        raise SuiteError(path, "", reason, "rename the file; names have at most 100 characters")
+    try:
+        document = decode_json(content.decode("utf-8-sig"))
+    except ValueError as error:
+        raise SuiteError(path, "", f"is not JSON: {error}", "docs/input.md shows a suite") from None
+    if not isinstance(document, dict) or not isinstance(document.get("expectations"), list):
+        raise SuiteError(path, "", 'is not a suite: {"expectations": [...]}', "docs/input.md shows a suite")
+    _refuse_unknown_keys(path, "", document, SUITE_KEYS)
+    if document.get("suite_parameters"):
+        raise SuiteError(path, "", "suite_parameters are not supported", "write the values into the expectations")
+    if not document["expectations"]:
+        raise SuiteError(path, "", "has no expectations", "add one, or remove the file")
+    expectations = [_parse(subject, path, n, one) for n, one in enumerate(document["expectations"], start=1)]
+    return Suite(subject, name, path, content, tuple(expectations))
+
+
+def _parse(subject: str, path: str, number: int, given: Any) -> ExpectationText:
+    place = f"expectation {number}"
+    if not isinstance(given, dict) or not isinstance(given.get("type"), str):
+        raise SuiteError(path, place, 'is not {"type": ..., "kwargs": {...}}', "docs/input.md shows a suite")
+    kind, arguments = given["type"], given.get("kwargs", {})
+    place = f"{place}, {kind}"
+    _refuse_unknown_keys(path, place, given, EXPECTATION_KEYS)
+    if kind not in EXPECTATIONS:
+        raise SuiteError(path, place, "is unknown, or not one that a suite may have", "docs/input.md lists them")
+    if not isinstance(arguments, dict):
+        raise SuiteError(path, place, "kwargs is not an object", 'such as {"column": "text"}')
+    for key in sorted(REFUSED & arguments.keys()):
+        raise SuiteError(path, place, f"{key} is refused: it could run code or needs earlier runs", "leave it out")
+    if _has_parameter(arguments):
+        raise SuiteError(path, place, "$PARAMETER is not supported", "write the value itself")
+    for key in EXPECTATION_KEYS & arguments.keys():
+        raise SuiteError(path, place, f"{key} is not an argument", f"write {key} beside kwargs")
+    description = given.get("description")
+    one = ExpectationText(kind, arguments, description if isinstance(description, str) else None)
+    for column in one.columns:
+        if column not in SUBJECTS[subject].names:
+            known = ", ".join(SUBJECTS[subject].names)
+            raise SuiteError(path, place, f"{subject} has no column {column!r}", f"columns: {known}")
+    return one
+
+
+def _refuse_unknown_keys(path: str, place: str, given: dict[str, Any], known: set[str]) -> None:
+    for key in sorted(given.keys() - known):
+        raise SuiteError(path, place, f"unknown key {key!r}", "known keys: " + ", ".join(sorted(known)))
+
+
+def _has_parameter(value: Any) -> bool:
+    """Whether a value has an expression that the library would evaluate, at any depth."""
+    if isinstance(value, dict):
+        return "$PARAMETER" in value or any(map(_has_parameter, value.values()))
+    return isinstance(value, list) and any(map(_has_parameter, value))

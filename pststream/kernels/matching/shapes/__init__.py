@@ -1,1 +1,0 @@
-"""Kernels of shapes: test whether a circle or polygon contains a point; cut polygons into boxes for the index."""

@@ -1,1 +1,0 @@
-"""Frequent terms: the k terms that the most objects of a region have."""

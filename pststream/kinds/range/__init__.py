@@ -1,1 +1,0 @@
-"""Boolean range queries: every object in a region whose words satisfy a keyword expression."""

@@ -1,1 +1,0 @@
-"""Scored top-k: the k objects with the best score of place and text."""

@@ -1,1 +1,0 @@
-"""Planners, which make a partition plan from a sample: one module for each, their helpers and their registry."""

@@ -1,1 +1,0 @@
-"""The planners of the paper on DkM-SKS, which share by subscription (`partitioning/by_subscription.py`)."""

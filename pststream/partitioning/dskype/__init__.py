@@ -1,1 +1,0 @@
-"""Partition `topk` subscriptions as DSkype does (Skype, sections 7.3 and 8.2)."""

@@ -1,1 +1,0 @@
-"""Planners of SSTD, and the division of their leaves among workers."""

@@ -1,1 +1,0 @@
-"""Planners of Tornado: the A-Grid, and the two that it is compared with."""

@@ -1,0 +1,1 @@
+"""Measure the constants of the load model by the real job, in homes of random objects and queries."""

@@ -1,0 +1,158 @@
+"""Convert synthetic objects and subscriptions to object batches and `worker_index` rows, the input of matching."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.base import names
+from pststream.base.arrays import look_up
+from pststream.base.errors import InputFileError
+from pststream.matching.matcher import ObjectBatch, sort_objects
+from pststream.queries.shapes.registry import PIECE_COLUMNS, SIDES
+from pststream.queries.text.tokenizer import terms_of
+from pststream.workloads.object_sample import as_degrees, read_columns
+from pststream.workloads.places import Places
+from pststream.workloads.random_texts import PowerLaw
+from pststream.workloads.synthetic_arrays import (
+    DEFAULT_VOCABULARY,
+    SyntheticObjects,
+    SyntheticSubscriptions,
+    synthetic_objects,
+    term_ids,
+)
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """Number of objects with each term; 0 for unknown terms."""
+
+    ids: np.ndarray
+    counts: np.ndarray
+
+    def of(self, terms: np.ndarray) -> np.ndarray:
+        """Return the frequency of each term id: int64."""
+        return look_up(terms, self.ids, self.counts, 0)
+
+
+def frequencies(objects: SyntheticObjects) -> Frequencies:
+    """Count the objects with each term, ranked as in a plan's vocabulary."""
+    ids, counts = np.unique(term_ids(objects.terms), return_counts=True)
+    return Frequencies(ids, counts)
+
+
+def object_batch(objects: SyntheticObjects) -> ObjectBatch:
+    """Return all objects as one batch, each probed with all its terms."""
+    terms = term_ids(objects.terms)
+    count = len(objects.lon)
+    return sort_objects(
+        objects.lon, objects.lat, np.zeros(count, np.int64), objects.term_offsets, terms, np.zeros(len(terms), np.int32)
+    )
+
+
+def clause_lists(subscriptions: SyntheticSubscriptions) -> pa.ListArray:
+    """Return the clauses of each subscription: list<list<int64>>."""
+    inner = pa.ListArray.from_arrays(
+        pa.array(subscriptions.term_offsets.astype(np.int32)), pa.array(term_ids(subscriptions.terms))
+    )
+    return pa.ListArray.from_arrays(pa.array(subscriptions.clause_offsets.astype(np.int32)), inner)
+
+
+def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) -> pa.Table:
+    """Return the rows of `worker_index` of one worker for subscriptions that are always valid."""
+    count = len(subscriptions.boxes)
+    sides = {side: subscriptions.boxes[:, place] for place, side in enumerate(SIDES)}
+    return pa.table(
+        {
+            "subscription_key": np.arange(count),
+            **{column.name: pa.nulls(count, column.type) for column in PIECE_COLUMNS},
+            **sides,
+            "clauses": clauses,
+            "created_at": np.full(count, names.NO_TIME),
+            "end_at": np.full(count, names.NEVER_US),
+            "kind": pa.nulls(count, pa.string()),
+            "unit": pa.nulls(count, pa.int64()),
+        }
+    )
+
+
+# Draw the objects of a benchmark around the cities of a country, or from the rows of a file of real objects.
+
+
+class ObjectSource(Protocol):
+    """Draws objects."""
+
+    @property
+    def description(self) -> str:
+        """Return how many words the objects have, and where they are from, for the results page."""
+
+    def draw(self, count: int, seed: int) -> SyntheticObjects:
+        """Draw `count` objects; the same seed draws the same."""
+
+
+@dataclass(frozen=True)
+class CityObjects:
+    """Objects around the cities of the USA, or around `places`."""
+
+    places: Places | None = None
+    description: str = f"{DEFAULT_VOCABULARY.size:,} words"
+
+    def draw(self, count: int, seed: int) -> SyntheticObjects:
+        """Draw `count` objects."""
+        return synthetic_objects(count, seed, places=self.places)
+
+
+@dataclass(frozen=True)
+class FileObjects:
+    """The objects of a file, drawn evenly with replacement."""
+
+    objects: SyntheticObjects
+    description: str
+
+    def draw(self, count: int, seed: int) -> SyntheticObjects:
+        """Draw `count` rows."""
+        chosen = np.random.default_rng([seed, 1]).integers(0, len(self.objects.lon), count)
+        begins, ends = self.objects.term_offsets[chosen], self.objects.term_offsets[chosen + 1]
+        offsets = np.append(0, np.cumsum(ends - begins))
+        places = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], ends - begins)
+        return SyntheticObjects(
+            self.objects.lon[chosen],
+            self.objects.lat[chosen],
+            offsets,
+            self.objects.terms[places],
+            self.objects.vocabulary,
+        )
+
+
+def read_objects(path: str) -> FileObjects:
+    """Read the columns `lon`, `lat` and `text` of a CSV, JSON Lines or Parquet file.
+
+    Rows without a place in [-180, 180] and [-90, 90] or without a word are left out. Terms are ranks, the most frequent
+    first. Raises InputFileError if the file cannot be read or has no such row.
+    """
+    try:
+        table = read_columns(path, ["lon", "lat", "text"])
+        lon, lat = as_degrees(table.column("lon")), as_degrees(table.column("lat"))
+        terms = terms_of(table.column("text").cast(pa.large_string()).combine_chunks())
+    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError, KeyError) as error:
+        raise InputFileError(path, f"cannot be read: {error}", "it needs columns lon, lat, text") from None
+    valid = (np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0) & (pc.list_value_length(terms).to_numpy() > 0)
+    kept = terms.filter(pa.array(valid))
+    if not len(kept):
+        raise InputFileError(path, "has no row with a place and a word", "it needs columns lon, lat, text")
+    ids, ranks = np.unique(kept.flatten().to_numpy(), return_inverse=True)
+    rank = np.empty(len(ids), np.int32)
+    rank[np.argsort(-np.bincount(ranks), kind="stable")] = np.arange(len(ids), dtype=np.int32)
+    lengths = pc.list_value_length(kept).to_numpy().astype(np.int64)
+    objects = SyntheticObjects(
+        lon[valid], lat[valid], np.append(0, np.cumsum(lengths)), _sort_inside(rank[ranks], lengths), PowerLaw(len(ids))
+    )
+    return FileObjects(objects, f"{len(ids):,} words of {len(kept):,} objects of a file")
+
+
+def _sort_inside(terms: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Sort the terms (int32[m]) of each object; lengths: int64[n], the terms of each."""
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    return terms[np.lexsort((terms, owner))]

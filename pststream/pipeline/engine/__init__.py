@@ -1,1 +1,0 @@
-"""Run tasks in parallel: the engine contract, Spark as its implementation, and caches of worker processes."""

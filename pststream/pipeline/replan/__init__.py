@@ -1,0 +1,1 @@
+"""Change plans: measure the balance, propose, apply, undo; compare planners; replay batches under another plan."""

@@ -1,0 +1,231 @@
+"""Run `pststream balance local|global|retire|undo`: decide on one adjustment of the plan, propose or apply it.
+
+Source: PS2Stream section V. An adjustment makes a new plan version that is served from the index of the plan before
+(migrate.py). Its rows in `migrations` and `plan_units` are written first; the row in `plans` puts it in force.
+"""
+
+import time
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as pds
+
+from pststream.base import names
+from pststream.base.errors import RetryableError, UsageError
+from pststream.base.progress import Progress, no_progress
+from pststream.base.utc_times import utc_now
+from pststream.engine.task_context import make_task_context
+from pststream.pipeline.replan.decide_adjustment import DECIDERS
+from pststream.pipeline.replan.measured_loads import plan_after_undo, retiring_after
+from pststream.pipeline.replan.migrate import migrate
+from pststream.pipeline.replan.plan_topk import is_change_of_topk, undo_topk
+from pststream.pipeline.replan.proposal_file import (
+    Decision,
+    Proposal,
+    digest_of,
+    read_proposal,
+    same_plan,
+    write_proposal,
+)
+from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.plans.imbalance import finite_imbalance
+from pststream.reports.pages.adjustment_page import write_adjustment
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.crash_points import crash_point
+from pststream.state.home import Home
+from pststream.state.plans import (
+    Retiring,
+    current_version,
+    delete_units,
+    index_version,
+    load_plan,
+    read_plan_row,
+    retiring_plan,
+    save_plan,
+    save_units,
+    topk_version_of,
+)
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import Ledger
+
+
+def balance(
+    home: Home,
+    settings: Settings,
+    kind: str,
+    *,
+    method: str = "gr",
+    dry_run: bool = False,
+    proposal: Path | None = None,
+    page: Path | None = None,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Adjust the plan in force.
+
+    kind      `local` moves raster cells between workers; `global` makes a new partitioning for the subscriptions to
+              come, or, if an older plan is retiring already, retires it once few subscriptions are left under it;
+              `retire` retires that plan at once; `undo` reverts the last adjustment, or the last change of the plan of
+              `topk`, which has neither proposal nor page
+    proposal  a dry run writes its decision to this file; without a dry run the decision is read from it
+    page      an HTML page on the moves is written here, if there are any
+
+    Returns {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
+    "measured_imbalance", "moved_subscriptions", "moved_bytes", "load_before", "load_after" (seconds, of each worker),
+    "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason", "saved" (seconds off the sum of all
+    loads; None where not known)}], "seconds"}. `measured_imbalance` is None while a worker is idle. A dry run returns
+    the same and changes nothing. If the balance is not violated, or no move helps, nothing is changed either:
+    `plan_version_after` then equals `plan_version_before`, and `reason` says why.
+    """
+    home.check()
+    began = time.perf_counter()
+    with home.locked():
+        version = current_version(home)
+        if version == 0:
+            raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
+        if Ledger(home).unfinished_batch() is not None:
+            raise RetryableError("a batch is unfinished", f"run: pststream match, then balance {kind} again")
+        if kind == "undo" and is_change_of_topk(home, version):
+            return _undo_topk(home, version, dry_run, proposal, began)
+        if proposal is None or dry_run:
+            decision = DECIDERS[kind](home, settings, version, method, progress)
+            document = _apply(home, settings, version, kind, decision, dry_run, progress)
+        else:
+            proposed = read_proposal(proposal)
+            decision = proposed.decision
+            document = _apply_proposal(home, settings, version, kind, proposed, progress)
+        document |= {"kind": kind, "dry_run": dry_run}
+        if proposal is not None and dry_run:
+            write_proposal(proposal, Proposal(kind, version, digest_of(load_plan(home, version)), decision))
+        if page is not None and decision.adjustment is not None:
+            before = load_plan(home, _plan_that_changes(home, document))
+            write_adjustment(page, home.path, document, before, decision.adjustment.plan)
+    return {**document, "seconds": round(time.perf_counter() - began, 3)}
+
+
+def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Path | None, began: float) -> dict[str, Any]:
+    if proposal is not None:
+        raise UsageError(
+            f"plan {version} changed the plan of topk: its undo has no proposal", "run: pststream balance undo --apply"
+        )
+    document = undo_topk(home, version, dry_run)
+    return {**document, "kind": "undo", "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3)}
+
+
+def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:
+    """Return the version of the plan that the page compares with the new one.
+
+    This is the plan before the adjustment, or for kinds `global` and `retire` the plan that was retiring, if any.
+    """
+    row = read_plan_row(home, document["plan_version_before"])
+    retiring = row["retiring_version"] if document["kind"] in ("global", "retire") else None
+    return int(row["plan_version"] if retiring is None else retiring)
+
+
+def _apply(
+    home: Home, settings: Settings, version: int, kind: str, decision: Decision, dry_run: bool, progress: Progress
+) -> dict[str, Any]:
+    """Migrate subscriptions and put the new plan in force, or only count in a dry run; return the document."""
+    adjustment = decision.adjustment
+    if adjustment is None:
+        return _document(decision, version, 0, 0, retiring_plan(read_plan_row(home, version)))
+    context = make_task_context(home, settings, version)
+    named = {move.origin for move in adjustment.moves}
+    origins = set(range(context.workers)) if -1 in named else named
+    logged_kind, retiring = retiring_after(home, version, kind)
+    rows, size = migrate(home, settings, context, adjustment.plan, origins, retiring, dry_run, progress)
+    crash_point("balance.indexed")
+    document = _document(decision, version, rows, size, retiring)
+    if not dry_run:
+        _save(home, version, logged_kind, retiring, adjustment, document)
+    return document
+
+
+def _apply_proposal(
+    home: Home, settings: Settings, version: int, kind: str, proposal: Proposal, progress: Progress
+) -> dict[str, Any]:
+    """Apply a proposal; if it is applied already and nothing has changed since, return its document again."""
+    if proposal.kind != kind:
+        raise UsageError(f"the proposal is of kind {proposal.kind}", f"run: pststream balance {proposal.kind}")
+    before, adjustment = proposal.plan_version, proposal.decision.adjustment
+    if before == version and proposal.digest == digest_of(load_plan(home, version)):
+        return _apply(home, settings, version, kind, proposal.decision, False, progress)
+    rows = read_table(home.table(names.MIGRATIONS), filter=pds.field("plan_version") == version).to_pylist()
+    if adjustment and rows and before == version - 1 and same_plan(load_plan(home, version), adjustment.plan):
+        retiring = retiring_plan(read_plan_row(home, version))
+        return _document(proposal.decision, before, rows[0]["subscriptions"], rows[0]["bytes"], retiring)
+    other = f"the proposal changes plan {before}, and plan {version} is in force"
+    raise UsageError(
+        "the proposal changes a plan of another home" if before == version else other,
+        f"make a new one: pststream balance {kind} --dry-run --proposal FILE",
+    )
+
+
+def _document(decision: Decision, version: int, rows: int, size: int, retiring: Retiring | None) -> dict[str, Any]:
+    """Return the document of `balance` for a decision on plan `version`.
+
+    rows, size  number of pieces that move, and their approximate size in bytes
+    retiring    the plan that continues to serve older subscriptions
+    """
+    unchanged: dict[str, Any] = {
+        "plan_version_before": version,
+        "plan_version_after": version,
+        "retiring_version": retiring.plan_version if retiring else None,
+        "reason": decision.reason,
+        "measured_imbalance": finite_imbalance(decision.imbalance),
+        "moved_subscriptions": rows,
+        "moved_bytes": size,
+        "load_before": [],
+        "load_after": [],
+        "moves": [],
+    }
+    adjustment = decision.adjustment
+    if adjustment is None:
+        return unchanged
+    before, after = adjustment.before, adjustment.after
+    return unchanged | {
+        "plan_version_after": version + 1,
+        "load_before": before.load.tolist(),
+        "load_after": after.load.tolist(),
+        "expected_gain": round(1 - after.max / before.max, 4) if before.max else 0.0,
+        "moves": [
+            {"origin": m.origin, "target": m.target, "cells": len(m.cells), "reason": reason,
+             "terms": None if m.terms is None else len(m.terms), "saved": saved}
+            for m, reason, saved in zip_longest(adjustment.moves, adjustment.reasons, adjustment.saved)
+        ],
+    }  # fmt: skip
+
+
+def _save(
+    home: Home, version: int, kind: str, retiring: Retiring | None, adjustment: Adjustment, document: dict[str, Any]
+) -> None:
+    """Write the units and the migration of the new plan, then its row in `plans`, which puts it in force."""
+    new, loads = version + 1, adjustment.after
+    delete_units(home, new)
+    ledger_tables.delete_versions(home, names.MIGRATIONS, "plan_version", new)
+    columns = {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions}
+    save_units(home, new, adjustment.plan, columns)
+    ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))
+    crash_point("balance.units_written")
+    figures = {**loads.figures, "options": adjustment.plan.options, "seconds": 0.0}
+    placement = None
+    if kind == "undo":  # no other adjustment makes a plan that shares by subscription
+        placement = read_plan_row(home, plan_after_undo(home, version)[0])["placement_version"]
+    topk = topk_version_of(home, version)
+    save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring, placement, topk)
+    crash_point("balance.done")
+
+
+def _migration_rows(version: int, kind: str, adjustment: Adjustment, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of `migrations`, one for each move."""
+    shared = {
+        "plan_version": version + 1, "plan_version_before": version, "kind": kind, "decided_at": utc_now(),
+        "subscriptions": document["moved_subscriptions"], "bytes": document["moved_bytes"],
+        **{name: document[name] for name in ("expected_gain", "load_before", "load_after")},
+    }  # fmt: skip
+    return [
+        {**shared, "move": number, "reason": reason, "origin": move.origin, "target": move.target,
+         "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
+        for number, (move, reason) in enumerate(zip(adjustment.moves, adjustment.reasons))
+    ]  # fmt: skip

@@ -1,0 +1,131 @@
+"""Make the scratch home of a replay: the logs as they were, the plan to try, and the index of the earlier requests.
+
+Rows of the home are added by `comparing/scratch_logs.py`, which reads most of them in place.
+"""
+
+from typing import Any, NamedTuple
+
+import pyarrow.dataset as pds
+
+from pststream.base import names
+from pststream.base.progress import Progress, StepCounter
+from pststream.engine.task_context import make_task_context
+from pststream.pipeline.batch.micro_batch import run_batch
+from pststream.pipeline.index.build_index import index_requests
+from pststream.pipeline.index.compact_index import compact_index
+from pststream.pipeline.planning.plan import new_plan
+from pststream.pipeline.replan.plan_topk import plan_topk
+from pststream.pipeline.replan.planner_trial import match_and_discard
+from pststream.pipeline.replan.recorded_batches import ChosenBatches
+from pststream.pipeline.replan.scratch_logs import BEFORE_ALL, add_rows
+from pststream.pipeline.replan.tried_plan import TriedPlan, save_tried_plan, stored_plan
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.data_files import add_references, list_data_files
+from pststream.state.home import Home
+from pststream.state.plans import current_version
+from pststream.state.slices import KeyRange
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import Ledger, read_latest
+
+
+class TopkPlanner(NamedTuple):
+    """A planner of `topk`, and its options as `plan --option` takes them; None: its defaults."""
+
+    name: str
+    options: str | None
+
+
+def make_scratch_home(
+    home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches, plan: TriedPlan | None, progress: Progress
+) -> None:
+    """Make the scratch home as the home was when the first batch started, with the plan to try in force.
+
+    plan: None: `settings.planner` makes one from what was stored then, as `pststream plan` would have done
+
+    The index has the subscriptions that were live: those that ended before any object still to be matched are dropped.
+    """
+    scratch.init(home.answer_buckets)
+    first, before = chosen.first, chosen.before
+    add_rows(home, scratch, settings, names.OBJECTS, KeyRange("object_key", BEFORE_ALL, first["objects_to"]))
+    add_rows(home, scratch, settings, names.REQUESTS, KeyRange("request_key", BEFORE_ALL, first["requests_to"]))
+    add_rows(home, scratch, settings, names.MATCHES, KeyRange("batch_id", BEFORE_ALL, first["batch_id"] - 1))
+    _add_ledger_rows(home, scratch, chosen)
+    indexed = before is not None and before["requests_to"] > 0
+    if plan is not None or indexed:
+        save_tried_plan(home, scratch, plan or stored_plan(home, first["plan_version"]))
+    if before is not None and indexed:
+        version = current_version(scratch)
+        progress(f"indexing the requests before batch {first['batch_id']}")
+        context = make_task_context(scratch, settings, version, before["batch_id"])
+        index_requests(scratch, context, BEFORE_ALL, before["requests_to"], settings, progress)
+        compact_index(scratch, settings, version)
+    if plan is None:
+        new_plan(scratch, settings, progress=progress)
+
+
+def run_batches(
+    home: Home,
+    scratch: Home,
+    settings: Settings,
+    chosen: ChosenBatches,
+    topk: TopkPlanner | None,
+    progress: Progress,
+) -> None:
+    """Run the batches in the scratch home, with their numbers and key ranges, under its plan.
+
+    topk: makes the plan of `topk` under which all but the first batch run; None: by bucket. The first batch
+    evaluates all answers, so then their thresholds are known; later objects are not stored yet.
+    """
+    first, last = chosen.first, chosen.last
+    match_and_discard(scratch, settings, current_version(scratch), slice(1))  # this builds the segments of the index
+    counter = StepCounter(progress, "replaying", "batch", len(chosen.batches))
+    for batch in chosen.batches:
+        progress(f"batch {batch['batch_id']} of {first['batch_id']} to {last['batch_id']}")
+        counter.add(0)
+        ledger = Ledger(scratch)
+        started = _started(batch, current_version(scratch))
+        ledger_tables.append(scratch, names.BATCHES, [started])
+        run_batch(scratch, settings, started, ledger, progress)
+        counter.add(1)
+        if batch is first:
+            if topk is not None:
+                plan_topk(scratch, settings, topk.name, options=topk.options, progress=progress)
+            _add_later_rows(home, scratch, settings, chosen)
+
+
+def _add_later_rows(home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches) -> None:
+    """Add the objects and requests of the batches after the first."""
+    first, last = chosen.first, chosen.last
+    for name, key in ((names.OBJECTS, "object_key"), (names.REQUESTS, "request_key")):
+        add_rows(home, scratch, settings, name, KeyRange(key, first[f"{name}_to"], last[f"{name}_to"]))
+
+
+def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
+    """Return the row of `batches` with which a batch starts under another plan, in a home without removals."""
+    kept = ("batch_id", "started_at", "objects_version", "requests_version")
+    ranges = ("objects_after", "objects_to", "requests_after", "requests_to")
+    return {
+        **{name: batch[name] for name in (*kept, *ranges)},
+        "status": "started",
+        "plan_version": version,
+        "removals": 0,
+    }
+
+
+def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
+    """Copy the row of the batch before, those of the files that `Ledger` reads from it to the last batch, and those of
+    all withdrawals and term statistics up to there with what they name.
+    """
+    before, last = chosen.before, chosen.last
+    first_key = before["objects_after"] if before else 0
+    seq, last_key = pds.field("file_seq"), max(last["objects_to"], last["requests_to"])
+    needed = (seq >= first_key >> names.ROW_BITS) | pds.field("withdrawal_id").is_valid()
+    needed |= pds.field("statistics_version").is_valid()
+    within = needed & (seq <= last_key >> names.ROW_BITS)
+    files = read_latest(home, names.FILES, "file_seq", filter=within & (pds.field("status") == "done"))
+    ledger_tables.append(scratch, names.FILES, files)
+    ledger_tables.append(scratch, names.WITHDRAWALS, read_table(home.table(names.WITHDRAWALS)))
+    add_references(scratch, names.TERM_STATISTICS, home, list_data_files(home, names.TERM_STATISTICS))
+    if before is not None:
+        ledger_tables.append(scratch, names.BATCHES, [before])

@@ -1,1 +1,0 @@
-"""Check the answers of subscriptions with memory, and what batches changed in them."""

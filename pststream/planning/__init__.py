@@ -1,0 +1,1 @@
+"""Planning: the load model, the raster, and the dispatch index of a plan."""

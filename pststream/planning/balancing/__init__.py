@@ -1,0 +1,1 @@
+"""Balancers: what moves between workers when the loads drift."""

@@ -1,0 +1,1 @@
+"""Planners of DkM-SKS, Skype, SSTD and Tornado, and what only these planners need."""

@@ -1,0 +1,79 @@
+"""Divide numbers into parts with nearly equal sums by the differencing method of Karmarkar and Karp.
+
+The planners and balancers of SSTD assign leaves to workers by it.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.planning.planners.rectangle_cuts import Rectangle
+
+
+@dataclass
+class _Division:
+    """Some of the numbers, divided into parts; the part with the greatest sum first.
+
+    sums   float64[parts]
+    parts  places of the numbers in each part
+    """
+
+    sums: np.ndarray
+    parts: list[list[int]]
+
+    @property
+    def difference(self) -> float:
+        """The greatest sum less the least."""
+        return float(self.sums[0] - self.sums[-1])
+
+
+def divide_evenly(numbers: np.ndarray, parts: int) -> np.ndarray:
+    """Return the part of each number, from 0: int64[n]; the sums of the parts are nearly equal.
+
+    numbers  float64[n], at least 0
+    parts    at least 1; with fewer numbers, the last parts have none
+
+    Each number starts as a division of its own. The two divisions whose sums differ most are joined, the greatest sum
+    of the one with the least of the other and so on, until one is left. Ties go to the division that was made first.
+    Parts are numbered by their first number.
+
+    Source: Karmarkar and Karp, "The differencing method of set partitioning", Report UCB/CSD 82/113, 1982, which SSTD,
+    section 4.1.2, uses for its leaves. Departures: SSTD does not say how ties are broken or more than two parts are
+    joined; ties as above, and parts are joined in reverse order, the usual form for more than two.
+    """
+    alone = [_divide_one(number, float(value), parts) for number, value in enumerate(numbers)]
+    queue = [(-division.difference, number, division) for number, division in enumerate(alone)]
+    heapq.heapify(queue)
+    for made in range(len(numbers), 2 * len(numbers) - 1):
+        (_, _, one), (_, _, other) = heapq.heappop(queue), heapq.heappop(queue)
+        joined = _join(one, other)
+        heapq.heappush(queue, (-joined.difference, made, joined))
+    part = np.zeros(len(numbers), np.int64)
+    if queue:
+        filled = sorted(sorted(places) for places in queue[0][2].parts if places)
+        for number, places in enumerate(filled):
+            part[places] = number
+    return part
+
+
+def divide_leaves(workloads: Sequence[float], rectangles: Sequence[Rectangle], workers: int) -> np.ndarray:
+    """Return the worker of each leaf, as in `divide_evenly`, by its workload; by its cells if all workloads are 0."""
+    numbers = workloads if any(workloads) else [float(rectangle.cells) for rectangle in rectangles]
+    return divide_evenly(np.array(numbers), workers)
+
+
+def _divide_one(number: int, value: float, parts: int) -> _Division:
+    """Return the division of one number: it is the first part, the others have none."""
+    sums = np.zeros(parts)
+    sums[0] = value
+    return _Division(sums, [[number], *([] for _ in range(parts - 1))])
+
+
+def _join(one: _Division, other: _Division) -> _Division:
+    """Join the parts of two divisions, the greatest of the one with the least of the other."""
+    sums = one.sums + other.sums[::-1]
+    parts = [[*mine, *others] for mine, others in zip(one.parts, reversed(other.parts))]
+    order = np.argsort(-sums, kind="stable")
+    return _Division(sums[order], [parts[place] for place in order.tolist()])

@@ -1,0 +1,37 @@
+"""Keyword-oriented planner (KOP): place each subscription by how frequent its keywords are, wherever it is."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pststream.kernels.planning.split_subscriptions import AreaIndex
+from pststream.planning.load_model import CostModel
+from pststream.planning.planners.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.planner_sample import SampleCounts, WorkloadSample
+
+
+def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
+    """Return a plan that shares by subscription.
+
+    options  columns, rows: of the raster
+
+    Source: keyword-oriented partition of DkM-SKS, section 3.1. Its departures are those of `by_subscription.py`.
+    """
+    chosen = read_integer_options("keyword_oriented", options, RASTER_OPTIONS)
+    return make_subscription_plan("keyword_oriented", sample, workers, chosen)
+
+
+def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan) -> Parts:
+    """Return each subscription as a part, the costliest first, of equal ones the older (Algorithm 1)."""
+    cost = cost_of_new(counts, present, ())
+    order = np.argsort(-cost, kind="stable")
+    part = np.empty(present.count, np.int64)
+    part[order] = np.arange(present.count)
+    return Parts(part, cost[order], NO_AREAS)
+
+
+def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: Sequence[AreaIndex]) -> np.ndarray:
+    """Return the sum over the words of each subscription of the objects that have the word (Equation 1)."""
+    return new.sum_by_subscription(counts.frequency(new.terms)).astype(np.float64)

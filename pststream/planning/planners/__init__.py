@@ -1,0 +1,1 @@
+"""Planners: from a sample to a plan, one module for each."""

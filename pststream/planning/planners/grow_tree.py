@@ -1,0 +1,123 @@
+"""Cut a rectangle recursively into a kd-tree for its workers: one a leaf, or several where a leaf is divided by text.
+
+The kd-tree and hybrid planners call it. Several trees are grown, and the one with the least greatest load is kept.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.planning.load_model import LoadRates
+from pststream.planning.planners.rectangle_cuts import Rectangle, can_cut, cut_along, estimate_load, find_best_cut
+from pststream.planning.planners.text_split import TermGroup
+from pststream.planning.region_counts import RegionCounts
+
+PASSES = 4
+"""Number of trees that are grown; more of them change little."""
+
+ByText = Callable[[Rectangle, int, float], list[TermGroup]]
+"""Divides the terms of a rectangle among a number of workers whose loads stay below a bound in seconds.
+
+Returns no groups if that is impossible.
+"""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the tree, with all nodes below it.
+
+    axis      axis of the cut; None in a leaf
+    by_text   the term groups of a leaf that is partitioned by text
+    loads     seconds, float64: Definition 1 of each worker below
+    expected  seconds: the load of a worker that was expected before the node was cut
+    """
+
+    rectangle: Rectangle
+    workers: int
+    axis: int | None
+    children: tuple["Node", ...]
+    by_text: tuple[TermGroup, ...]
+    loads: np.ndarray
+    expected: float
+
+    @property
+    def correction(self) -> float:
+        """Mean load of a worker below the node over the load that was expected; 1 if none was."""
+        return float(self.loads.mean()) / self.expected if self.expected > 0.0 else 1.0
+
+    def leaves(self) -> Iterator["Node"]:
+        """Yield the leaves below the node, low sides first."""
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+
+def grow_best_tree(
+    rectangle: Rectangle, workers: int, counts: RegionCounts, rates: LoadRates, by_text: ByText | None = None
+) -> Node:
+    """Grow several trees over a rectangle, and return the one whose most loaded worker is least loaded.
+
+    Each cut takes the direction and the position at which the more loaded side is least loaded. The load of a side is
+    the expected load of one of its workers once the side is cut further (`rectangle_cuts.estimate_load`). As this is an
+    estimate, the tree is grown again a few times with the same directions; each estimate is corrected by the loads of
+    the tree before. With fewer raster cells than workers there are fewer leaves than workers.
+    """
+    best = tree = _grow(rectangle, workers, counts, rates, by_text, None)
+    for _ in range(PASSES - 1):
+        tree = _grow(rectangle, workers, counts, rates, by_text, tree)
+        if tree.loads.max() < best.loads.max():
+            best = tree
+    return best
+
+
+def _grow(
+    rectangle: Rectangle,
+    workers: int,
+    counts: RegionCounts,
+    rates: LoadRates,
+    by_text: ByText | None,
+    before: Node | None,
+) -> Node:
+    """Grow a tree over a rectangle; `before` is the node at its place in the tree grown last."""
+    # A rectangle of one worker is a leaf, and its load needs no estimate.
+    if workers == 1:
+        load = float(counts.load(rates, *rectangle))
+        return Node(rectangle, workers, None, (), (), np.array([load]), load)
+    expected = float(estimate_load(counts, rates, workers, *rectangle))
+    # A leaf that was partitioned by text remains so.
+    if before and before.by_text and by_text and (groups := by_text(rectangle, workers, np.inf)):
+        return Node(rectangle, workers, None, (), tuple(groups), np.array([group.load for group in groups]), expected)
+    # A rectangle of one raster cell is a leaf.
+    if rectangle.cells == 1:
+        loads = np.atleast_1d(counts.load(rates, *rectangle))
+        leaf = Node(rectangle, workers, None, (), (), loads, expected)
+        return _or_by_text(leaf, by_text) if before is None else leaf
+    # Cut again in the same direction, with corrected estimates, or find the best cut.
+    low_before, high_before = before.children if before and before.children else (None, None)
+    if before and low_before and high_before and before.axis is not None and can_cut(before.axis, rectangle):
+        sizes = (low_before.workers, high_before.workers)
+        corrections = (low_before.correction, high_before.correction)
+        cut = cut_along(before.axis, rectangle, *sizes, counts, rates, corrections)
+    else:
+        cut, low_before, high_before = find_best_cut(rectangle, workers, counts, rates), None, None
+    # Grow both sides; in the first tree, partition by text instead if that is better.
+    children = (
+        _grow(cut.low, cut.low_workers, counts, rates, by_text, low_before),
+        _grow(cut.high, cut.high_workers, counts, rates, by_text, high_before),
+    )
+    loads = np.concatenate([child.loads for child in children])
+    by_space = Node(rectangle, workers, cut.axis, children, (), loads, expected)
+    return _or_by_text(by_space, by_text) if before is None else by_space
+
+
+def _or_by_text(node: Node, by_text: ByText | None) -> Node:
+    """Return the node partitioned by text instead, if its most loaded worker is then less loaded."""
+    groups = by_text(node.rectangle, node.workers, float(node.loads.max())) if by_text else []
+    if not groups:
+        return node
+    loads = np.array([group.load for group in groups])
+    if loads.max() >= node.loads.max():
+        return node
+    return Node(node.rectangle, node.workers, None, (), tuple(groups), loads, node.expected)

@@ -1,0 +1,164 @@
+"""Hybrid planner: partition each region by space or by text, whichever loads its workers less (kd-text tree)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.planning.live_terms import sort_sample
+from pststream.planning.load_model import CostModel
+from pststream.planning.planners.contract import (
+    RASTER_OPTIONS,
+    Options,
+    make_raster,
+    read_choice,
+    read_integer_options,
+    read_real_options,
+)
+from pststream.planning.planners.rectangle_cuts import Rectangle
+from pststream.planning.planners.split_by_similarity import split_by_similarity
+from pststream.planning.planners.tree_nodes import (
+    LeafNode,
+    Workload,
+    assign_to_workers,
+    build_plan,
+    choose_partitions_of_nodes,
+    make_whole_node,
+    partition_node,
+)
+from pststream.planning.region_counts import build_region_counts
+from pststream.plans.imbalance import imbalance_of
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.planner_sample import WorkloadSample
+
+DEFAULTS = {**RASTER_OPTIONS, "theta": 128}
+REAL_DEFAULTS = {"delta": (0.15, 0.0), "sigma": (1.1, 1.0)}
+"""Default and least value of each."""
+
+OBJECTIVES = ("max", "sum")
+
+BALANCE_PRICE = 1.02
+"""A balanced plan is chosen if its greatest load is at most this factor times the least greatest load of all plans."""
+
+
+def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
+    """Return a plan of rectangles, each served whole or partitioned by text; node i of the kd-text tree is unit i.
+
+    options  columns, rows: of the raster
+             delta: similarity of objects and subscriptions from which a region is not reserved for text
+             sigma: greatest load over least up to which loads are balanced, at least 1
+             theta: number of leaf nodes at which balancing ends; more workers than that have a node each
+             objective: `max`, the least greatest load; `sum`, the least sum of loads with sigma as a constraint
+
+    Source: PS2Stream section IV-B, Algorithm 1. Departures, besides those that the functions below name: balancing
+    keeps the nodes whose most loaded worker is least loaded, not the last nodes. If the node with the largest load
+    cannot be cut, the most loaded node that can be cut is cut. Lines 13-27 are run not only from the nodes of phase
+    one, but also with the whole space in N_s, for as many nodes as workers and for twice as many: medians and whole
+    numbers of partitions can leave the regions of phase one worse balanced than a tree that is cut by load from the
+    root, and with two nodes for each worker, many rare terms can be merged with few frequent ones. The default of sigma
+    is stricter than the default of the setting `sigma`, above which the plan in force is adjusted. The plan whose most
+    loaded worker is least loaded is chosen. If it violates sigma, another plan that does not is chosen instead, if its
+    greatest load is at most BALANCE_PRICE times the least.
+
+    The objective `sum` is Algorithm 1 as written: only the nodes of phase one are balanced, a node is cut by text or by
+    space as a whole, whichever has the smaller sum, and balancing ends with the first plan within sigma. One departure
+    remains: if theta ends it, the plan with the least imbalance is chosen, not the last one.
+    """
+    objective = read_choice("hybrid", options, "objective", OBJECTIVES)
+    real = read_real_options("hybrid", options, REAL_DEFAULTS)
+    chosen = read_integer_options("hybrid", options, DEFAULTS, (*REAL_DEFAULTS, "objective"))
+    all_options: dict[str, object] = {**chosen, **real, "objective": objective}
+    grid = make_raster(sample, chosen)
+    counts, least_sum = build_region_counts(sample, grid), objective == "sum"
+    workload = Workload(counts, sort_sample(sample, grid), cost.rates(sample), least_sum)
+    max_nodes = max(chosen["theta"], workers)
+    starts = _start_nodes(workers, workload, real["delta"], max_nodes)
+    candidates = (
+        candidate for nodes in starts for candidate in _balance(nodes, workers, workload, real["sigma"], max_nodes)
+    )
+    best = min(candidates, key=lambda candidate: candidate.imbalance) if least_sum else _choose(candidates)
+    return build_plan(best.nodes, best.node_worker, grid, workload.sample.term_ids, workers, all_options)
+
+
+def _choose(candidates: Iterable["_Candidate"]) -> "_Candidate":
+    """Return the first candidate whose most loaded worker is least loaded.
+
+    If it violates sigma, return the least loaded candidate within sigma, if its load is within BALANCE_PRICE. Only two
+    candidates are kept in memory: with many workers there are as many candidates, each with as many nodes.
+    """
+    least: _Candidate | None = None
+    balanced: _Candidate | None = None
+    for candidate in candidates:
+        if least is None or candidate.load < least.load:
+            least = candidate
+        if candidate.balanced and (balanced is None or candidate.load < balanced.load):
+            balanced = candidate
+    assert least is not None  # each start has at least one candidate
+    return balanced if balanced is not None and balanced.load <= BALANCE_PRICE * least.load else least
+
+
+def _start_nodes(workers: int, workload: Workload, delta: float, max_nodes: int) -> Iterator[list[LeafNode]]:
+    """Yield lists of nodes to balance.
+
+    The whole space is cut for as many nodes as workers and for twice as many; then come the nodes of phase one. For the
+    least sum there are only these.
+    """
+    regions = split_by_similarity(workload.sample, workload.counts, delta, max_nodes)
+    from_phase_one = [make_whole_node(region.rectangle, region.by_text, workload) for region in regions]
+    if workload.least_sum:
+        yield _cut_to_workers(from_phase_one, workers, workload)
+        return
+    root = make_whole_node(Rectangle(0, 0, workload.counts.columns - 1, workload.counts.rows - 1), False, workload)
+    yield partition_node(root, workers, workload)
+    if 1 < workers <= max_nodes // 2 and root.load > 0.0:
+        yield partition_node(root, 2 * workers, workload)
+    if len(regions) > 1 or regions[0].by_text:
+        yield _cut_to_workers(from_phase_one, workers, workload)
+
+
+def _cut_to_workers(nodes: list[LeafNode], workers: int, workload: Workload) -> list[LeafNode]:
+    """Cut nodes further, up to one for each worker (Algorithm 1, lines 13-16; `choose_partitions_of_nodes`)."""
+    if len(nodes) >= workers:
+        return nodes
+    counts = choose_partitions_of_nodes(nodes, workers, workload)
+    return [part for node, count in zip(nodes, counts) for part in partition_node(node, count, workload)]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Nodes, the worker of each, the greatest load of a worker, the imbalance, and whether it is within sigma."""
+
+    nodes: list[LeafNode]
+    node_worker: np.ndarray
+    load: float
+    imbalance: float
+    balanced: bool
+
+
+def _candidate(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float) -> _Candidate:
+    """Assign nodes to workers."""
+    node_worker, loads = assign_to_workers(nodes, workers, workload.rates)
+    balanced = bool(loads.max() <= sigma * loads.min())
+    return _Candidate(nodes, node_worker, float(loads.max()), imbalance_of(loads), balanced)
+
+
+def _balance(
+    nodes: list[LeafNode], workers: int, workload: Workload, sigma: float, max_nodes: int
+) -> Iterator[_Candidate]:
+    """Assign the nodes to workers, then cut the most loaded node and assign again; yield each result.
+
+    This ends when the loads are balanced, no node can be cut or there are `max_nodes` (lines 17-27).
+    """
+    uncut: set[int] = set()
+    yield (candidate := _candidate(nodes, workers, workload, sigma))
+    while not candidate.balanced and len(nodes) < max_nodes:
+        able = [i for i, node in enumerate(nodes) if id(node) not in uncut and node.load > 0.0]
+        if not able:
+            return
+        at = max(able, key=lambda i: nodes[i].load)
+        parts = partition_node(nodes[at], 2, workload)
+        if len(parts) == 1:
+            uncut.add(id(nodes[at]))
+            continue
+        nodes = nodes[:at] + parts + nodes[at + 1 :]
+        yield (candidate := _candidate(nodes, workers, workload, sigma))

@@ -1,0 +1,401 @@
+"""Convert a plan to rows of the tables `plans` and `plan_units` and back, and validate the arrays of a plan.
+
+The tree of a plan has rows in `plan_nodes` (`plans/plan_rows.py`).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.base.arrays import distinct_values
+from pststream.base.arrow_columns import one_array
+from pststream.plans.plan import (
+    BY_SUBSCRIPTION,
+    DispatchGrid,
+    PartitionPlan,
+    SubscriptionPlan,
+    plan_of_arrays,
+    tree_plan,
+)
+from pststream.plans.plan_nodes import PlanNodes, find_fault
+from pststream.plans.topk_plan import SPACE_FIRST, WORDS_FIRST, TopkPlan
+
+GRID_COLUMNS = ("west", "south", "east", "north", "columns", "rows")
+"""Columns of `plans` that make the raster."""
+
+UNIT_COLUMNS = ("unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms")
+"""Columns of `plan_units` that make a plan."""
+
+
+def plan_row(plan: PartitionPlan) -> dict[str, object]:
+    """Return the columns of `plans` that describe the plan; the caller adds version, loads and times."""
+    return {
+        "planner": plan.planner,
+        "workers": plan.workers,
+        "units": plan.units,
+        **{name: getattr(plan.grid, name) for name in GRID_COLUMNS},
+        "options": json.dumps(plan.options, sort_keys=True),
+    }
+
+
+def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
+    """Return the rows of `plan_units`, ordered by unit.
+
+    columns  further columns, one value a unit or one for all: plan_version, load, objects, subscriptions
+
+    Raises ValueError if the plan is not valid.
+    """
+    validate(plan)
+    whole = np.full(plan.units, isinstance(plan, SubscriptionPlan))
+    others = np.full(plan.units, plan.nodes is not None)
+    others[plan.leaf_unit[plan.leaf_unit >= 0]] = True
+    whole |= others
+    others[plan.spread_unit] = True
+    leaf = plan.leaf_of_units()
+    rows: dict[str, Any] = {
+        "unit": np.arange(plan.units),
+        "worker": plan.unit_worker.astype(np.int64),
+        "leaf": leaf,
+        "cell_runs": _runs_of_leaves(plan).take(_array(leaf)),
+        "terms": _terms_of_units(plan, whole),
+        "takes_other_terms": others,
+    }
+    for name, values in columns.items():
+        rows[name] = values if np.ndim(values) else np.full(plan.units, values)
+    return pa.table(rows)
+
+
+def _runs_of_leaves(plan: PartitionPlan) -> Any:
+    """The raster cells of each leaf as start, length, start, length ...: list<int64>[leaves]."""
+    starts = np.flatnonzero(np.diff(plan.cell_leaf, prepend=-1))
+    lengths = np.diff(starts, append=len(plan.cell_leaf))
+    leaf = plan.cell_leaf[starts]
+    order = np.argsort(leaf, kind="stable")
+    offsets = np.searchsorted(leaf[order], np.arange(plan.leaves + 1)) * 2
+    values = np.column_stack([starts[order], lengths[order]]).ravel()
+    return _lists(offsets, values)
+
+
+def _terms_of_units(plan: PartitionPlan, whole: np.ndarray) -> Any:
+    """The listed terms of each unit, ascending; null where it serves the whole leaf: list<int64>[units]."""
+    order = np.lexsort((plan.terms, plan.term_unit))
+    offsets = np.searchsorted(plan.term_unit[order], np.arange(plan.units + 1))
+    return _lists(offsets, plan.terms[order]).take(_array(np.arange(plan.units), whole))
+
+
+def _lists(offsets: np.ndarray, values: np.ndarray) -> Any:
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values, pa.int64()))
+
+
+def _array(values: np.ndarray, null: np.ndarray | None = None) -> Any:
+    return pa.array(values, mask=null)
+
+
+def plan_from_rows(row: Mapping[str, object], units: pa.Table, nodes: PlanNodes | None = None) -> PartitionPlan:
+    """Make the plan of a row of `plans` and its rows of `plan_units`, in any order; nodes: its tree, if it has one.
+
+    Raises ValueError if they do not make a valid plan.
+    """
+    units = units.sort_by("unit").combine_chunks()
+    if units.column("unit").to_pylist() != list(range(units.num_rows)) or row["units"] != units.num_rows:
+        raise ValueError(f"units are not numbered from 0 to {row['units']}")
+    grid = DispatchGrid(**{name: row[name] for name in GRID_COLUMNS})  # type: ignore[arg-type]
+    worker = units.column("worker").to_numpy().astype(np.int32)
+    made = str(row["planner"]), int(str(row["workers"])), json.loads(str(row["options"]))
+    plan = _plan_of_units(units, grid, worker, *made) if nodes is None else _plan_of_tree(nodes, grid, worker, *made)
+    validate(plan)
+    return plan
+
+
+def _plan_of_tree(
+    nodes: PlanNodes, grid: DispatchGrid, worker: np.ndarray, planner: str, workers: int, options: dict[str, object]
+) -> PartitionPlan:
+    """Return the plan of a tree; raises ValueError if it is not one over the raster."""
+    _require_tree(nodes, grid)
+    return tree_plan(planner, grid, nodes, worker, workers, options)
+
+
+def _plan_of_units(
+    units: pa.Table, grid: DispatchGrid, worker: np.ndarray, planner: str, workers: int, options: dict[str, object]
+) -> PartitionPlan:
+    """Return the plan of rows of `plan_units` in the order of the units."""
+    leaf = units.column("leaf").to_numpy()
+    leaves = int(leaf.max(initial=-1)) + 1
+    whole = ~units.column("terms").is_valid().to_numpy()
+    others = units.column("takes_other_terms").to_numpy()
+    leaf_unit = np.full(leaves, -1, dtype=np.int32)
+    leaf_unit[leaf[whole]] = np.where(others[whole], np.flatnonzero(whole), BY_SUBSCRIPTION)
+    term_offsets, terms, term_unit = _terms(units, leaf, leaves)
+    spread = np.flatnonzero(others & ~whole)
+    spread = spread[np.argsort(leaf[spread], kind="stable")]
+    return plan_of_arrays(
+        planner=planner,
+        workers=workers,
+        grid=grid,
+        cell_leaf=_cells(units, leaf, grid),
+        leaf_unit=leaf_unit,
+        term_offsets=term_offsets,
+        terms=terms,
+        term_unit=term_unit,
+        spread_offsets=np.searchsorted(leaf[spread], np.arange(leaves + 1)),
+        spread_unit=spread.astype(np.int32),
+        unit_worker=worker,
+        options=options,
+    )
+
+
+def _terms(units: pa.Table, leaf: np.ndarray, leaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """term_offsets, terms, term_unit of a plan."""
+    unit, terms = _flat(units.column("terms"))
+    order = np.lexsort((terms, leaf[unit]))
+    offsets = np.searchsorted(leaf[unit][order], np.arange(leaves + 1))
+    return offsets, terms[order], unit[order].astype(np.int32)
+
+
+def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
+    """cell_leaf of a plan, from the runs of the first unit of each leaf."""
+    _, first = np.unique(leaf, return_index=True)
+    place, runs = _flat(units.column("cell_runs").take(_array(first)))
+    starts, lengths = runs[0::2], runs[1::2]
+    if (np.bincount(place) % 2).any() or (lengths < 1).any():
+        raise ValueError("cell_runs are not pairs of start and length")
+    order = np.argsort(starts, kind="stable")
+    if not np.array_equal(np.append(starts[order], grid.cells), np.append(0, np.cumsum(lengths[order]))):
+        raise ValueError("the leaves do not cover each raster cell once")
+    return np.repeat(leaf[first[place[0::2][order]]], lengths[order]).astype(np.int32)
+
+
+def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Row and value of each entry of a list<int64> column; null lists have none."""
+    lists = one_array(column)
+    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(lists)), lengths), lists.flatten().to_numpy(zero_copy_only=False)
+
+
+def validate(plan: PartitionPlan) -> None:
+    """Raise ValueError with the broken rule unless every (raster cell, term) has exactly one unit, on one worker.
+
+    A plan that shares by subscription instead has one leaf, no terms, and one unit for each worker. A plan with a tree
+    has the leaves of the tree.
+
+    Each raster cell has a leaf. Each leaf is served whole by one unit, or by term; then at least one unit takes all
+    unlisted terms. Terms ascend in a leaf. Each unit belongs to one leaf and to one worker. Units that share the
+    unlisted terms of a leaf ascend.
+    """
+    _require(plan.workers >= 1, "a plan has at least one worker")
+    _require(plan.cell_leaf.shape == (plan.grid.cells,), "cell_leaf has a leaf for each raster cell")
+    _require(_within(plan.cell_leaf, plan.leaves), "each raster cell has a leaf")
+    _require(_within(plan.unit_worker, plan.workers), "each unit has a worker")
+    if isinstance(plan, SubscriptionPlan):
+        _require_unit_for_each_worker(plan)
+        return
+    if plan.nodes is not None:
+        _require_leaves_of_tree(plan, plan.nodes)
+        return
+    _require(bool((plan.leaf_unit >= -1).all()), "leaf_unit is a unit or -1")
+    _slices(plan.term_offsets, plan.leaves, len(plan.terms), "term_offsets")
+    _slices(plan.spread_offsets, plan.leaves, len(plan.spread_unit), "spread_offsets")
+    _require(len(plan.term_unit) == len(plan.terms), "each term of a leaf has a unit")
+    by_text = plan.leaf_unit < 0
+    _require(
+        bool((by_text == (np.diff(plan.spread_offsets) > 0)).all()),
+        "all text leaves, and only these, have units for their other terms",
+    )
+    _require(bool((by_text | (np.diff(plan.term_offsets) == 0)).all()), "a leaf that is served whole lists no terms")
+    _require(_ascend(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
+    _require(_ascend(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf")
+    _require_one_leaf_per_unit(plan)
+
+
+def _require_unit_for_each_worker(plan: PartitionPlan) -> None:
+    _require(plan.leaves == 1, "a plan that shares by subscription has one leaf")
+    _require(len(plan.terms) + len(plan.term_unit) + len(plan.spread_unit) == 0, "and lists no terms")
+    served = np.array_equal(np.sort(plan.unit_worker), np.arange(plan.workers))
+    _require(served, "and has one unit for each worker")
+
+
+def _require_leaves_of_tree(plan: PartitionPlan, nodes: PlanNodes) -> None:
+    _require_tree(nodes, plan.grid)
+    _require(nodes.units == plan.units, "each unit is that of a leaf of the tree")
+    made = tree_plan(plan.planner, plan.grid, nodes, plan.unit_worker, plan.workers)
+    arrays = [name for name, value in vars(made).items() if isinstance(value, np.ndarray)]
+    same = all(np.array_equal(getattr(plan, name), getattr(made, name)) for name in arrays)
+    _require(same, "the leaves are those of the tree")
+
+
+def _require_tree(nodes: PlanNodes, grid: DispatchGrid) -> None:
+    fault = find_fault(nodes, grid.columns, grid.rows)
+    _require(fault is None, str(fault))
+
+
+def _require_one_leaf_per_unit(plan: PartitionPlan) -> None:
+    leaf = np.arange(plan.leaves)
+    unit = np.concatenate([plan.leaf_unit[plan.leaf_unit >= 0], plan.term_unit, plan.spread_unit])
+    of_term, of_spread = np.repeat(leaf, np.diff(plan.term_offsets)), np.repeat(leaf, np.diff(plan.spread_offsets))
+    its_leaf = np.concatenate([leaf[plan.leaf_unit >= 0], of_term, of_spread])
+    _require(_within(unit, plan.units), "units are numbered from 0 and have a worker")
+    greatest = np.full(plan.units, -1)
+    least = np.full(plan.units, plan.leaves)
+    np.maximum.at(greatest, unit, its_leaf)
+    np.minimum.at(least, unit, its_leaf)
+    _require(bool((greatest == least).all()), "each unit serves one leaf")
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(f"invalid plan; broken rule: {rule}")
+
+
+def _within(values: np.ndarray, end: int) -> bool:
+    return bool(((values >= 0) & (values < end)).all())
+
+
+def _slices(offsets: np.ndarray, slices: int, end: int, name: str) -> None:
+    shaped = offsets.shape == (slices + 1,) and offsets[0] == 0 and offsets[-1] == end
+    _require(bool(shaped and (np.diff(offsets) >= 0).all()), f"{name} are ascending offsets over all values")
+
+
+def _ascend(values: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether values ascend strictly inside each slice."""
+    borders = np.zeros(len(values) + 1, dtype=bool)
+    borders[offsets] = True
+    return bool((borders[1:-1] | (values[1:] > values[:-1])).all()) if len(values) else True
+
+
+# Convert the tree of a plan to rows of the table `plan_nodes` and back.
+
+_SIDES = ("first_column", "first_row", "last_column", "last_row")
+_LISTS = ("terms", "asked", "holders")
+NODE_COLUMNS = ("node", "parent", *_SIDES, "by_text", "unit", "objects", *_LISTS, "queries")
+"""Columns of `plan_nodes` that make a tree."""
+
+
+def node_rows(nodes: PlanNodes | None) -> pa.Table:
+    """Return the rows of `plan_nodes` without `plan_version`, ordered by node; a plan without a tree has none."""
+    if nodes is None:
+        return pa.table({"node": pa.array([], pa.int64())})
+    is_root, is_leaf = nodes.parent < 0, nodes.unit >= 0
+    offsets = pa.array(nodes.term_offsets, pa.int32())
+    values = {name: pa.array(getattr(nodes, name), pa.int64()) for name in _LISTS}
+    lists = {
+        name: pa.ListArray.from_arrays(offsets, own, mask=pa.array(~nodes.by_text)) for name, own in values.items()
+    }
+    return pa.table(
+        {
+            "node": pa.array(np.arange(nodes.count), pa.int64()),
+            "parent": pa.array(nodes.parent.astype(np.int64), mask=is_root),
+            **{name: pa.array(nodes.rectangle[:, side], pa.int64()) for side, name in enumerate(_SIDES)},
+            "by_text": pa.array(nodes.by_text),
+            "unit": pa.array(nodes.unit.astype(np.int64), mask=~is_leaf),
+            "objects": pa.array(nodes.objects, pa.int64()),
+            **lists,
+            "queries": pa.array([nodes.queries.tolist(), *[None] * (nodes.count - 1)], pa.list_(pa.int64())),
+        }
+    )
+
+
+def nodes_from_rows(rows: pa.Table) -> PlanNodes | None:
+    """Make the tree of rows of `plan_nodes`, in any order; None if there are none."""
+    if not rows.num_rows:
+        return None
+    rows = rows.sort_by("node").combine_chunks()
+    if rows.column("node").to_pylist() != list(range(rows.num_rows)):
+        raise ValueError("nodes are not numbered from 0")
+    lengths = rows.column("terms").combine_chunks().value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    terms, asked, holders = (_values(rows, name) for name in _LISTS)
+    return PlanNodes(
+        parent=_numbers(rows, "parent"),
+        rectangle=np.column_stack([_numbers(rows, name) for name in _SIDES]),
+        by_text=rows.column("by_text").to_numpy().astype(bool),
+        unit=_numbers(rows, "unit"),
+        objects=rows.column("objects").to_numpy().astype(np.int64),
+        term_offsets=np.append(0, np.cumsum(lengths)).astype(np.int64),
+        terms=terms,
+        asked=asked,
+        holders=holders.astype(np.uint8),
+        queries=_values(rows, "queries"),
+    )
+
+
+def _numbers(rows: pa.Table, name: str) -> np.ndarray:
+    """Return a column, -1 for null: int32[n]."""
+    return np.asarray(rows.column(name).fill_null(-1).to_numpy()).astype(np.int32)
+
+
+def _values(rows: pa.Table, name: str) -> np.ndarray:
+    """Return the values of all lists of a column, one list after another: int64[m]."""
+    column = rows.column(name)
+    lists = one_array(column)
+    return np.array(lists.flatten().to_numpy(zero_copy_only=False), np.int64)
+
+
+# Convert a plan of `topk` subscriptions to columns of the table `topk_plans` and back, and validate its arrays.
+
+_SCALARS, _ARRAYS = ("planner", "way", "first", "second", "is_prefix"), ("space_cuts", "words", "word_cuts")
+
+COLUMNS = (*_SCALARS, *_ARRAYS)
+"""The columns of `topk_plans` that make a plan."""
+
+
+def topk_plan_row(plan: TopkPlan) -> dict[str, Any]:
+    """Return the columns of `topk_plans` that make the plan; raises ValueError if it is not valid."""
+    validate_topk(plan)
+    arrays = {name: getattr(plan, name).ravel().tolist() for name in _ARRAYS}
+    return {name: getattr(plan, name) for name in _SCALARS} | arrays
+
+
+def topk_plan_from_row(row: Mapping[str, Any]) -> TopkPlan:
+    """Make the plan of a row of `topk_plans`; raises ValueError if it does not make a valid plan."""
+    trees, tables = (1, row["first"]) if row["way"] == SPACE_FIRST else (row["first"], 1)
+    plan = TopkPlan(
+        **{name: row[name] for name in _SCALARS},
+        space_cuts=np.array(row["space_cuts"], np.float64).reshape(trees, -1),
+        words=np.array(row["words"], np.int64),
+        word_cuts=np.array(row["word_cuts"], np.int64).reshape(tables, -1),
+    )
+    validate_topk(plan)
+    return plan
+
+
+def validate_topk(plan: TopkPlan) -> None:
+    """Raise ValueError with the broken rule unless each pair of a place and a word has exactly one unit.
+
+    A kd-tree divides the whole space, whatever its cuts are; they are longitudes and latitudes all the same.
+    """
+    _require_topk(plan.way in (SPACE_FIRST, WORDS_FIRST), f"the first level is {SPACE_FIRST} or {WORDS_FIRST}")
+    _require_topk(plan.first >= 1 and plan.second >= 1, "each level has at least one part")
+    first, second = plan.first, plan.second
+    trees, leaves, tables, runs = (1, first, first, second) if plan.way == SPACE_FIRST else (first, second, 1, first)
+    _require_topk(plan.space_cuts.shape == (trees, leaves - 1), "each tree has a cut between two leaves")
+    _require_topk(plan.word_cuts.shape == (tables, runs - 1), "each table has a cut between two runs")
+    _require_topk(bool((np.abs(plan.space_cuts) <= 180).all()), "cuts of the space are degrees")
+    _require_topk(len(distinct_values(plan.words)) == len(plan.words), "each word has one place")
+    within = np.pad(plan.word_cuts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, len(plan.words))))
+    _require_topk(bool((np.diff(within, axis=1) >= 0).all()), "cuts of the words ascend within the words")
+
+
+def _require_topk(holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(f"not a plan of topk: {rule}")
+
+
+# Describe which planner `auto` chose, and why; plans keep the choice in their options.
+
+
+def planner_of(planner: str, options: Mapping[str, Any]) -> str:
+    """Return the planner that made a plan of `planner` with these options: of `auto` the one that it chose."""
+    return str(options["choice"]["planner"]) if "choice" in options else planner
+
+
+def describe_choice(choice: dict[str, Any]) -> str:
+    """Say in a line which planner was chosen, and the load of the slowest worker under each, the least first.
+
+    choice  {"planner": name, "greatest_loads": {planner: predicted seconds of its most loaded worker}}
+    """
+    loads = choice["greatest_loads"].items()
+    ranked = sorted(loads, key=lambda item: (item[1], item[0] != choice["planner"]))
+    listed = ", ".join(f"{name} {seconds:.3g}" for name, seconds in ranked)
+    return f"auto chose {choice['planner']}: the least seconds of the slowest worker on unseen objects, of {listed}"

@@ -1,1 +1,0 @@
-"""Read input files, accept or reject their rows, and check files and tables against thresholds."""

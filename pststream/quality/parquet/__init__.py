@@ -1,1 +1,0 @@
-"""Decode Parquet files in batches that do not fill the memory."""

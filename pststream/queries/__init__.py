@@ -1,0 +1,1 @@
+"""What a query is: its kind, its region, its keywords."""

@@ -1,0 +1,210 @@
+"""Define the kind `range`: objects in a region whose words satisfy the keywords; each pair is reported once."""
+
+import datetime as dt
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pststream.base.utc_times import iso
+from pststream.queries.kinds.contract import (
+    FailedCondition,
+    IndexPieces,
+    MessagePart,
+    ParsedQuestion,
+    PostedQuery,
+    QueryKind,
+    QuestionKind,
+    QuestionLimits,
+    RequestColumn,
+    RequestLimits,
+    StoredObject,
+    Validity,
+)
+from pststream.queries.kinds.fields import (
+    parse_count_field,
+    parse_keywords_of_question,
+    parse_region_field,
+    parse_window_field,
+)
+from pststream.queries.kinds.keywords import (
+    EVERY_OBJECT_TEXT,
+    KEYWORD_COLUMNS,
+    explain_missing_words,
+    find_clause_fault,
+    is_expression,
+    parse_keyword_column,
+    parse_optional_keywords,
+    words_by_term,
+    words_of_keywords,
+)
+from pststream.queries.raw_fields import ParsedColumns, RawFields
+from pststream.queries.shapes.contract import Region, RegionLimits
+from pststream.queries.shapes.registry import (
+    REQUEST_COLUMNS,
+    contains,
+    cut_regions,
+    describe,
+    from_columns,
+    outside,
+    pieces_of,
+    read_region,
+    read_regions,
+    request_fields,
+    to_columns,
+    to_json,
+)
+
+# Check an object against a stored range query without the kernels, and explain the first condition that it fails.
+
+REGION, KEYWORDS, CREATED_AT, END = "region", "keywords", "created_at", "end"
+CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
+"""Conditions of a match, in the order in which they are checked."""
+
+
+@dataclass(frozen=True)
+class RangeQuery:
+    """A stored range query; `clauses` are term ids as stored."""
+
+    keywords: str | None
+    clauses: tuple[tuple[int, ...], ...]
+    region: Region
+
+    def is_readable(self) -> bool:
+        """Return whether the stored expression can be parsed; it could when the request was accepted."""
+        return is_expression(self.keywords)
+
+    def find_fault(self) -> str | None:
+        """Compare the stored clauses with the expression."""
+        return find_clause_fault(self.keywords, self.clauses)
+
+    def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
+        """Test the point, the words and the time of an object, in the order of CONDITIONS."""
+        if not contains(self.region, stored.lon, stored.lat):
+            away = outside(self.region, stored.lon, stored.lat)
+            return FailedCondition(REGION, f"the object lies outside the region: {away}")
+        missing = explain_missing_words(self.keywords, stored.text)
+        if missing:
+            return FailedCondition(KEYWORDS, missing)
+        if stored.ts < validity.created_at:
+            times = f"{iso(stored.ts)}, before the subscription begins at {iso(validity.created_at)}"
+            span = _span_text(validity.created_at - stored.ts)
+            return FailedCondition(CREATED_AT, f"the object is of {times}, {span} later")
+        end = validity.end_at
+        if end is not None and stored.ts >= end:
+            ended = {"deletion": "was deleted as of", "expiry": "expired at"}[validity.ended_by]
+            after = f"{_span_text(stored.ts - end)} after it"
+            when = "exactly then; the end itself is outside" if stored.ts == end else after
+            return FailedCondition(
+                END, f"the subscription {ended} {iso(end)}, and the object is of {iso(stored.ts)}, {when}"
+            )
+        return None
+
+    def as_posted(self) -> PostedQuery:
+        """Return the boxes of the region's pieces, and the clauses with their words."""
+        return PostedQuery(tuple(pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the field `keywords` (None: every object) and, below `region`, the field that gives the region."""
+        return {"keywords": self.keywords, "region": to_json(self.region)}
+
+
+def read_query(row: Mapping[str, Any]) -> RangeQuery:
+    """Make the query of a stored row."""
+    return RangeQuery(row["keywords"], tuple(tuple(clause) for clause in row["clauses"]), from_columns(row))
+
+
+def facts(description: Mapping[str, Any]) -> dict[str, str]:
+    """Show the keywords and the region of a description as texts by label."""
+    region = read_region(description["region"], RegionLimits(sys.maxsize))
+    return {"Keywords": description["keywords"] or EVERY_OBJECT_TEXT, "Region": describe(region)}
+
+
+def _span_text(span: dt.timedelta) -> str:
+    seconds = span.total_seconds()
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.6g} seconds"
+
+
+# Show a range query by its keywords: in messages to sinks, and as one line in lists of subscriptions.
+
+MESSAGE_COLUMNS = ("keywords",)
+
+
+def message_part(row: Mapping[str, Any]) -> MessagePart:
+    """Show the keywords as written; a message lists their words that the object has."""
+    return MessagePart({"keywords": row["keywords"]}, words_of_keywords(row["keywords"]))
+
+
+def brief(row: Mapping[str, Any]) -> str:
+    """Show the keywords as written."""
+    return row["keywords"] or EVERY_OBJECT_TEXT
+
+
+# Make the index pieces of range queries: each box of the region with the query's clauses (CNF, term ids).
+
+PIECE_COLUMNS = ("clauses", *(column.name for column in REQUEST_COLUMNS))
+
+
+def make_pieces(insertions: pa.RecordBatch) -> IndexPieces:
+    """Make the pieces of insertions, in the order of the insertions."""
+    row, columns = cut_regions(insertions)
+    clauses = insertions.column("clauses").take(pa.array(row))
+    return IndexPieces(row, pa.RecordBatch.from_pydict({**columns, "clauses": clauses}))
+
+
+# Parse the keywords and the region of an insertion into columns of `requests`; an invalid field raises FieldError.
+
+FIELDS = frozenset({"keywords", *request_fields()})
+STORED_COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLUMNS))
+
+
+def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
+    """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
+    keywords, clauses = parse_optional_keywords(record, limits)
+    return {"keywords": keywords, "clauses": clauses, **to_columns(parse_region_field(record, limits.region))}
+
+
+def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
+    """Parse the fields of many requests into COLUMNS."""
+    keywords = parse_keyword_column(fields["keywords"], limits)
+    regions = read_regions(fields, limits.region)
+    return ParsedColumns(keywords.columns | regions.columns, keywords.parsed & regions.parsed)
+
+
+RANGE = QueryKind(
+    name="range",
+    fields=FIELDS,
+    columns=STORED_COLUMNS,
+    piece_columns=PIECE_COLUMNS,
+    brief_columns=MESSAGE_COLUMNS,
+    conditions=CONDITIONS,
+    parse_request=parse_request,
+    make_pieces=make_pieces,
+    read_query=read_query,
+    facts=facts,
+    brief=brief,
+    message_part=message_part,
+    parse_columns=parse_columns,
+)
+
+# Parse a question of the kind `range`: the objects in a region, with or without keywords, at most `limit` of them.
+
+
+def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
+    """Parse the fields of a question; raises FieldError."""
+    return ParsedQuestion(
+        region=parse_region_field(record, limits.request.region),
+        clauses=parse_keywords_of_question(record, limits.request),
+        k=parse_count_field(record, "limit", limits.max_k),
+        window=parse_window_field(record, counts_objects=False),
+    )
+
+
+RANGE_QUESTION = QuestionKind(
+    "range", frozenset({"keywords", "limit", "window", *request_fields()}), "the objects of a region", parse_question
+)

@@ -1,0 +1,1 @@
+"""Shapes of regions: box, circle, polygon."""

@@ -1,0 +1,386 @@
+"""Parse a keyword expression (words, AND, OR, parentheses, quotes) into conjunctive normal form: lists of words.
+
+    expression = conjunction { "OR" conjunction }
+    conjunction = part { ["AND"] part }
+    part = word | quoted words | "(" expression ")"
+
+Adjacent words mean AND; AND binds more tightly than OR. A word that the tokenizer splits in two means both words.
+
+An expression is first converted to a shape, in which numbers replace its distinct words. Few shapes are in use, so the
+clauses of a shape are cached (queries/text/expression.py).
+"""
+
+import re
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.base.arrow_columns import utf8_of
+from pststream.base.errors import UsageError
+from pststream.kernels.parsing.expressions import (
+    ADJACENT,
+    AND,
+    CLOSE,
+    FIRST_WORD,
+    OPEN,
+    OR,
+    fill_clauses,
+    read_expressions,
+)
+from pststream.kernels.parsing.texts import FOLDED
+from pststream.queries.text.words import tokenize
+
+# Combine CNF clauses by AND or OR and drop implied ones; a clause is an int with a bit for each of its words.
+
+Clauses = list[int]
+
+
+class TooManyClauses(Exception):
+    """The result needs more clauses than allowed."""
+
+
+def join_and(left: Clauses, right: Clauses, limit: int) -> Clauses:
+    """Return the clauses of `left AND right`; raises TooManyClauses beyond `limit`."""
+    return minimal({*left, *right}, limit)
+
+
+def join_or(left: Clauses, right: Clauses, limit: int) -> Clauses:
+    """Return the clauses of `left OR right`: the union of each pair; raises TooManyClauses beyond `limit`.
+
+    Both sides are within `limit`, so there are at most its square of pairs.
+    """
+    return minimal({a | b for a in left for b in right}, limit)
+
+
+def minimal(clauses: Iterable[int], limit: int) -> Clauses:
+    """Drop the clauses that contain another clause; raises TooManyClauses once more than `limit` remain.
+
+    Clauses are visited by size. A clause that contains none of the clauses kept so far is in the result, so the work is
+    bounded by `limit` times the number of clauses.
+    """
+    kept: Clauses = []
+    for clause in sorted(clauses, key=int.bit_count):
+        if any(clause & other == other for other in kept):
+            continue
+        if len(kept) == limit:
+            raise TooManyClauses
+        kept.append(clause)
+    return kept
+
+
+# Parse the tokens of a keyword expression, with numbers in place of words, into CNF clauses, and cache the result.
+#
+# The parser works by operator precedence.
+#
+# The result is a list of clauses: each an OR of words, all of which must hold. In a shape, numbers stand for the words,
+# so that expressions of equal shape share a cache entry.
+#
+# The parser has stacks of its own, so that nesting is bounded by memory and not by Python's recursion limit.
+
+Shape = tuple[str | tuple[int, ...], ...]
+"""Tokens of an expression: `(`, `)`, `AND`, `OR`, or the numbers of adjacent words."""
+
+OPERATORS = ("AND", "OR")
+SYMBOLS = frozenset({"(", ")", *OPERATORS})
+
+_STARTS_PART = "a word, a quoted text or ("
+_MAX_CACHED_TOKENS = 64
+
+NO_LIMIT = sys.maxsize
+
+
+class ShapeError(Exception):
+    """An error in a shape: the reason, the token (from 0), and what is expected there."""
+
+    def __init__(self, reason: str, token: int, expected: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.token = token
+        self.expected = expected
+
+
+def clauses_of_shape(shape: Shape, max_clauses: int, max_pairs: int) -> list[list[int]]:
+    """Return the clauses of a shape as lists of numbers, ascending; raises ShapeError.
+
+    No part may need more than `max_clauses` clauses; redundant clauses do not count. All operators together may combine
+    at most `max_pairs` clauses, or pairs of clauses, each of which takes up to `max_clauses` comparisons.
+    """
+    return (_parse_cached if len(shape) <= _MAX_CACHED_TOKENS else _parse)(shape, max_clauses, max_pairs)
+
+
+def _parse(shape: Shape, max_clauses: int, max_pairs: int) -> list[list[int]]:
+    parser = _Parser(shape, max_clauses, max_pairs)
+    for at in range(len(shape)):
+        parser.read_token(at)
+    return [[bit for bit in range(clause.bit_length()) if clause >> bit & 1] for clause in parser.finish()]
+
+
+_parse_cached = lru_cache(maxsize=1 << 12)(_parse)
+
+
+class _Parser:
+    """Operands are clauses as sets of bits; each operator has the number of its token."""
+
+    def __init__(self, shape: Shape, max_clauses: int, max_pairs: int) -> None:
+        self._shape = shape
+        self._max_clauses = max_clauses
+        self._pairs_left = max_pairs
+        self._operands: list[Clauses] = []
+        self._operators: list[tuple[str, int]] = []
+
+    def read_token(self, at: int) -> None:
+        """Read the token number `at`."""
+        token = self._shape[at]
+        after_part = self._ends_part(at - 1)
+        if isinstance(token, tuple) or token == "(":
+            if after_part:
+                self._push("AND", at)
+            if isinstance(token, tuple):
+                self._operands.append(self._adjacent_words(token, at))
+            else:
+                self._operators.append((token, at))
+        elif not after_part:
+            raise self._unexpected(token, at)
+        elif token == ")":
+            self._close(at)
+        else:
+            self._push(token, at)
+
+    def finish(self) -> Clauses:
+        """Return the clauses of all tokens read."""
+        if not self._ends_part(len(self._shape) - 1):
+            raise self._unexpected("the end", len(self._shape))
+        while self._operators:
+            if self._operators[-1][0] == "(":
+                raise ShapeError("the parenthesis that opens here is never closed", self._operators[-1][1], ")")
+            self._apply()
+        return self._operands[0]
+
+    def _ends_part(self, at: int) -> bool:
+        return at >= 0 and (self._shape[at] == ")" or isinstance(self._shape[at], tuple))
+
+    def _adjacent_words(self, numbers: tuple[int, ...], at: int) -> Clauses:
+        clauses = [1 << number for number in dict.fromkeys(numbers)]
+        if len(clauses) > self._max_clauses:
+            raise self._too_many(at)
+        return clauses
+
+    def _push(self, operator: str, at: int) -> None:
+        while self._operators and self._operators[-1][0] in ("AND", operator):
+            self._apply()
+        self._operators.append((operator, at))
+
+    def _close(self, at: int) -> None:
+        while self._operators and self._operators[-1][0] != "(":
+            self._apply()
+        if not self._operators:
+            raise ShapeError("this ) closes nothing", at, "a word, AND, OR or the end")
+        self._operators.pop()
+
+    def _apply(self) -> None:
+        operator, at = self._operators.pop()
+        right, left = self._operands.pop(), self._operands.pop()
+        self._pairs_left -= len(left) + len(right) if operator == "AND" else len(left) * len(right)
+        if self._pairs_left < 0:
+            raise ShapeError("it takes too many steps to convert to an AND of ORs", at, "a simpler expression")
+        try:
+            self._operands.append((join_and if operator == "AND" else join_or)(left, right, self._max_clauses))
+        except TooManyClauses:
+            raise self._too_many(at) from None
+
+    def _too_many(self, at: int) -> ShapeError:
+        reason = f"it needs more than {self._max_clauses} clauses (groups of OR alternatives, joined by AND)"
+        return ShapeError(reason, at, "a simpler expression")
+
+    def _unexpected(self, token: str, at: int) -> ShapeError:
+        if not self._shape:
+            return ShapeError("there is no word", 0, _STARTS_PART)
+        after = f" after {self._shape[at - 1]}" if at > 0 else ""
+        hint = f'; as a word it is written "{token}" in quotes' if token in OPERATORS else ""
+        return ShapeError(f"found {token}{after}", at, _STARTS_PART + hint)
+
+
+MAX_CHARACTERS = 100_000
+MAX_CLAUSES = 64
+MAX_TERMS = 512
+MAX_WORDS = 1_000
+
+_TOKEN = re.compile(r"""[()]|"[^"]*"?|[^\s()"]+""")
+
+
+class ExpressionError(UsageError):
+    """An expression that cannot be parsed, or is too large.
+
+    `reason` describes the error, `position` is its character (from 1), `expected` what is expected there.
+    """
+
+    def __init__(self, reason: str, position: int, expected: str = "") -> None:
+        wanted = f"; expected {expected}" if expected else ""
+        super().__init__(f"at character {position}: {reason}{wanted}")
+        self.reason = reason
+        self.position = position
+        self.expected = expected
+
+
+def parse_keywords(
+    expression: str,
+    *,
+    max_clauses: int = MAX_CLAUSES,
+    max_terms: int = MAX_TERMS,
+    max_words: int = MAX_WORDS,
+    max_levels: int = NO_LIMIT,
+    max_pairs: int = NO_LIMIT,
+) -> list[list[str]]:
+    """Parse an expression into clauses, which are lists of words: a text must have a word of each.
+
+    Clauses that another clause implies are dropped. Words are sorted inside a clause, clauses by length, then by words,
+    so that equivalent expressions give equal lists.
+
+    Raises ExpressionError if the expression cannot be parsed, has more than `max_words` words or parentheses in more
+    than `max_levels` levels, if it or a part of it needs more than `max_clauses` clauses, if its conversion combines
+    more than `max_pairs` clauses (`clauses_of_shape`), or if its clauses have more than `max_terms` words in all. Each
+    limit is checked before the work that it limits. The defaults are those of stored expressions, which stay valid when
+    the limits of new ones change.
+    """
+    try:
+        shape, words = _read(expression, max_words)
+        _check_levels(shape, max_levels)
+        numbers = clauses_of_shape(shape, max_clauses, max_pairs)
+        clauses = [sorted([words[number] for number in clause]) for clause in numbers]
+    except ShapeError as error:
+        position = _position(expression, error.token)
+        raise ExpressionError(error.reason, position, error.expected) from None
+    literals = sum(map(len, clauses))
+    if literals > max_terms:
+        reason = f"its {len(clauses)} clauses have {literals} words in all, more than {max_terms}"
+        raise ExpressionError(reason, 1, "fewer alternatives")
+    return sorted(clauses, key=lambda clause: (len(clause), clause))
+
+
+def evaluate(clauses: Iterable[Iterable[str]], words: set[str]) -> bool:
+    """Return whether a text with these words satisfies every clause."""
+    return all(any(word in words for word in clause) for clause in clauses)
+
+
+def _read(expression: str, max_words: int) -> tuple[Shape, list[str]]:
+    """Return the shape of an expression, and the words that its numbers stand for."""
+    if len(expression) > MAX_CHARACTERS:
+        reason = f"it has {len(expression)} characters, more than {MAX_CHARACTERS}"
+        raise ExpressionError(reason, MAX_CHARACTERS + 1, "a shorter expression")
+    numbers: dict[str, int] = {}
+    shape: list[str | tuple[int, ...]] = []
+    count = 0
+    for at, text in enumerate(_TOKEN.findall(expression)):
+        if text in SYMBOLS:
+            shape.append(text)
+            continue
+        words = _words(text, at)
+        count += len(words)
+        if count > max_words:
+            raise ShapeError(f"it has more than {max_words} words", at, "a shorter expression")
+        shape.append(tuple([numbers.setdefault(word, len(numbers)) for word in words]))
+    return tuple(shape), list(numbers)
+
+
+def _check_levels(shape: Shape, max_levels: int) -> None:
+    level = 0
+    for at, token in enumerate(shape):
+        level += (token == "(") - (token == ")")
+        if level > max_levels:
+            raise ShapeError(f"more than {max_levels} parentheses are open", at, "a simpler expression")
+
+
+def _words(text: str, at: int) -> list[str]:
+    if text[0] == '"' and (len(text) == 1 or text[-1] != '"'):
+        raise ShapeError("the quote that opens here is never closed", at, 'a closing "')
+    words = tokenize(text)
+    if not words:
+        shown = text if len(text) <= 40 else text[:39] + "…"
+        raise ShapeError(f"{shown} has no letter and no digit", at, "a word")
+    return words
+
+
+def _position(expression: str, token: int) -> int:
+    """The position of a token's first character, from 1; after the last token, one beyond the end."""
+    match = next(islice(_TOKEN.finditer(expression), token, None), None)
+    return match.start() + 1 if match else len(expression) + 1
+
+
+# Parse a column of keyword expressions into clauses of term ids, each distinct shape of an expression once.
+#
+# `expression.parse_keywords` decides what an expression means; expressions that this module does not read are left to
+# it.
+
+LONGEST = 4_096
+"""Bytes of an expression that is read here. So a distinct shape, which is cached, is short too."""
+
+_SYMBOLS = {OPEN: "(", CLOSE: ")", AND: "AND", OR: "OR"}
+
+
+def parse_expressions(texts: pa.Array, max_words: int, max_pairs: int) -> tuple[pa.ListArray, np.ndarray]:
+    """Return the clauses of each text (list<list<int64>>, as `parse_keywords` orders them), and bool[n]: whether it
+    was parsed. The clauses of other texts are empty: they are not ASCII, have quotes, are long or not valid.
+
+    `texts` is string; null counts as empty, which is not valid. No more than MOST_TOKENS parentheses are open.
+    """
+    texts = pc.fill_null(texts, "")
+    sizes = pc.binary_length(texts)
+    if (pc.max(sizes).as_py() or 0) > LONGEST:
+        texts = pc.if_else(pc.less_equal(sizes, LONGEST), texts, "")
+    data, offsets = utf8_of(texts)
+    code_offsets, codes, word_offsets, ids, ranks = read_expressions(data, offsets, FOLDED)
+    buffers = [None, pa.py_buffer(code_offsets), pa.py_buffer(codes)]
+    shapes = pa.Array.from_buffers(pa.binary(), len(texts), buffers).dictionary_encode()
+    parsed = [_clauses_of_codes(code, max_words, max_pairs) for code in shapes.dictionary.to_pylist()]
+    readable = np.array([clauses is not None for clauses in parsed], bool)
+    known = [clauses or () for clauses in parsed]
+    shape = shapes.indices.to_numpy().astype(np.int64)
+    outer, inner, terms = fill_clauses(
+        np.where(readable[shape], shape, -1) if len(readable) else shape,
+        _offsets([len(clauses) for clauses in known]),
+        _offsets([len(clause) for clauses in known for clause in clauses]),
+        np.array([number for clauses in known for clause in clauses for number in clause], np.int64),
+        word_offsets,
+        ids,
+        ranks,
+    )
+    clauses = pa.ListArray.from_arrays(pa.array(inner), pa.array(terms))
+    return pa.ListArray.from_arrays(pa.array(outer), clauses), readable[shape] if len(readable) else shape < 0
+
+
+@lru_cache(maxsize=1 << 12)
+def _clauses_of_codes(codes: bytes, max_words: int, max_pairs: int) -> tuple[tuple[int, ...], ...] | None:
+    """Return the clauses of a shape as numbers of words; None if it has none or too many."""
+    if sum(code >= FIRST_WORD for code in codes) > max_words:
+        return None
+    try:
+        clauses = clauses_of_shape(_decode(codes), MAX_CLAUSES, max_pairs)
+    except ShapeError:
+        return None
+    return tuple(map(tuple, clauses)) if sum(map(len, clauses)) <= MAX_TERMS else None
+
+
+def _decode(codes: bytes) -> Shape:
+    shape: list[str | tuple[int, ...]] = []
+    adjacent: list[int] | None = None
+    for code in codes:
+        if code == ADJACENT:
+            if adjacent is not None:
+                shape.append(tuple(adjacent))
+            adjacent = [] if adjacent is None else None
+        elif code in _SYMBOLS:
+            shape.append(_SYMBOLS[code])
+        elif adjacent is None:
+            shape.append((code - FIRST_WORD,))
+        else:
+            adjacent.append(code - FIRST_WORD)
+    return tuple(shape)
+
+
+def _offsets(sizes: list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

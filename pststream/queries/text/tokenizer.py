@@ -1,0 +1,124 @@
+"""Convert the texts of objects, and the words of subscriptions, to term ids: 64-bit hashes of normalized words.
+
+A term id is a hash of the word, so it never changes, needs no dictionary, and is the same in every process: FNV-1a 64
+over the word's UTF-8 bytes, then the fmix64 finalizer of MurmurHash3, as a signed integer. Two of n distinct words
+share an id with probability about n^2 / 2^65: 3e-8 for a million words, 3e-4 for a hundred million. Two words that
+share an id count as one word.
+"""
+
+import unicodedata
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.base.arrow_columns import utf8_of
+from pststream.kernels.parsing.texts import (
+    CODE_POINTS,
+    ENTRY_BYTES,
+    FOLDED,
+    NOT_ALONE,
+    distinct_terms,
+    find_unknown,
+    hash_word,
+    replace_characters,
+)
+from pststream.queries.text.words import tokenize
+
+# Normalize texts character by character, where no character depends on its neighbours: a twin of `tokenize` for most.
+#
+# Normalization (NFKC) joins or sorts characters only if one of them is a mark or a vowel or final of Hangul. In all
+# other texts it replaces each character by itself, and so do case folding and the choice of the characters of words.
+# The bytes that replace a character are kept in a table, which is filled by `tokenize` when a character first occurs.
+
+_TABLE = np.zeros((CODE_POINTS, ENTRY_BYTES), np.uint8)
+_HANGUL_LETTERS = range(0x1100, 0x1200)
+
+
+def fold_characters(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """Return texts with the words of `tokenize`, and whether each text is done: bool[n]; a text that is not is empty.
+
+    `texts` is string or large_string without nulls. The words may have letters of ASCII in upper case, and any
+    characters of ASCII that are in no word between them.
+    """
+    data, offsets = utf8_of(texts)
+    for code in find_unknown(data, offsets, _TABLE).tolist():
+        _fill(code)
+    new_offsets, content, done = replace_characters(data, offsets, _TABLE)
+    buffers = [None, pa.py_buffer(new_offsets), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers).cast(texts.type), done
+
+
+def _fill(code: int) -> None:
+    """Fill the entry of a code point; its size last, since other threads read the table."""
+    character = chr(code)
+    content = _fold(character) if _is_alone(character) else None
+    if content is None or len(content) >= ENTRY_BYTES:
+        _TABLE[code, 0] = NOT_ALONE
+        return
+    _TABLE[code, 1 : 1 + len(content)] = list(content)
+    _TABLE[code, 0] = 1 + len(content)
+
+
+def _fold(character: str) -> bytes:
+    """The words of the character as UTF-8, between spaces where it begins or ends with a separator."""
+    before, after = (tokenize(text)[place] == "a" for text, place in (("a" + character, 0), (character + "a", -1)))
+    return (" " * before + " ".join(tokenize(character)) + " " * after).encode()
+
+
+def _is_alone(character: str) -> bool:
+    """Whether the character, normalized, neither joins its neighbours nor is sorted among them."""
+    parts = character + unicodedata.normalize("NFKC", character)
+    return not any(
+        unicodedata.combining(one) or unicodedata.category(one)[0] == "M" or ord(one) in _HANGUL_LETTERS
+        for one in parts
+    )
+
+
+__all__ = ["normalized_texts", "term_id", "terms_of", "tokenize"]
+
+
+_LONGEST_CACHED = 64
+"""Characters of a word whose id is cached; most words of any language are shorter."""
+
+
+def term_id(word: str) -> int:
+    """Return the id of a word of `tokenize`: signed 64 bits."""
+    return (_cached_id if len(word) <= _LONGEST_CACHED else _hash)(word)
+
+
+def _hash(word: str) -> int:
+    return int(hash_word(np.frombuffer(word.encode(), dtype=np.uint8)))
+
+
+_cached_id = lru_cache(maxsize=1 << 16)(_hash)
+
+
+def terms_of(texts: pa.Array) -> pa.ListArray:
+    """Return the distinct term ids of each text, ascending: list<int64>, never null; an empty list for a null text.
+
+    `texts` is string or large_string, valid UTF-8. Raises TypeError for another type, and OverflowError for 4 GiB
+    of text or more, which may have 2^31 terms.
+    """
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        raise TypeError(f"texts have the type {texts.type}, not string")
+    data, offsets = utf8_of(normalized_texts(pc.fill_null(texts, "")))
+    if int(offsets[-1]) - int(offsets[0]) >= 1 << 32:
+        raise OverflowError(f"{int(offsets[-1]) - int(offsets[0])} bytes of text in one array")
+    term_offsets, ids = distinct_terms(data, offsets, FOLDED)
+    return pa.ListArray.from_arrays(pa.array(term_offsets), pa.array(ids))
+
+
+def normalized_texts(texts: pa.Array) -> pa.Array:
+    """Return texts as kernels split them: ASCII texts unchanged, other texts as their words between spaces."""
+    foreign = pc.invert(pc.string_is_ascii(texts))
+    if not pc.any(foreign).as_py():
+        return texts
+    given = texts.filter(foreign)
+    folded, done = fold_characters(given)
+    if not done.all():
+        rest = pa.array(~done)
+        words = [" ".join(tokenize(text)) for text in given.filter(rest).to_pylist()]
+        folded = pc.replace_with_mask(folded, rest, pa.array(words, type=texts.type))
+    return pc.replace_with_mask(texts, foreign, folded)

@@ -1,1 +1,0 @@
-"""Count the frequent terms of many regions: ways that all return the same answers."""

@@ -1,0 +1,99 @@
+"""List the answers of subscriptions with memory, of one or of all, for a terminal (`pststream answers`)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.texts import counted, escape_controls, table_lines
+from pststream.base.utc_times import iso
+from pststream.reports.reading.standing_answers import StandingAnswers, in_parts
+from pststream.tables.delta_tables import AnyHome, TableReader
+from pststream.tables.log_events import COLUMNS as RETRY_COLUMNS
+from pststream.tables.log_events import Retry, is_retry, retries_among
+
+
+def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict[str, Any]:
+    """Return at most `limit` rows of answers: {"answers": [rows as in `export answers`], "complete": bool}.
+
+    The subscriptions come in the order of their insertion; parts of them are read. Raises UsageError for an id that no
+    subscription with memory has had.
+    """
+    answers = StandingAnswers(TableReader(home))
+    rows, is_known = list[dict[str, Any]](), False
+    for some in in_parts(answers.subscriptions(subscription_id), limit):
+        rows += answers.answers_of(some).slice(0, limit + 1 - len(rows)).to_pylist()
+        if len(rows) > limit:
+            return {"answers": rows[:limit], "complete": False}
+        is_known = True
+    if subscription_id is not None and not is_known:
+        raise UsageError(
+            f"{subscription_id}: no subscription with memory has this id", "docs/subscriptions.md lists the kinds"
+        )
+    return {"answers": rows, "complete": True}
+
+
+def render_answers(document: Mapping[str, Any]) -> str:
+    """Return the answers as a table of text."""
+    rows: Sequence[Mapping[str, Any]] = document["answers"]
+    if not rows:
+        return "no answers (docs/subscriptions.md says when a subscription has none)"
+    head = ["subscription", "rank", "object or word", "time", "distance, score or count"]
+    lines = table_lines([head, *([*_texts(row)] for row in rows)])
+    if not document["complete"]:
+        lines.append(f"the first {counted(len(rows), 'row')}; all: pststream export answers")
+    return "\n".join(lines)
+
+
+def _texts(row: Mapping[str, Any]) -> list[str]:
+    if row["distance_m"] is not None:
+        value = f"{row['distance_m']:,.0f} m"
+    else:
+        value = str(row["count"]) if row["score"] is None else f"{row['score']:.4f}"
+    return [
+        escape_controls(row["subscription_id"]),
+        str(row["rank"]),
+        escape_controls(row["term"] or row["object_id"] or "(erased)"),
+        iso(row["ts"] or row["as_of"]) or "",
+        value,
+    ]
+
+
+# List the latest rejected rows of a home: file, row number, field, reason, rejected value.
+
+COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
+ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]
+
+
+def list_rejects(home: AnyHome, reason: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
+    """List at most `limit` rejected rows, the latest ingest first, within an ingest by file and row.
+
+    Returns dicts with kind, file, row, field (empty: the whole row), reason, detail, raw, ingest_id, is_stored (whether
+    all fields are stored, so that the row can be retried), retried_by (the ingest that retried it, or None). Keeps
+    `limit` rows in memory (all rows if it is None), and skips data files of the table that cannot contain one of them.
+    """
+    reader = TableReader(home)
+    wanted = pds.field("reason") == reason if reason is not None else None
+    columns = (*COLUMNS, "ingest_id")
+    rejects = reader.dataset(names.REJECTS).schema.empty_table().select(columns)
+    rejects = rejects.append_column("is_stored", pa.array([], pa.bool_()))
+    for latest, file in reader.files(names.REJECTS, "ingest_id", wanted, greatest=True):
+        if limit is not None and rejects.num_rows >= limit and rejects.column("ingest_id")[-1].as_py() > latest:
+            break
+        for batch in reader.batches_of(names.REJECTS, file, (*columns, "record"), wanted):
+            rows = batch.drop_columns(["record"]).append_column("is_stored", pc.is_valid(batch.column("record")))
+            rejects = pa.concat_tables([rejects, pa.Table.from_batches([rows])])
+            if limit is not None:
+                rejects = rejects.sort_by(ORDER).slice(0, limit).combine_chunks()
+    retries = retries_among(reader.read(names.FILES, RETRY_COLUMNS, is_retry() & (pds.field("status") == "done")))
+    return [row | {"retried_by": _retried_by(row, retries)} for row in rejects.sort_by(ORDER).to_pylist()]
+
+
+def _retried_by(row: dict[str, Any], retries: Sequence[Retry]) -> int | None:
+    """Return the ingest that retried a reject: the first retry of its reason that goes up to its ingest."""
+    after = (one for one in retries if one.reason == row["reason"] and one.ingests_to >= row["ingest_id"])
+    return next((one.ingest_id for one in after if row["is_stored"]), None)

@@ -1,0 +1,373 @@
+"""Define the views of a home: pairs, subscriptions, batches_done, rejects_by_file, and write them in each dialect.
+
+A view counts the rows of finished batches and finished ingests only. docs/tables.md describes the columns.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pststream.base import names
+from pststream.base.errors import UsageError
+from pststream.base.optional_packages import needs_extra
+from pststream.storage.registry import storage_of
+from pststream.tables.delta_tables import AnyHome, TableReader
+
+# Write the expressions in which the SQL of Spark, DuckDB and Trino differ: tables by address, lists.
+
+CATALOG, SCHEMA = "delta", "pststream"
+"""Catalog and schema of the tables in the statements for Trino, which has no name for a table at an address."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The SQL of one program. Texts with braces are templates of an expression.
+
+    table     returns the name under which a query reads a table of a home
+    prepare   returns the statements that a program needs before it knows the tables
+    prefix    what precedes the name of a view that is created
+    quote     the character around names that are reserved words
+    """
+
+    name: str
+    table: Callable[[AnyHome, str], str]
+    prepare: Callable[[AnyHome, Iterable[str]], list[str]]
+    prefix: str
+    quote: str
+    text_type: str
+    unnested: str
+    item: str
+    length: str
+    transformed: str
+    joined: str
+    summed: str
+    numbers: str
+
+    def quoted(self, name: str) -> str:
+        """Return a name as this SQL quotes it."""
+        return f"{self.quote}{name}{self.quote}"
+
+    def unnest(self, values: str, name: str) -> str:
+        """Return what follows a table in FROM, so that each entry of a list is a row with a column `name`."""
+        return self.unnested.format(values=values, name=name)
+
+    def at(self, values: str, place: str) -> str:
+        """Return the entry of a list at a place, counted from 1."""
+        return self.item.format(values=values, place=place)
+
+    def count(self, values: str) -> str:
+        """Return the number of entries of a list."""
+        return self.length.format(values=values)
+
+    def transform(self, values: str, name: str, expression: str) -> str:
+        """Return a list of the expression for each entry, which it calls `name`."""
+        return self.transformed.format(values=values, name=name, expression=expression)
+
+    def join(self, values: str, separator: str) -> str:
+        """Return the texts of a list as one text."""
+        return self.joined.format(values=values, separator=separator)
+
+    def sum(self, values: str) -> str:
+        """Return the sum of a list of doubles."""
+        return self.summed.format(values=values)
+
+    def places(self, last: str) -> str:
+        """Return the list 1, 2 ... `last`."""
+        return self.numbers.format(last=last)
+
+    def text(self, value: str) -> str:
+        """Return a number as text."""
+        return f"CAST({value} AS {self.text_type})"
+
+
+def _spark_table(home: AnyHome, name: str) -> str:
+    address = home.table(name)
+    return "delta.`" + storage_of(address).spark_uri(address).replace("`", "``") + "`"
+
+
+def _duckdb_table(home: AnyHome, name: str) -> str:
+    return f"delta_scan({_literal(home.table(name))})"
+
+
+def _trino_table(home: AnyHome, name: str) -> str:
+    return f"{CATALOG}.{SCHEMA}.{name}"
+
+
+def _nothing(home: AnyHome, tables: Iterable[str]) -> list[str]:
+    return []
+
+
+def _register_in_trino(home: AnyHome, tables: Iterable[str]) -> list[str]:
+    """Register the tables, where the catalog has `delta.register-table-procedure.enabled`."""
+    registered = [
+        f"CALL {CATALOG}.system.register_table(schema_name => '{SCHEMA}', table_name => '{name}',"
+        f" table_location => {_literal(_trino_location(home.table(name)))})"
+        for name in tables
+    ]
+    return [f"CREATE SCHEMA IF NOT EXISTS {CATALOG}.{SCHEMA}", *registered]
+
+
+def _trino_location(address: str) -> str:
+    return address if storage_of(address).is_remote else f"file://{address}"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+SPARK = Dialect(
+    "spark",
+    table=_spark_table,
+    prepare=_nothing,
+    prefix="",
+    quote="`",
+    text_type="STRING",
+    unnested="LATERAL VIEW explode({values}) unnested AS {name}",
+    item="element_at({values}, {place})",
+    length="size({values})",
+    transformed="transform({values}, {name} -> {expression})",
+    joined="array_join({values}, '{separator}')",
+    summed="aggregate({values}, 0D, (total, value) -> total + value)",
+    numbers="sequence(1, {last})",
+)
+
+DUCKDB = Dialect(
+    "duckdb",
+    table=_duckdb_table,
+    prepare=lambda home, tables: ["INSTALL delta", "LOAD delta"],
+    prefix="",
+    quote='"',
+    text_type="VARCHAR",
+    unnested="CROSS JOIN UNNEST({values}) AS unnested({name})",
+    item="list_extract({values}, {place})",
+    length="len({values})",
+    transformed="list_transform({values}, lambda {name}: {expression})",
+    joined="array_to_string({values}, '{separator}')",
+    summed="coalesce(list_sum({values}), 0)",
+    numbers="generate_series(1, {last})",
+)
+
+TRINO = Dialect(
+    "trino",
+    table=_trino_table,
+    prepare=_register_in_trino,
+    prefix=f"{CATALOG}.{SCHEMA}.",
+    quote='"',
+    text_type="VARCHAR",
+    unnested="CROSS JOIN UNNEST({values}) AS unnested({name})",
+    item="element_at({values}, {place})",
+    length="cardinality({values})",
+    transformed="transform({values}, {name} -> {expression})",
+    joined="array_join({values}, '{separator}')",
+    summed="reduce({values}, DOUBLE '0', (total, value) -> total + value, total -> total)",
+    numbers="sequence(1, {last})",
+)
+
+DIALECTS = {dialect.name: dialect for dialect in (SPARK, DUCKDB, TRINO)}
+"""The dialects by their name. To add one, declare it here."""
+
+# Write the SQL expression that gives the region of a subscription as WKT, from the columns of the table `requests`.
+
+
+def region_as_text(d: Dialect) -> str:
+    """Return the expression: MULTIPOLYGON of boxes or polygons, POINT for the centre of a circle; degrees."""
+    centre = f"{d.text(d.at('circle', '1'))} || ' ' || {d.text(d.at('circle', '2'))}"
+    return (
+        f"CASE WHEN circle IS NOT NULL THEN 'POINT (' || {centre} || ')'"
+        f" WHEN polygon IS NOT NULL THEN {_polygons(d)}"
+        f" ELSE {_boxes(d)} END"
+    )
+
+
+def radius_of_circle(d: Dialect) -> str:
+    """Return the expression of a circle's radius in metres; null for other shapes."""
+    return f"CASE WHEN circle IS NOT NULL THEN {d.at('circle', '3')} END"
+
+
+def _boxes(d: Dialect) -> str:
+    """A polygon for each box, counter-clockwise from its south-west corner."""
+
+    def corner(lon: str, lat: str) -> str:
+        return f"{d.text(d.at(lon, 'box'))} || ' ' || {d.text(d.at(lat, 'box'))}"
+
+    corners = [("west", "south"), ("east", "south"), ("east", "north"), ("west", "north"), ("west", "south")]
+    ring = " || ', ' || ".join(corner(*sides) for sides in corners)
+    boxes = d.transform(d.places(d.count("west")), "box", f"'((' || {ring} || '))'")
+    return f"'MULTIPOLYGON (' || {d.join(boxes, ', ')} || ')'"
+
+
+def _polygons(d: Dialect) -> str:
+    """The rings in their order: an exterior, which runs counter-clockwise, begins a polygon, and its holes follow."""
+    ring = d.at("polygon", "ring")
+    begin = f"CASE WHEN ring = 1 THEN '((' WHEN {_area(d, ring)} > 0 THEN ')), ((' ELSE '), (' END"
+    rings = d.transform(d.places(d.count("polygon")), "ring", f"{begin} || {_positions(d, ring)}")
+    return f"'MULTIPOLYGON (' || {d.join(rings, '')} || ')))'"
+
+
+def _positions(d: Dialect, ring: str) -> str:
+    position = f"{d.text(_lon(d, ring, 'place'))} || ' ' || {d.text(_lat(d, ring, 'place'))}"
+    return d.join(d.transform(d.places(_half(d, ring)), "place", position), ", ")
+
+
+def _area(d: Dialect, ring: str) -> str:
+    """Twice the area of a ring, positive if it runs counter-clockwise: triangles with its first position."""
+    sides = [
+        f"({_lon(d, ring, place)} - {_lon(d, ring, '1')}) * ({_lat(d, ring, other)} - {_lat(d, ring, '1')})"
+        for place, other in (("place", "place + 1"), ("place + 1", "place"))
+    ]
+    return d.sum(d.transform(d.places(f"{_half(d, ring)} - 1"), "place", " - ".join(sides)))
+
+
+def _half(d: Dialect, ring: str) -> str:
+    return f"CAST(floor({d.count(ring)} / 2) AS INTEGER)"
+
+
+def _lon(d: Dialect, ring: str, place: str) -> str:
+    return d.at(ring, f"2 * ({place}) - 1")
+
+
+def _lat(d: Dialect, ring: str, place: str) -> str:
+    return d.at(ring, f"2 * ({place})")
+
+
+TableName = Callable[[str], str]
+"""Returns the name under which a query reads a table."""
+
+
+def _pairs(d: Dialect, table: TableName) -> str:
+    """Each pair that `export matches` writes, once: without retracted pairs."""
+    done = f"batch_id IN (SELECT batch_id FROM {table(names.BATCHES)} WHERE status = 'done')"
+
+    def exploded(columns: str, condition: str) -> str:
+        pairs = d.unnest("subscription_keys", "subscription_key")
+        return (
+            f"SELECT {columns}, subscription_key\n  FROM {table(names.MATCHES)} {pairs}\n  WHERE {condition} AND {done}"
+        )
+
+    columns = "object_key, object_id, ts, batch_id, plan_version, worker"
+    return f"""\
+SELECT
+  matched.object_key, matched.object_id, matched.ts,
+  matched.subscription_key, inserted.subscription_id, inserted.payload,
+  matched.batch_id, matched.plan_version, matched.worker
+FROM (
+  {exploded(columns, "NOT retracted")}
+) AS matched
+JOIN {table(names.REQUESTS)} AS inserted
+  ON inserted.subscription_key = matched.subscription_key AND inserted.op = 'insert'
+LEFT JOIN (
+  {exploded("object_key", "retracted")}
+) AS retractions
+  ON retractions.object_key = matched.object_key AND retractions.subscription_key = matched.subscription_key
+WHERE retractions.object_key IS NULL"""
+
+
+def _subscriptions(d: Dialect, table: TableName) -> str:
+    """Each subscription, live or ended, with its region as WKT and its end by deletion or expiry."""
+    ingested = _of_finished_ingests(table)
+    return f"""\
+SELECT
+  subscription_key, subscription_id, kind, keywords, region, radius_m, created_at, end_at,
+  created_at <= current_timestamp AND (end_at IS NULL OR end_at > current_timestamp) AS is_live,
+  payload
+FROM (
+  SELECT
+    inserted.subscription_key, inserted.subscription_id, inserted.kind, inserted.keywords,
+    {region_as_text(d)} AS region,
+    {radius_of_circle(d)} AS radius_m,
+    inserted.effective_at AS created_at,
+    CASE
+      WHEN inserted.expires_at IS NULL OR deleted.deleted_at <= inserted.expires_at THEN deleted.deleted_at
+      ELSE inserted.expires_at
+    END AS end_at,
+    inserted.payload
+  FROM {table(names.REQUESTS)} AS inserted
+  LEFT JOIN (
+    SELECT subscription_key, min(effective_at) AS deleted_at
+    FROM {table(names.REQUESTS)}
+    WHERE op = 'delete' AND {ingested}
+    GROUP BY subscription_key
+  ) AS deleted
+    ON deleted.subscription_key = inserted.subscription_key
+  WHERE inserted.op = 'insert' AND inserted.{ingested}
+) AS requested"""
+
+
+def _batches_done(d: Dialect, table: TableName) -> str:
+    """Each finished batch, once."""
+    return f"""\
+SELECT
+  batch_id, plan_version, objects_after, objects_to, requests_after, requests_to, objects_version, requests_version,
+  objects, discarded, requests, matches, retractions, stream_time, removals, candidates, changes, evaluations,
+  seconds_by_step, started_at, finished_at
+FROM {table(names.BATCHES)}
+WHERE status = 'done'"""
+
+
+def _rejects_by_file(d: Dialect, table: TableName) -> str:
+    """The number of rejected rows of each ingested file, and each answered file of questions, by field and reason."""
+    file, row = d.quoted("file"), d.quoted("row")
+    return f"""\
+SELECT
+  ingest_id, kind, {file}, field, reason, count(*) AS rejects, min({row}) AS first_row
+FROM {table(names.REJECTS)}
+WHERE {_of_finished_ingests(table)} OR kind = '{names.QUESTIONS}'
+GROUP BY ingest_id, kind, {file}, field, reason"""
+
+
+def _of_finished_ingests(table: TableName) -> str:
+    return f"ingest_id IN (SELECT ingest_id FROM {table(names.FILES)} WHERE status = 'done')"
+
+
+VIEWS: dict[str, Callable[[Dialect, TableName], str]] = {
+    "pairs": _pairs,
+    "subscriptions": _subscriptions,
+    "batches_done": _batches_done,
+    "rejects_by_file": _rejects_by_file,
+}
+"""The query of each view by its name. To add a view, write its query and add a line here and to docs/tables.md."""
+
+VIEWED_TABLES = (names.BATCHES, names.FILES, names.MATCHES, names.REJECTS, names.REQUESTS)
+"""The tables that views read, a ledger before the tables whose rows it counts."""
+
+
+def view_query(home: AnyHome, view: str, dialect: Dialect) -> str:
+    """Return the query of a view, on the tables at the addresses of a home."""
+    return VIEWS[view](dialect, lambda name: dialect.table(home, name))
+
+
+def view_statements(home: AnyHome, dialect: str) -> list[str]:
+    """Return the statements that create the views in a dialect of DIALECTS, without semicolons."""
+    d = DIALECTS[dialect]
+    created = [f"CREATE OR REPLACE VIEW {d.prefix}{view} AS\n{view_query(home, view, d)}" for view in VIEWS]
+    return [*d.prepare(home, VIEWED_TABLES), *created]
+
+
+# Run a query on the views and tables of a home in this process: DuckDB over Arrow datasets, without a JVM.
+
+
+def run_query(home: AnyHome, query: str, tables: Iterable[str]) -> pa.Table:
+    """Return the rows of a query of DuckDB's SQL on the views and on `tables`; it changes nothing in the home.
+
+    Each table is read at one version. Raises UsageError for a query that DuckDB does not accept, MissingExtra if DuckDB
+    is not installed.
+    """
+    with needs_extra("sql"):
+        import duckdb
+
+    mentioned = set(re.findall(r"\w+", query.lower()))
+    viewed = [name for name in VIEWED_TABLES if name in mentioned or not mentioned.isdisjoint(VIEWS)]
+    reader = TableReader(home)
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET python_enable_replacements = false")  # names of Python variables are not tables
+        for name in [*viewed, *(name for name in tables if name in mentioned and name not in viewed)]:
+            connection.register(name, reader.dataset(name))
+        for view in mentioned.intersection(VIEWS):
+            connection.execute(f"CREATE VIEW {view} AS {VIEWS[view](DUCKDB, lambda name: name)}")
+        try:
+            return connection.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            raise UsageError(f"the query failed: {error}", "docs/tables.md lists views and columns") from None

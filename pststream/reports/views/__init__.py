@@ -1,1 +1,0 @@
-"""Define the views of a home once, write them in the SQL of other programs, and query them in this process."""

@@ -1,0 +1,1 @@
+"""Questions about stored objects: segments of objects, and the search for answers."""

@@ -1,0 +1,237 @@
+"""Answer questions block by block, in their order: what is in memory is bounded, whatever the number of rows.
+
+A block is some neighbouring questions that ask for a bounded number of rows together. A question that asks for more is
+a block of its own, and is answered a slice of its window at a time.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.kernels.questions.codes import LEVELS, place_codes
+from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
+from pststream.search.answer_rows import ANSWERS, answer_table
+from pststream.search.answerers import ANSWERERS
+from pststream.search.asked_questions import AskedQuestion, CountedObjects
+from pststream.search.object_segments import ObjectSegment
+from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
+from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
+
+# Bound the number of objects in the region of a question that have its words, without reading them.
+
+_CELLS = 1 << LEVELS
+
+
+def bound_rows(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> np.ndarray:
+    """Return how many rows the answer of each question has at most: int64[q]; questions without k have a region."""
+    most = np.array([question.parsed.k or 0 for question in questions], np.int64)
+    unlimited = np.flatnonzero(most == 0)
+    if not len(unlimited):
+        return most
+    open_ended = [questions[place] for place in unlimited.tolist()]
+    after, up_to = window_bounds(snapshot, open_ended)
+    regions = region_arrays([question.parsed.region for question in open_ended if question.parsed.region])
+    low, high = _cover(regions.boxes)
+    clauses = clauses_of(open_ended)
+    for segment in snapshot.segments:
+        of_clauses = _rows_of_clauses(segment, clauses.within(segment))
+        rows = np.minimum(of_clauses, _rows_of_cells(segment, regions, low, high))
+        asked = reached(segment.bounds, after, up_to)
+        most[unlimited[asked]] += rows[asked]
+    return most
+
+
+def _cover(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the Morton codes of up to four cells that cover each box: first, and after the last: int64[p,4] each.
+
+    boxes: float64[p,4]. Of equal cells all but one are empty.
+    """
+    columns = np.clip(((boxes[:, (0, 2)] + 180.0) * (_CELLS / 360.0)).astype(np.int64), 0, _CELLS - 1)
+    rows = np.clip(((boxes[:, (1, 3)] + 90.0) * (_CELLS / 180.0)).astype(np.int64), 0, _CELLS - 1)
+    extent = np.maximum(columns[:, 1] - columns[:, 0], rows[:, 1] - rows[:, 0])
+    shift = np.frexp(extent.astype(np.float64))[1].astype(np.int64)  # a cell is wider and higher than the box
+    first, last = columns >> shift[:, None], rows >> shift[:, None]
+    x, y = first[:, (0, 1, 0, 1)], last[:, (0, 0, 1, 1)]
+    low = _codes(x << shift[:, None], y << shift[:, None])
+    size = np.int64(1) << (2 * shift[:, None])
+    is_first = np.ones(x.shape, bool)
+    is_first[:, 1] = first[:, 0] != first[:, 1]
+    is_first[:, 2] = last[:, 0] != last[:, 1]
+    is_first[:, 3] = is_first[:, 1] & is_first[:, 2]
+    return low, np.where(is_first, low + size, low)
+
+
+def _codes(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    lon, lat = (columns + 0.5) * (360.0 / _CELLS) - 180.0, (rows + 0.5) * (180.0 / _CELLS) - 90.0
+    return place_codes(lon.ravel(), lat.ravel()).astype(np.int64).reshape(columns.shape)
+
+
+def _rows_of_cells(segment: ObjectSegment, regions: RegionArrays, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the rows in the cells that cover each region, at most all: int64[q]."""
+    borders = np.stack([low, high]).ravel()
+    # Codes are uint32; the end of the last cell is one more than the greatest.
+    places = np.where(borders >> 2 * LEVELS, len(segment.codes), _search(segment.codes, borders))
+    first, last = places.reshape(2, -1, 4)
+    counts = np.append(0, np.cumsum((last - first).sum(axis=1)))
+    return np.minimum(counts[regions.piece_offsets[1:]] - counts[regions.piece_offsets[:-1]], len(segment.codes))
+
+
+def _search(codes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    return np.searchsorted(codes, np.minimum(wanted, (1 << 2 * LEVELS) - 1).astype(np.uint32))
+
+
+def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarray:
+    """Return the postings of the clause of each question that has the fewest, all rows without clauses: int64[q]."""
+    terms = clauses.literals
+    counts = np.where(terms >= 0, segment.posting_offsets[terms + 1] - segment.posting_offsets[terms], 0)
+    sums = np.append(0, np.cumsum(counts, dtype=np.int64))
+    of_clauses = sums[clauses.literal_offsets[1:]] - sums[clauses.literal_offsets[:-1]]
+    fewest = np.full(len(clauses.clause_offsets) - 1, len(segment.keys), np.int64)
+    owner = np.repeat(np.arange(len(fewest)), np.diff(clauses.clause_offsets))
+    np.minimum.at(fewest, owner, of_clauses)
+    return fewest
+
+
+# Cut the window of a question into slices of a bounded number of stored objects, newest first.
+
+_BUCKETS = 4_096
+
+
+class WindowSlice(NamedTuple):
+    """The objects with (ts, key) > (after_ts, after_key), ts <= to_ts and key <= to_key."""
+
+    after_ts: int
+    after_key: int
+    to_ts: int
+    to_key: int
+
+
+def slice_window(snapshot: ObjectSnapshot, low: int, high: int, to_key: int, most: int) -> Iterator[WindowSlice]:
+    """Yield slices of the objects with low <= ts <= high and key <= to_key, each with at most `most` objects.
+
+    Together they are all of these objects; each object of a slice is newer, by (ts, key), than those of the next.
+    """
+    if low > high:
+        return
+    width = (high - low) // _BUCKETS + 1
+    counts = snapshot.count_by_time(low, high, width, to_key).tolist()
+    stop, objects = high, 0
+    for bucket in reversed(range(len(counts))):
+        first = low + bucket * width
+        last = min(high, first + width - 1)
+        if objects and objects + counts[bucket] > most:
+            yield WindowSlice(last, LAST_KEY, stop, to_key)
+            stop, objects = last, 0
+        objects += counts[bucket]
+        if objects > most:
+            yield from _slice_bucket(snapshot, first, last, to_key, most)
+            stop, objects = first - 1, 0
+    if objects:
+        yield WindowSlice(low - 1, LAST_KEY, stop, to_key)
+
+
+def _slice_bucket(snapshot: ObjectSnapshot, low: int, high: int, to_key: int, most: int) -> Iterator[WindowSlice]:
+    """Yield slices of a bucket with more than `most` objects: by time, or of one ts by key."""
+    if low < high:
+        yield from slice_window(snapshot, low, high, to_key, most)
+        return
+    keys = np.sort(snapshot.keys_at(low, to_key))
+    for stop in range(len(keys), 0, -most):
+        yield WindowSlice(low, int(keys[max(0, stop - most)]) - 1, low, int(keys[stop - 1]))
+
+
+BLOCK_QUESTIONS = 1_000
+"""Questions of a block at most."""
+
+BLOCK_ROWS = 1_000_000
+"""Rows that the questions of a block ask for at most, unless it is one question; objects of a slice at most."""
+
+PLACE = "place"
+"""Column of answers with the place of the question."""
+
+PLACED_ANSWERS = pa.schema([pa.field(PLACE, pa.int64()), *ANSWERS])
+"""Columns of answers of blocks."""
+
+
+def bound_rows_of(counted: CountedObjects, asked: Sequence[AskedQuestion]) -> np.ndarray:
+    """Return how many rows the answer of each question has at most: int64[q]."""
+    most = np.zeros(len(asked), np.int64)
+    for places in group_questions(asked, range(len(asked)), by_kind=False):
+        timed = [asked[place].timed for place in places]
+        most[places] = bound_rows(counted.of(asked[places[0]].withdrawn), timed)
+    return most
+
+
+def block_size(questions: int, parallelism: int) -> int:
+    """Return the questions of a block at most, so that each of `parallelism` threads or tasks at a time has two."""
+    return max(1, min(BLOCK_QUESTIONS, -(-questions // (2 * parallelism))))
+
+
+def make_blocks(wanted_rows: Sequence[int], most_questions: int, most_rows: int | None = None) -> list[range]:
+    """Return the places of the questions of each block.
+
+    wanted_rows: how many rows each asks for at most; most_questions, most_rows (None: BLOCK_ROWS): of a block, unless
+    it is one question
+    """
+    most_rows = BLOCK_ROWS if most_rows is None else most_rows
+    blocks: list[range] = []
+    start = rows = 0
+    for place, wanted in enumerate(wanted_rows):
+        if place > start and (place - start >= most_questions or rows + wanted > most_rows):
+            blocks.append(range(start, place))
+            start, rows = place, 0
+        rows += wanted
+    return [*blocks, range(start, len(wanted_rows))] if len(wanted_rows) else []
+
+
+def is_sliced(one: AskedQuestion, most_rows: int) -> bool:
+    """Whether a question that asks for at most so many rows is answered a slice of its window at a time."""
+    return one.question.parsed.k is None and most_rows > BLOCK_ROWS
+
+
+def answer_block(
+    counted: CountedObjects, asked: Sequence[AskedQuestion], block: range, most_rows: Sequence[int]
+) -> Iterable[pa.Table]:
+    """Return the answers of a block (PLACED_ANSWERS) by question and rank, in one table or, if they are many, in more.
+
+    asked, most_rows: of all questions; block: places among them
+    """
+    if len(block) == 1 and is_sliced(asked[block[0]], most_rows[block[0]]):
+        return answer_in_slices(counted.of(asked[block[0]].withdrawn), asked[block[0]], block[0])
+    tables, owners = [PLACED_ANSWERS.empty_table()], [np.empty(0, np.int64)]
+    for places in group_questions(asked, block):
+        kind, snapshot = asked[places[0]].question.kind.name, counted.of(asked[places[0]].withdrawn)
+        rows = ANSWERERS[kind](snapshot, [asked[place].timed for place in places])
+        owners.append(np.array(places, np.int64)[rows.question])
+        tables.append(_with_places(answer_table([asked[place].question for place in places], rows), owners[-1]))
+    order = np.argsort(np.concatenate(owners), kind="stable")
+    return [pa.concat_tables(tables).take(pa.array(order))]
+
+
+def answer_in_slices(snapshot: ObjectSnapshot, one: AskedQuestion, place: int) -> Iterator[pa.Table]:
+    """Yield the answer of a question without k, newest objects first."""
+    timed, rank = one.timed, 0
+    after, up_to = (bounds[0].tolist() for bounds in window_bounds(snapshot, [timed]))
+    low = max(after[0] + 1, int(snapshot.bounds[:, 0].min(initial=up_to[0])))
+    high = min(up_to[0], int(snapshot.bounds[:, 1].max(initial=low - 1)))
+    for part in slice_window(snapshot, low, high, up_to[1], BLOCK_ROWS):
+        rows = ANSWERERS[one.question.kind.name](snapshot, [replace(timed, bounds=part)])
+        answers = answer_table([one.question], rows._replace(rank=rows.rank + rank))
+        rank += len(rows.rank)
+        yield _with_places(answers, np.full(len(rows.rank), place, np.int64))
+
+
+def _with_places(answers: pa.Table, places: np.ndarray) -> pa.Table:
+    return answers.add_column(0, PLACED_ANSWERS.field(PLACE), pa.array(places))
+
+
+def group_questions(asked: Sequence[AskedQuestion], places: Iterable[int], by_kind: bool = True) -> Iterable[list[int]]:
+    """Return the places of the questions that are answered together: of one kind, about the same objects."""
+    groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for place in places:
+        kind = asked[place].question.kind.name if by_kind else ""
+        groups.setdefault((kind, asked[place].withdrawn.numbers), []).append(place)
+    return groups.values()

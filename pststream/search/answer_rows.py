@@ -1,0 +1,119 @@
+"""Make the rows of answers: ranks, ids, times and distances of objects."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.base.arrow_columns import TIME
+from pststream.base.texts import escape_controls, table_lines
+from pststream.base.utc_times import iso
+from pststream.kernels.questions.codes import distances_m
+from pststream.search.best_objects import BestObjects, rows_of
+from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.read_questions import Question
+
+
+class AnswerRows(NamedTuple):
+    """Rows of the answers of a batch, by question and rank.
+
+    question    int64[n]    place of the question in the batch
+    rank        int64[n]    from 1
+    columns     n values of each column that the kind has: object_key, object_id, ts, distance_m, score, term, count
+    """
+
+    question: np.ndarray
+    rank: np.ndarray
+    columns: dict[str, pa.Array]
+
+
+def make_answer_rows(snapshot: ObjectSnapshot, best: BestObjects, points: np.ndarray | None) -> AnswerRows:
+    """Return the rows of objects, in their order: object_key, object_id, ts and, with points, distance_m.
+
+    points  float64[q,2]: places that distances are measured from, None: no distance
+    """
+    segment, row = rows_of(best.place)
+    columns = {
+        "sort_value": pa.array(best.value),
+        "object_key": pa.array(best.key),
+        "object_id": snapshot.object_ids(segment, row),
+        "ts": pa.array(best.ts).cast(TIME),
+    }
+    if points is not None:
+        columns["distance_m"] = pa.array(_distances(snapshot, segment, row, points[best.question]))
+    return AnswerRows(best.question, ranks(best.question), columns)
+
+
+def ranks(question: np.ndarray) -> np.ndarray:
+    """Return the place of each row among those of its question, from 1: int64[n]; `question` int64[n] ascending."""
+    starts = np.flatnonzero(np.diff(question, prepend=-1))
+    return np.arange(1, len(question) + 1) - np.repeat(starts, np.diff(starts, append=len(question)))
+
+
+def _distances(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray, points: np.ndarray) -> np.ndarray:
+    metres = np.empty(len(row), np.float64)
+    for number in np.flatnonzero(np.bincount(segment)).tolist():
+        chosen = np.flatnonzero(segment == number)
+        metres[chosen] = distances_m(points[chosen], snapshot.segments[number].places[row[chosen]])
+    return metres
+
+
+# Make the table of answers: a row for each object, or term, of an answer, in the order of questions and ranks.
+
+ANSWERS = pa.schema(
+    [
+        pa.field("question_id", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("rank", pa.int64()),
+        pa.field("object_id", pa.string()),
+        pa.field("ts", TIME),
+        pa.field("distance_m", pa.float64()),
+        pa.field("score", pa.float64()),
+        pa.field("term", pa.string()),
+        pa.field("count", pa.int64()),
+        pa.field("term_statistics_version", pa.int64()),
+    ]
+)
+"""Columns of answers; null where a kind has no such value."""
+
+
+def answer_table(questions: Sequence[Question], rows: AnswerRows) -> pa.Table:
+    """Return the rows of the answers of a batch of questions of one kind."""
+    ids = pa.array([question.question_id for question in questions], pa.string())
+    kinds = pa.array([question.kind.name for question in questions], pa.string())
+    place = pa.array(rows.question)
+    given = {"question_id": ids.take(place), "kind": kinds.take(place), "rank": pa.array(rows.rank), **rows.columns}
+    nulls = {field.name: pa.nulls(len(rows.rank), field.type) for field in ANSWERS}
+    return pa.table({**nulls, **given}).select(ANSWERS.names).cast(ANSWERS)
+
+
+# Show the answer of one question as a table for a terminal or a log.
+
+_COLUMNS: dict[str, Callable[[Any], str]] = {
+    "rank": str,
+    "object_id": escape_controls,
+    "term": escape_controls,
+    "count": str,
+    "ts": lambda value: iso(value) or "",
+    "distance_m": lambda value: f"{value:,.1f}",
+    "score": lambda value: f"{value:.6f}",
+}
+
+
+def render_answers(answers: pa.Table) -> str:
+    """Return the rows of an answer, with the columns that it has values for."""
+    if answers.num_rows == 0:
+        return "nothing answers the question"
+    shown = [name for name in _COLUMNS if answers.column(name).null_count < answers.num_rows]
+    return "\n".join(_lines(shown, answers.select(shown).to_pylist()))
+
+
+def answer_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of a table of these rows, with the columns that they have values for."""
+    shown = [name for name in _COLUMNS if any(row[name] is not None for row in rows)]
+    return _lines(shown, rows) if rows else ["nothing answers the question"]
+
+
+def _lines(shown: list[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return table_lines([shown, *([_COLUMNS[name](row[name]) for name in shown] for row in rows)])

@@ -1,0 +1,199 @@
+"""Find the k nearest or best scored objects of many questions that are given as arrays, over all segments.
+
+The questions `knn` and `topk` are answered by these functions, and so are first answers and re-evaluations of
+subscriptions with memory: thousands of questions in one pass, with one end of the log. Give each of these the same row
+of `up_to`: the greatest ts and key that count; and as its row of `after` the boundary of its window. Objects that are
+withdrawn are left out by `ObjectSnapshot.without`; the weights of words are those of the snapshot.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.base import names
+from pststream.kernels.questions.nearest_rows import find_nearest
+from pststream.kernels.questions.question_arrays import choose_clauses
+from pststream.kernels.questions.scored_rows import find_scored
+from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, reached, window_bounds
+
+# Order the rows of answers: by question, least value, newest, last in the log.
+
+
+def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Return the order of rows by question, least value, newest, last in the log: int64[n].
+
+    Question and value, or ts where all values are equal, are packed into one number, which decides unless it has ties:
+    one sort of numbers is several times faster than `lexsort`.
+
+    question, ts, key  int64[n]
+    value              float32[n]
+    """
+    if not len(question):
+        return np.empty(0, np.int64)
+    second = -ts if (value == value[0]).all() else _ordered_bits(value)
+    second = second - second.min()
+    bits = int(second.max()).bit_length()
+    if bits + int(question.max()).bit_length() < 64:
+        packed = question << bits | second
+        order = np.argsort(packed)
+        packed = packed[order]
+        if (packed[1:] > packed[:-1]).all():
+            return order
+    return np.lexsort((-key, -ts, value, question))
+
+
+def _ordered_bits(value: np.ndarray) -> np.ndarray:
+    """Return int64[n] in the order of `value`, float32[n]; equal values have equal numbers."""
+    bits = (value + np.float32(0.0)).view(np.int32)
+    return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64)
+
+
+_ROW_BITS = 32
+
+
+class PointQuestions(NamedTuple):
+    """Questions for the k best objects around a point, q of them.
+
+    points   float64[q,2]  longitude and latitude, degrees
+    k        int64[q]      greatest number of objects, at least 1
+    clauses                the clauses of each; for scores each clause is one word
+    after    int64[q,2]    ts and key; objects with greater (ts, key) count: the boundary of the window
+    up_to    int64[q,2]    ts and key; objects up to this ts and up to this key count
+    scales   float64[q,2]  for scores: alpha and the scale of distances in metres
+    """
+
+    points: np.ndarray
+    k: np.ndarray
+    clauses: Clauses
+    after: np.ndarray
+    up_to: np.ndarray
+    scales: np.ndarray = np.empty((0, 2))
+
+
+class BestObjects(NamedTuple):
+    """The objects of answers, by question and rank, n of them.
+
+    question  int64[n]    place of the question in the batch
+    value     float32[n]  distance in metres, or the score below 0: the least is the best
+    ts        int64[n]    microseconds
+    key       int64[n]    object key
+    place     int64[n]    `place_of` the row
+    """
+
+    question: np.ndarray
+    value: np.ndarray
+    ts: np.ndarray
+    key: np.ndarray
+    place: np.ndarray
+
+
+class BestRows:
+    """The heaps of a batch: the best rows of each question so far (kernels/questions/heaps.py).
+
+    capacities  int64[q]: greatest number of rows of each question; 0: the question has no heap
+    """
+
+    def __init__(self, capacities: np.ndarray) -> None:
+        self.starts = np.append(0, np.cumsum(capacities)).astype(np.int64)
+        self.sizes = np.zeros(len(capacities), np.int64)
+        self.values = np.zeros(self.starts[-1], np.float32)
+        self.rows = np.zeros((self.starts[-1], 3), np.int64)
+
+    def number_places(self, segment: int) -> None:
+        """Replace the places that kernels have written for rows of this segment by `place_of` them."""
+        places = self.rows[:, 2]
+        new = places < 0
+        places[new] = place_of(segment, -1 - places[new])
+
+    def oldest_times(self) -> np.ndarray:
+        """Return the ts that rows of equal value must have to enter each heap: int64[q], the least ts until it is full.
+
+        Questions without a heap have the least ts too.
+        """
+        full = (self.sizes > 0) & (self.sizes == np.diff(self.starts))
+        times = np.full(len(self.sizes), names.NO_TIME)
+        times[full] = self.rows[self.starts[:-1][full], 0]
+        return times
+
+    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return question, value and (ts, key, place) of all rows."""
+        question = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        within = np.arange(len(question)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
+        at = self.starts[question] + within
+        return question, self.values[at], self.rows[at]
+
+
+def find_nearest_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
+    """Return the k nearest objects that satisfy the clauses of each question; ties: the newest, then the last key."""
+    clauses = questions.clauses
+
+    def search(number: int, asked: np.ndarray, best: BestRows) -> None:
+        segment = snapshot.segments[number]
+        within = clauses.within(segment)
+        find_nearest(
+            segment.objects, asked, choose_clauses(segment.objects, within, asked), questions.points, within,
+            questions.after, questions.up_to, best.starts, best.sizes, best.values, best.rows,
+        )  # fmt: skip
+
+    return _search_segments(snapshot, questions, search)
+
+
+def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
+    """Return the k objects with the greatest scores for each question; ties: the newest, then the last key."""
+    clauses = questions.clauses
+    weights, squares = clauses.weighed(snapshot.term_weights)
+
+    def search(number: int, asked: np.ndarray, best: BestRows) -> None:
+        segment = snapshot.segments[number]
+        find_scored(
+            segment.objects, snapshot.text_arrays(number), asked, questions.points, questions.scales,
+            clauses.within(segment), weights, squares, questions.after, questions.up_to, best.starts, best.sizes,
+            best.values, best.rows,
+        )  # fmt: skip
+
+    return _search_segments(snapshot, questions, search)
+
+
+def _search_segments(
+    snapshot: ObjectSnapshot, questions: PointQuestions, search: Callable[[int, np.ndarray, BestRows], None]
+) -> BestObjects:
+    best = BestRows(questions.k)
+    # The newest segments first: they have what most windows ask for.
+    for number in reversed(range(len(snapshot.segments))):
+        asked = reached(snapshot.segments[number].bounds, questions.after, questions.up_to)
+        if len(asked):
+            search(number, asked, best)
+            best.number_places(number)
+    return order_objects(*best.entries())
+
+
+def order_objects(question: np.ndarray, value: np.ndarray, rows: np.ndarray) -> BestObjects:
+    """Order rows by question, value, then newest, then last in the log.
+
+    question int64[n], value float32[n], rows int64[n,3]: ts, key, place
+    """
+    order = order_rows(question, value, rows[:, 0], rows[:, 1])
+    rows = rows[order]
+    return BestObjects(question[order], value[order], rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2])
+
+
+def place_of(segment: int, row: np.ndarray) -> np.ndarray:
+    """Return one number for each row of a segment: int64[n]."""
+    return np.int64(segment << _ROW_BITS) | row.astype(np.int64)
+
+
+def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the segment and the row of each `place_of` a row: int64[n] each."""
+    return place >> _ROW_BITS, place & ((1 << _ROW_BITS) - 1)
+
+
+# Convert a batch of parsed questions around points into the arrays that `best_objects` takes.
+
+
+def point_questions(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> PointQuestions:
+    """Return questions as arrays, without the scales of scores; their windows are resolved in the snapshot."""
+    points = np.array([question.parsed.point for question in questions], np.float64).reshape(-1, 2)
+    k = np.array([question.parsed.k or 0 for question in questions], np.int64)
+    return PointQuestions(points, k, clauses_of(questions), *window_bounds(snapshot, questions))

@@ -1,0 +1,160 @@
+"""Convert a batch of questions into the arrays that kernels take."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.base import names
+from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
+from pststream.kernels.questions.scores import sum_squares
+from pststream.queries.kinds.contract import ParsedQuestion
+from pststream.queries.shapes.contract import Region
+from pststream.queries.shapes.registry import SHAPES, SIDES, cut_regions, request_schema, to_columns
+from pststream.search.object_segments import ObjectSegment
+from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
+from pststream.search.term_weights import TermWeights
+
+
+@dataclass(frozen=True)
+class TimedQuestion:
+    """A parsed question with its time: `as_of` in microseconds (None: the last ts), objects up to a key.
+
+    bounds: the bounds of its window, ts and key after which and ts and key up to which, if they are known already
+    """
+
+    parsed: ParsedQuestion
+    as_of: int | None = None
+    up_to_key: int = LAST_KEY
+    bounds: tuple[int, int, int, int] | None = None
+
+
+def window_bounds(snapshot: ObjectSnapshot, questions: Iterable[TimedQuestion]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds `after`, `up_to` of each question: int64[q,2] each (kernels/questions/question_arrays.py)."""
+    after, up_to = [], []
+    counted: dict[tuple[int, int], list[tuple[int, int]]] = {}  # count windows by their last ts and key: place, count
+    for place, question in enumerate(questions):
+        if question.bounds is not None:
+            after.append(question.bounds[:2])
+            up_to.append(question.bounds[2:])
+            continue
+        window, last_key = question.parsed.window, question.up_to_key
+        as_of = snapshot.last_time(last_key) if question.as_of is None else question.as_of
+        up_to.append((as_of, last_key))
+        if window.objects is not None:
+            counted.setdefault((as_of, last_key), []).append((place, window.objects))
+        start = names.NO_TIME if window.micros is None else max(as_of - window.micros, names.NO_TIME)
+        after.append((start, LAST_KEY))
+    bounds = np.array(after, np.int64).reshape(-1, 2)
+    for latest, asked in counted.items():
+        bounds[[place for place, _ in asked]] = snapshot.before_most_recent([count for _, count in asked], *latest)
+    return bounds, np.array(up_to, np.int64).reshape(-1, 2)
+
+
+def reached(bounds: np.ndarray, after: np.ndarray, up_to: np.ndarray) -> np.ndarray:
+    """Return the questions whose windows may contain objects of a segment with these bounds: int64[n]."""
+    first, last, first_key, _ = bounds
+    return np.flatnonzero((after[:, 0] <= last) & (up_to[:, 0] >= first) & (up_to[:, 1] >= first_key))
+
+
+def region_arrays(regions: Sequence[Region]) -> RegionArrays:
+    """Return the pieces of regions."""
+    return cut_region_arrays(pa.RecordBatch.from_pylist([to_columns(one) for one in regions], schema=request_schema()))
+
+
+def cut_region_arrays(rows: pa.RecordBatch) -> RegionArrays:
+    """Return the pieces of the regions of rows of `requests` (columns of queries/shapes/registry.py)."""
+    owner, columns = cut_regions(rows)
+    tests, lengths = np.zeros(len(owner), np.int64), np.zeros(len(owner), np.int64)
+    parts = []
+    for shape in SHAPES:
+        if shape.PIECE_COLUMN is None:
+            continue
+        column = columns[shape.PIECE_COLUMN.name]
+        has = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        if len(has):
+            given = column.drop_null()
+            tests[has], lengths[has] = shape.CODE, given.value_lengths().to_numpy()
+            parts.append((has, given.flatten().to_numpy()))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    numbers = np.empty(offsets[-1], np.float64)
+    for has, values in parts:
+        widths = lengths[has]
+        source = np.cumsum(widths) - widths
+        numbers[np.repeat(offsets[has] - source, widths) + np.arange(len(values))] = values
+    boxes = np.column_stack([columns[side].to_numpy() for side in SIDES])
+    piece_offsets = np.searchsorted(owner, np.arange(rows.num_rows + 1)).astype(np.int64)
+    return RegionArrays(piece_offsets, boxes, tests, offsets, numbers)
+
+
+def box_regions(boxes: np.ndarray) -> RegionArrays:
+    """Return regions that are one box each: float64[q,4], west, south, east, north."""
+    zeros = np.zeros(len(boxes) + 1, np.int64)
+    return RegionArrays(np.arange(len(boxes) + 1), boxes, zeros[:-1], zeros, np.empty(0))
+
+
+def take_regions(regions: RegionArrays, rows: np.ndarray) -> RegionArrays:
+    """Return some of the regions of a batch, by their places: int64[n]."""
+    pieces = concatenate_ranges(regions.piece_offsets[rows], regions.piece_offsets[rows + 1])
+    numbers = concatenate_ranges(regions.number_offsets[pieces], regions.number_offsets[pieces + 1])
+    return RegionArrays(
+        np.append(0, np.cumsum(np.diff(regions.piece_offsets)[rows])),
+        regions.boxes[pieces],
+        regions.tests[pieces],
+        np.append(0, np.cumsum(np.diff(regions.number_offsets)[pieces])),
+        regions.numbers[numbers],
+    )
+
+
+def concatenate_regions(parts: Sequence[RegionArrays]) -> RegionArrays:
+    """Return the regions of several batches, one batch after the other; at least one."""
+    return RegionArrays(
+        _concatenate_offsets([part.piece_offsets for part in parts]),
+        np.concatenate([part.boxes for part in parts]),
+        np.concatenate([part.tests for part in parts]),
+        _concatenate_offsets([part.number_offsets for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+    )
+
+
+def _concatenate_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.append(0, np.cumsum(np.concatenate([np.diff(part) for part in parts])))
+
+
+def concatenate_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Return the numbers of ranges, one range after the other: int64[]."""
+    lengths = stops - starts
+    return np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """The clauses of a batch of questions: clause_offsets int64[q+1], literal_offsets int64[c+1], term ids int64[]."""
+
+    clause_offsets: np.ndarray
+    literal_offsets: np.ndarray
+    terms: np.ndarray
+
+    def weighed(self, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weight of each clause, which is a word, and the sum of the squares of each question: float32[]."""
+        weight_of = weights.of_terms(self.terms)
+        return weight_of, sum_squares(self.clause_offsets, np.arange(len(self.terms)), weight_of)
+
+    def within(self, segment: ObjectSegment) -> ClauseArrays:
+        """Return the clauses with terms numbered as in a segment."""
+        return ClauseArrays(self.clause_offsets, self.literal_offsets, segment.find_terms(self.terms))
+
+
+def clauses_of(questions: Iterable[TimedQuestion]) -> Clauses:
+    """Return the clauses of parsed questions."""
+    clauses = [question.parsed.clauses for question in questions]
+    return Clauses(
+        _offsets(len(some) for some in clauses),
+        _offsets(len(clause) for some in clauses for clause in some),
+        np.array([term for some in clauses for clause in some for term in clause], np.int64),
+    )
+
+
+def _offsets(lengths: Iterable[int]) -> np.ndarray:
+    return np.cumsum([0, *lengths]).astype(np.int64)

@@ -1,1 +1,0 @@
-"""Sinks: where messages are delivered to, one module for each kind, and the settings of a sink."""

@@ -1,1 +1,0 @@
-"""Choose the raster of a plan from a sample, and order raster cells along a Hilbert curve."""

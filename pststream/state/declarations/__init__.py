@@ -1,1 +1,0 @@
-"""Declarations of tables that `state/tables.py` lists with all others."""

@@ -1,1 +1,0 @@
-"""Locks of a home: file locks in a local folder, leases with fencing tokens in other storages."""

@@ -1,1 +1,0 @@
-"""Segments of stored objects, in the node's cache, and the answers of questions about them."""

@@ -1,0 +1,1 @@
+"""Reading Delta tables and ledgers without a JVM."""

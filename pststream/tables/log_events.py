@@ -1,0 +1,140 @@
+"""Read which objects are withdrawn at a position of the object log.
+
+A withdrawal takes one position of the log: a row of `files` with its number. The table `withdrawals` names its objects.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream.base import names
+from pststream.base.arrays import distinct_values, is_among
+from pststream.tables.delta_tables import describe_snapshot, greatest_value, read_table
+from pststream.tables.ledgers import MAX_ROW, log_key
+
+
+class TableAddresses(Protocol):
+    """The part of a home that this module uses; `state.home.Home` has it."""
+
+    def table(self, name: str) -> str:
+        """Return the address of a table."""
+
+
+@dataclass(frozen=True)
+class WithdrawnObjects:
+    """The objects of some withdrawals; travels pickled. A process that asks keeps 8 bytes for each object.
+
+    address   of the table `withdrawals`
+    snapshot  of the table (delta_tables.describe_snapshot): another home may have been at the address before
+    numbers   of the withdrawals
+    """
+
+    address: str = ""
+    snapshot: str = ""
+    numbers: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers)
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The keys of the objects, ascending: int64[n]."""
+        return _read_keys(self)
+
+    def contain(self, object_keys: np.ndarray) -> np.ndarray:
+        """Return which of these objects (int64[n]) are withdrawn: bool[n]."""
+        return is_among(object_keys, self.keys if self else np.empty(0, np.int64))
+
+
+NONE = WithdrawnObjects()
+
+
+def withdrawn_objects(home: TableAddresses, after: int = -1, up_to: int = names.MAX_INT64) -> WithdrawnObjects:
+    """Return the objects of the withdrawals at the positions after < key <= up_to of the object log."""
+    address = home.table(names.WITHDRAWALS)
+    if not greatest_value(address, "withdrawal_id"):
+        return NONE
+    rows = read_table(home.table(names.FILES), ["file_seq", "withdrawal_id"], pds.field("withdrawal_id").is_valid())
+    numbers = {row["withdrawal_id"] for row in rows.to_pylist() if after < log_key(row["file_seq"], 1) <= up_to}
+    return WithdrawnObjects(address, describe_snapshot(address), tuple(sorted(numbers)))
+
+
+@lru_cache(maxsize=4)
+def _read_keys(withdrawn: WithdrawnObjects) -> np.ndarray:
+    wanted = pds.field("withdrawal_id").isin(list(withdrawn.numbers))
+    rows = read_table(withdrawn.address, ["object_key"], wanted)
+    return distinct_values(rows.column(0).to_numpy())
+
+
+# Read which rejects were ingested again: a retry is a row of `files` that says in its options which ones it has.
+
+OPTION = "retry"
+"""Key in the options of a file that is a retry: {"reason", "ingests_to"}."""
+
+COLUMNS = ("ingest_id", "options")
+
+
+@dataclass(frozen=True)
+class Retry:
+    """An ingest of the rejects with one reason and stored fields, of all ingests since the retry before."""
+
+    ingest_id: int
+    reason: str
+    ingests_to: int
+
+
+def is_retry() -> pds.Expression:
+    """Return a filter of the rows of `files` that are retries, and perhaps of some others."""
+    filter: pds.Expression = pc.match_substring(pds.field("options"), f'"{OPTION}"')
+    return filter
+
+
+def retries_among(files: pa.Table) -> list[Retry]:
+    """Return the retries among rows of `files` with the columns COLUMNS, each once, in the order of the log."""
+    retries = set()
+    for row in files.to_pylist():
+        retry = json.loads(row["options"]).get(OPTION)
+        if retry:
+            retries.add(Retry(row["ingest_id"], retry["reason"], retry["ingests_to"]))
+    return sorted(retries, key=lambda retry: retry.ingest_id)
+
+
+# Read which version of the term statistics is in force at a position of the request log.
+#
+# A change of version takes one position of the log: a row of `files` with its number, whose options have the number of
+# objects that it counts. The table `term_statistics` has the counts.
+
+
+@dataclass(frozen=True)
+class StatisticsVersion:
+    """A version of the term statistics: the objects that it counts, and how many terms these have.
+
+    Version 0 counts nothing, and every word weighs 1.
+    """
+
+    version: int = 0
+    objects: int = 0
+    terms: int = 0
+
+
+NO_STATISTICS = StatisticsVersion()
+
+
+def statistics_in_force(home: TableAddresses, up_to: int = names.MAX_INT64) -> StatisticsVersion:
+    """Return the version that is in force at the position `up_to` of the request log."""
+    if not greatest_value(home.table(names.TERM_STATISTICS), "statistics_version"):
+        return NO_STATISTICS
+    columns = ["file_seq", "statistics_version", "options"]
+    rows = read_table(home.table(names.FILES), columns, pds.field("statistics_version").is_valid()).to_pylist()
+    events = [row for row in rows if log_key(row["file_seq"], MAX_ROW) <= up_to]
+    last = max(events, key=lambda row: int(row["file_seq"]), default=None)
+    if last is None:
+        return NO_STATISTICS
+    counted = json.loads(last["options"])
+    return StatisticsVersion(last["statistics_version"], counted["objects"], counted["terms"])

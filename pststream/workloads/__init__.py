@@ -1,0 +1,1 @@
+"""Generated objects and subscriptions, by seed, and the data of the demo."""

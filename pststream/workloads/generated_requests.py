@@ -1,0 +1,201 @@
+"""Generate insertions, and deletions after random lifetimes, chunk by chunk, as Arrow tables of request rows."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.workloads.draw_subscriptions import DrawnSubscriptions, SubscriptionStyle, draw_subscriptions
+from pststream.workloads.generated_objects import iso_times, join_words, numbered
+from pststream.workloads.object_sample import ObjectSample
+
+CHUNK = 100_000
+"""Insertions that are generated at a time."""
+
+SCHEMA = pa.schema(
+    [
+        ("op", pa.string()),
+        ("subscription_id", pa.string()),
+        ("keywords", pa.string()),
+        ("bbox", pa.list_(pa.float64())),
+        ("created_at", pa.string()),
+        ("at", pa.string()),
+    ]
+)
+
+
+def request_chunks(
+    count: int,
+    seed: int,
+    *,
+    objects: ObjectSample,
+    style: SubscriptionStyle,
+    mean_lifetime: int | None,
+    drift_every: int | None,
+    start_ms: int,
+    ms_per_insertion: float,
+    id_prefix: str,
+) -> Iterator[pa.Table]:
+    """Yield `count` insertions and the deletions that fall between them; see `generate_files.write_requests`."""
+    lifetimes = _Lifetimes(seed, mean_lifetime)
+    quoted = _as_keywords(objects.words)
+    for first, end in _ranges(count, drift_every):
+        number = np.arange(first, end)
+        rng = np.random.default_rng([seed, 7, first])
+        interval = first // drift_every if drift_every else 0
+        drawn = draw_subscriptions(rng, len(number), objects.source, style, seed, interval)
+        inserted = _insertions(number, drawn, quoted, start_ms + number * ms_per_insertion, id_prefix)
+        deleted, after = lifetimes.due(first, end)
+        if not len(deleted):
+            yield inserted
+            continue
+        deletions = _deletions(deleted, start_ms + (after + 0.5) * ms_per_insertion, id_prefix)
+        order = np.argsort(np.concatenate([2 * number, 2 * after + 1]), kind="stable")
+        yield pa.concat_tables([inserted, deletions]).take(pa.array(order))
+
+
+def _ranges(count: int, drift_every: int | None) -> Iterator[tuple[int, int]]:
+    """Yield the chunks of the insertions; no chunk spans the end of an interval of the drift."""
+    first = 0
+    while first < count:
+        end = min(first + CHUNK, count)
+        if drift_every:
+            end = min(end, (first // drift_every + 1) * drift_every)
+        yield first, end
+        first = end
+
+
+class _Lifetimes:
+    """Draw the lifetimes of subscriptions, N(mean, (0.2 mean)^2) insertions, and return the subscriptions that end.
+
+    Source: PS2Stream section VI-A. Keeps the live subscriptions only, about `mean` of them.
+    """
+
+    def __init__(self, seed: int, mean: int | None) -> None:
+        self._seed, self._mean = seed, mean
+        self._number = np.empty(0, dtype=np.int64)
+        self._end = np.empty(0, dtype=np.int64)
+
+    def due(self, first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Add the insertions [first, end); return the subscriptions that end, and after which insertion."""
+        if self._mean is None:
+            return self._number, self._end
+        number = np.arange(first, end)
+        lifetimes = np.random.default_rng([self._seed, 8, first]).normal(self._mean, 0.2 * self._mean, len(number))
+        self._number = np.concatenate([self._number, number])
+        self._end = np.concatenate([self._end, number + np.maximum(np.rint(lifetimes), 1).astype(np.int64)])
+        over = self._end < end
+        ended = self._number[over], self._end[over]
+        self._number, self._end = self._number[~over], self._end[~over]
+        return ended
+
+
+def _insertions(
+    number: np.ndarray, drawn: DrawnSubscriptions, words: pa.Array, times: np.ndarray, id_prefix: str
+) -> pa.Table:
+    """Return a table of insertions."""
+    present = drawn.keywords >= 0
+    separator = pa.array(np.where(drawn.is_and, " AND ", " OR ").astype(object), pa.string())
+    corners = np.round(drawn.boxes, 6).ravel()
+    columns = [
+        pa.repeat(pa.scalar("insert"), len(number)),
+        numbered(id_prefix, number),
+        join_words(words, drawn.keywords[present], present.sum(axis=1), separator),
+        pa.ListArray.from_arrays(pa.array(np.arange(len(number) + 1, dtype=np.int32) * 4), pa.array(corners)),
+        iso_times(times),
+        pa.nulls(len(number), pa.string()),
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _deletions(number: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Table:
+    """Return a table of deletions."""
+    count = len(number)
+    known = {
+        "op": pa.repeat(pa.scalar("delete"), count),
+        "subscription_id": numbered(id_prefix, number),
+        "at": iso_times(times),
+    }
+    return pa.table([known.get(field.name, pa.nulls(count, field.type)) for field in SCHEMA], schema=SCHEMA)
+
+
+def _as_keywords(words: pa.Array) -> pa.Array:
+    """Return the words as they are written in an expression: words that are operators are quoted."""
+    return pa.array([f'"{w}"' if w.casefold() in ("and", "or") else w for w in words.to_pylist()], pa.string())
+
+
+# Turn generated range requests into requests of a kind with memory: knn, topk or frequent_terms.
+#
+# knn             1 to 5 words joined by OR, k from 1 to 10 (DkM-SKS section 5) topk            1 to 5 words, k = 20,
+# alpha uniform, a window of 1,000,000 objects (Skype section 8) frequent_terms  k = 10, a window of 72 hours, a step of
+# 1 hour (SSTD section 6.3)
+#
+# A point is the centre of the region, which is drawn around a point of an object.
+
+STYLES = {
+    "knn": SubscriptionStyle(connective="or", keywords=(1, 5)),
+    "topk": SubscriptionStyle(connective="and", keywords=(1, 5)),
+    "frequent_terms": SubscriptionStyle(),
+}
+"""How the words and regions of each kind are drawn."""
+
+MOST_K = 10
+TOPK_K = 20
+WINDOW_OBJECTS = 1_000_000
+
+_POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
+_SHARED = [("op", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string())]
+_TIMES = [("created_at", pa.string()), ("at", pa.string())]
+_FIELDS = {
+    "knn": [("keywords", pa.string()), ("point", _POINT), ("k", pa.int64())],
+    "topk": [
+        *[("keywords", pa.string()), ("point", _POINT), ("k", pa.int64()), ("alpha", pa.float64())],
+        ("window", pa.struct([("objects", pa.int64())])),
+    ],
+    "frequent_terms": [
+        *[("bbox", pa.list_(pa.float64())), ("k", pa.int64()), ("window", pa.string()), ("step", pa.string())],
+    ],
+}
+SCHEMAS = {kind: pa.schema([*_SHARED, *fields, *_TIMES]) for kind, fields in _FIELDS.items()}
+"""The fields of the requests of each kind."""
+
+
+def as_kind(requests: pa.Table, kind: str, rng: np.random.Generator) -> pa.Table:
+    """Return range requests (generated_requests.SCHEMA) as requests of a kind (SCHEMAS); deletions stay."""
+    inserted = pc.equal(requests.column("op"), "insert")
+    count = requests.num_rows
+    words = pc.replace_substring(requests.column("keywords"), " AND ", " ")
+    k = {"knn": rng.integers(1, MOST_K + 1, count), "topk": np.full(count, TOPK_K)}.get(kind, np.full(count, MOST_K))
+    window: pa.Array = pa.repeat(pa.scalar("72h"), count)
+    if kind == "topk":
+        window = pa.StructArray.from_arrays([pa.array(np.full(count, WINDOW_OBJECTS))], names=["objects"])
+    fields = {
+        "kind": pa.repeat(pa.scalar(kind), count),
+        "keywords": words if kind == "topk" else requests.column("keywords"),
+        "point": _centres(requests.column("bbox").combine_chunks()),
+        "k": pa.array(k),
+        "alpha": pa.array(np.round(rng.random(count), 6)),
+        "window": window,
+        "step": pa.repeat(pa.scalar("1h"), count),
+    }
+    columns = [
+        pc.if_else(inserted, fields[field.name], pa.scalar(None, field.type))
+        if field.name in fields
+        else requests.column(field.name)
+        for field in SCHEMAS[kind]
+    ]
+    return pa.table(columns, schema=SCHEMAS[kind])
+
+
+def _centres(boxes: pa.ListArray) -> pa.Array:
+    """Return the centres of boxes (west, south, east, north); of a null, any point."""
+    sides = np.zeros((len(boxes), 4))
+    given = boxes.is_valid().to_numpy(zero_copy_only=False)
+    sides[given] = boxes.drop_null().flatten().to_numpy().reshape(-1, 4)
+    west, south, east, north = sides.T
+    lon = west + np.mod(east - west, 360.0) / 2
+    lon = np.where(lon > 180.0, lon - 360.0, lon)
+    return pa.StructArray.from_arrays(
+        [pa.array(np.round(lon, 6)), pa.array(np.round((south + north) / 2, 6))], fields=list(_POINT)
+    )

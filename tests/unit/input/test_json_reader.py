@@ -1,0 +1,256 @@
+"""JSON Lines against Python's json module; the fast way against the exact one."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.base.errors import InputFileError
+from pststream.input import json_reader
+from pststream.input.json_reader import decode_lines
+from pststream.input.readers import read_chunks
+from pststream.input.request_fields import scan_json
+from pststream.input.row_chunks import ColumnChunk
+from tests.oracles import rows as slow
+from tests.oracles.records import read_records, to_records
+
+SOURCES = {"object_id": ["id"], "lon": ["lon"], "text": ["text"]}
+NAMES = ["id", "lon", "text"]
+
+
+def written(tmp_path: Path, content: bytes | str, name: str = "x.jsonl") -> str:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def as_texts(chunk: ColumnChunk) -> dict[int, list[str | None]]:
+    """Row number to values as text, numbers of `lon` as the exact way spells them."""
+    spelled = {}
+    for row, record in zip(chunk.rows.tolist(), chunk.table.to_pylist()):
+        lon = record["lon"]
+        spelled[row] = [record["id"], lon, record["text"]]
+        if lon is not None and re.fullmatch(r"-?[0-9]+\.[0-9]+", lon):
+            spelled[row][1] = json_reader.format_number(float(lon))
+    return spelled
+
+
+def both_ways(lines: list[bytes]) -> tuple[ColumnChunk, ColumnChunk]:
+    """Parse lines with the kernel, and each by itself."""
+    (fast,) = json_reader._parse_block("x", SOURCES, b"\n".join(lines), 0)
+    return fast, json_reader._parse_exactly("x", NAMES, {"lon"}, list(range(1, len(lines) + 1)), lines)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+ROWS = st.fixed_dictionaries(
+    {
+        "id": st.one_of(TEXTS, st.integers(-(2**62), 2**62)),
+        "lon": st.floats(-180, 180),
+        "text": st.one_of(st.none(), TEXTS),
+    },
+    optional={"other": st.one_of(st.booleans(), st.lists(st.integers(0, 9)), TEXTS)},
+)
+ODD_LINES = [
+    "[1]", "{", "}", '{"id": 1, "id": 2}', '{"id": 1}{"id": 2}', ' {"id": 1}', '{"lon": NaN}', '{"lon":1e400}',
+    '{"lon":01}', '{"text": {"a": 1}}', '{"text": true}', '{"id": "\\ud800"}', '{"id": "\\x"}',
+    '{"id": "a\tb"}', '{"id": 1,}', '{"id" 1}', '{"id": 9007199254740993}',
+    '{"id": 123456789012345678901234567890}', '{"lon": 18}', '{"lon": "18"}', "{'id': 1}", '{"id": "a\0b"}',
+    '{"id": 1} //', '{"id": 1} {', '{"other": {"id": "b"}, "id": "a"}', '{"lon": -0}', '{"lon": 1.}', "{}",
+]  # fmt: skip
+LINES = st.one_of(
+    ROWS.map(lambda row: json.dumps(row)),
+    ROWS.map(lambda row: json.dumps(row, ensure_ascii=False)),
+    st.sampled_from(ODD_LINES),
+)
+
+
+@given(st.lists(LINES, min_size=1, max_size=6))
+@settings(max_examples=400, deadline=None)
+def test_the_fast_way_agrees_with_the_exact_one(lines: list[str]) -> None:
+    fast, exact = both_ways([line.encode() for line in lines])
+    assert fast.rejected == exact.rejected
+    assert as_texts(fast) == as_texts(exact)
+    assert fast.rows.tolist() == exact.rows.tolist()
+
+
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from([*NAMES, "other", "é"]), NESTED, max_size=4),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from('{}[]",:\\ue0-.1\t \n\r\x00é')), max_size=2),
+    st.booleans(),
+)
+@settings(max_examples=1500, deadline=None)
+def test_any_line_is_read_as_the_json_module_reads_it(
+    value: dict[str, Any], changes: list[tuple[float, str]], ascii_only: bool
+) -> None:
+    """Lines of any members, with single characters changed; what the kernel reads of them is what Python reads."""
+    line = json.dumps(value, ensure_ascii=ascii_only)
+    for place, character in changes:
+        at = int(place * len(line))
+        line = line[:at] + character + line[at + 1 :]
+    content = line.encode("utf-8", "surrogatepass")
+    lines = [one for one in content.split(b"\n") if one.strip()] or [b"{}"]
+    fast, exact = both_ways(lines)
+    assert [tuple(one) for one in fast.rejected] == [tuple(one) for one in exact.rejected]
+    assert as_texts(fast) == as_texts(exact)
+
+
+@pytest.mark.parametrize("text", ["tea ü", 'a "quoted" \\ / tab\t', "\U0001f4a9 and \u0000", "é" * 50])
+def test_texts_with_escapes_are_plain(text: str) -> None:
+    line = json.dumps({"id": text, "lon": 1.25, "more": {"a": [1, {"b": None}, []], "c": "}"}, "text": text})
+    (some,) = scan_json(line.encode(), NAMES, 10, [0, 180, 0])
+    assert some.fields.plain.all()
+    assert [some.fields[name].scalars().to_pylist() for name in NAMES] == [[text], ["1.25"], [text]]
+
+
+@given(st.lists(st.one_of(LINES, st.sampled_from(["", "  ", "\r"])), max_size=8), st.integers(10, 40), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_objects_and_their_lines_are_those_of_the_json_module(lines: list[str], block: int, ended: bool) -> None:
+    lines = [line for line in lines if "NaN" not in line and "ud800" not in line and line != "{"]
+    content = ("\n".join(['{"id": 0}', *lines]) + "\n" * ended).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_reader, "BLOCK_BYTES", block)
+        patch.setattr(json_reader, "ByteStream", lambda path: Stream(content))
+        chunks = list(map(to_records, json_reader.read_json_requests("x.jsonl", ())))
+    records = {row: record for chunk in chunks for row, record in zip(chunk.rows, chunk.records)}
+    rejected = {reject.row for chunk in chunks for reject in chunk.rejected}
+    expected = slow.json_rows(content)
+    assert records == {n: row for n, row in expected.items() if row is not None}
+    assert rejected == {n for n, row in expected.items() if row is None}
+
+
+class Stream:
+    """Bytes in place of a file."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def read(self, size: int) -> bytes:
+        part, self.content = self.content[:size], self.content[size:]
+        return part
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("line", [line for line in ODD_LINES if "NaN" not in line])
+@pytest.mark.parametrize("usual", ['{"id": "x", "lon": 1.5, "text": "t"}', '{"id": 5, "lon": 1, "text": null}'])
+def test_an_odd_line_after_the_sample_of_types(line: str, usual: str) -> None:
+    fast, exact = both_ways([*[usual.encode()] * 101, line.encode()])
+    assert fast.rejected == exact.rejected and as_texts(fast) == as_texts(exact)
+
+
+def test_usual_lines_are_plain() -> None:
+    block = "\n".join(json.dumps({"id": n, "lon": n / 7, "text": "tea ü"}) for n in range(50)).encode()
+    (some,) = scan_json(block, NAMES, 100, [0, 180, 0])
+    assert some.fields.plain.all() and len(some.fields) == 50
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "detail"),
+    [
+        (b"nonsense", "not_json", "character 1"),
+        (b'{"id": 1', "not_json", "character 9"),
+        (b'{"id": 1} {"id": 2}', "not_json", "Extra data"),
+        (b"[" * 100_000, "nested_too_deeply", "more than 32 levels deep, at character 33"),
+        (b'{"id": ' + b"9" * 5000 + b"}", "not_json", ""),
+        (b"7", "not_an_object", "not an object"),
+        (b"null", "not_an_object", ""),
+        (b'{"id": "\xff"}', "invalid_utf8", "byte 9"),
+        (b'{"id": "\\udc00"}', "invalid_utf8", "half a character"),
+        (b'{"id": "a\0b"}', "not_json", "control character"),
+    ],
+)
+def test_lines_that_are_no_objects(line: bytes, reason: str, detail: str) -> None:
+    chunk = decode_lines("x", NAMES, [3, 4], [line, b'{"id": 1}'])
+    (reject,) = chunk.rejected
+    assert (reject.row, reject.field, reject.reason) == (3, "", reason)
+    assert detail in reject.detail or not reject.detail
+    assert (chunk.rows, chunk.records) == ([4], [{"id": 1}])
+
+
+def test_lines_nested_at_every_depth_are_rejected(tmp_path: Path) -> None:
+    nested = ["[" * depth + value + "]" * depth for depth in range(1, 1100) for value in ('"\\u0041"', "1")]
+    path = written(tmp_path, "".join(f'{{"id": {value}, "lon": 0, "text": ""}}\n' for value in nested))
+    chunks = list(read_chunks(path, None, SOURCES))
+    assert sum(len(chunk.rejected) for chunk in chunks) == len(nested)
+    for reject in (reject for chunk in chunks for reject in chunk.rejected):
+        levels = 1 + (reject.row + 1) // 2
+        assert (reject.field, reject.reason) == ("id", "not_a_value" if levels <= 32 else "nested_too_deeply")
+
+
+def test_values_that_are_no_texts_or_numbers(tmp_path: Path) -> None:
+    values: list[Any] = [[1], {"a": 1}, True, None, 5, 5.0, 5.5, "x"]
+    path = written(tmp_path, "".join(json.dumps({"id": value, "lon": 0, "text": ""}) + "\n" for value in values))
+    (chunk,) = read_chunks(path, None, SOURCES)
+    assert [(r.row, r.field, r.reason, r.raw) for r in chunk.rejected] == [
+        (1, "id", "not_a_value", "[1]"),
+        (2, "id", "not_a_value", '{"a": 1}'),
+        (3, "id", "not_a_value", "true"),
+    ]
+    assert chunk.table.column("id").to_pylist() == [None, "5", "5", "5.5", "x"]
+
+
+def test_bom_line_ends_and_compression(tmp_path: Path) -> None:
+    content = b'\xef\xbb\xbf{"id": 1}\r\n\r\n{"id": 2}\r\n{"id": 3}'
+    for name, packed in (("x.json", content), ("x.ndjson.gz", gzip.compress(content))):
+        (chunk,) = read_records(written(tmp_path, packed, name), None)
+        assert (chunk.rows, [record["id"] for record in chunk.records]) == ([1, 3, 4], [1, 2, 3])
+    with pytest.raises(InputFileError, match="decompressed"):
+        list(read_records(written(tmp_path, gzip.compress(content)[:-4], "x.jsonl.gz"), None))
+
+
+def test_files_without_rows(tmp_path: Path) -> None:
+    for content in ("", "\n", " \r\n\t\n"):
+        assert list(read_chunks(written(tmp_path, content), None, SOURCES)) == []
+
+
+def test_long_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = json.dumps({"id": "x" * 10_000_000, "lon": 1, "text": ""}) + "\n"
+    chunks = list(read_chunks(written(tmp_path, long * 2), None, SOURCES))
+    assert [row for chunk in chunks for row in chunk.rows] == [1, 2]
+    monkeypatch.setattr(json_reader, "MAX_ROW_BYTES", 1_000_000)
+    with pytest.raises(InputFileError, match="longer than 1000000 bytes"):
+        list(read_chunks(written(tmp_path, long), None, SOURCES))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('[{"id": 1},\n {"id": 2}]', "one JSON document"),
+        ('[{"id": 1}]\n', "one JSON document"),
+        ('{\n  "id": 1\n}\n', "one JSON document"),
+        ("PAR1", "Parquet"),
+        ("\0\1\2\n", "binary"),
+        ('{"id": 1, "longitude": 2, "text": ""}\n' * 3, "no column lon; it has: id, longitude, text"),
+        ('{"lon": 1, "text": ""}\n' * 3, "no column id"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, content: str, reason: str) -> None:
+    with pytest.raises(InputFileError, match=reason) as caught:
+        list(read_chunks(written(tmp_path, content), None, SOURCES))
+    assert caught.value.hint
+
+
+def test_a_field_that_is_missing_here_and_there_is_null(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"id": 1, "lon": 2}\n[1]\n{"id": 2, "text": "tea", "x": 1}\n')
+    (chunk,) = read_chunks(path, None, SOURCES)
+    assert as_texts(chunk) == {1: ["1", "2", None], 3: ["2", None, "tea"]}
+    assert [reject.row for reject in chunk.rejected] == [2]
+
+
+def test_nan_is_no_id_and_no_text() -> None:
+    lines = [b'{"id": NaN, "lon": NaN, "text": -Infinity}', b'{"id": "NaN", "lon": 1, "text": "Infinity"}']
+    chunk = json_reader._parse_exactly("x", ["id", "lon", "text"], {"lon"}, [1, 2], lines)
+    assert chunk.table.to_pydict() == {"id": [None, "NaN"], "lon": ["NaN", "1"], "text": [None, "Infinity"]}

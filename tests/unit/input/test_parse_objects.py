@@ -1,0 +1,315 @@
+"""Rows of object files: accepted objects, and field and reason of rejects."""
+
+import gzip
+import json
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.base.errors import InputFileError, SettingError, UsageError
+from pststream.input.parse_objects import OBJECTS, ObjectOptions, parse_objects
+from pststream.input.readers import read_chunks
+from pststream.input.row_chunks import REASONS, REJECTED, ColumnChunk
+from tests.oracles import rows as slow_rows
+from tests.oracles import text as slow
+
+GOOD = {"object_id": "a", "ts": "2026-03-01T12:00:00Z", "lon": "1.5", "lat": "-2", "text": "Tea, free TEA"}
+
+
+def chunk_of(rows: list[dict[str, Any]], **types: pa.DataType) -> ColumnChunk:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    arrays = [pa.array([row.get(name) for row in rows], types.get(name, pa.string())) for name in names]
+    numbers = np.arange(1, len(rows) + 1, dtype=np.int64)
+    return ColumnChunk("folder/x.csv", numbers, pa.RecordBatch.from_arrays(arrays, names=names))
+
+
+def parse(rows: list[dict[str, Any]], options: ObjectOptions | None = None, **types: pa.DataType) -> Any:
+    accepted, rejected = parse_objects(chunk_of(rows, **types), options or ObjectOptions())
+    assert accepted.schema == OBJECTS and rejected.schema == REJECTED
+    assert len(accepted) + len(rejected) == len(rows)
+    return accepted.to_pylist(), rejected.to_pylist()
+
+
+def test_a_good_row() -> None:
+    ((accepted,), rejected) = parse([GOOD])
+    assert rejected == []
+    assert accepted == {
+        "row": 1,
+        "object_id": "a",
+        "ts": datetime(2026, 3, 1, 12, tzinfo=UTC),
+        "lon": 1.5,
+        "lat": -2.0,
+        "text": "Tea, free TEA",
+        "terms": sorted([slow.term_id("tea"), slow.term_id("free")]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("object_id", "", "missing"),
+        ("object_id", " ", "missing"),
+        ("object_id", None, "missing"),
+        ("ts", None, "missing"),
+        ("ts", "", "missing"),
+        ("ts", "yesterday", "unreadable_time"),
+        ("ts", "0000-01-01T00:00:00Z", "time_out_of_range"),
+        ("ts", "0001-01-01T00:00:00", "time_out_of_range"),
+        ("ts", "1899-12-31T23:59:59.999999Z", "time_out_of_range"),
+        ("ts", "2200-01-01T00:00:00Z", "time_out_of_range"),
+        ("ts", "1700000000000000", "time_out_of_range"),
+        ("ts", "9" * 40, "time_out_of_range"),
+        ("lon", None, "missing"),
+        ("lon", "", "missing"),
+        ("lon", "NaN", "not_a_number"),
+        ("lon", "-inf", "not_a_number"),
+        ("lon", "east", "not_a_number"),
+        ("lon", "180.0000001", "out_of_range"),
+        ("lat", "91", "out_of_range"),
+        ("lat", "1e400", "not_a_number"),
+        ("text", "x" * 101, "text_too_long"),
+        ("text", "ü" * 51, "text_too_long"),
+    ],
+)
+def test_a_bad_field_costs_its_row(field: str, value: str | None, reason: str) -> None:
+    accepted, (reject,) = parse([GOOD, GOOD | {field: value}, GOOD], ObjectOptions(max_text_bytes=100))
+    assert [row["row"] for row in accepted] == [1, 3]
+    assert reject == {"row": 2, "field": field, "reason": reason, "detail": REASONS[reason], "raw": value}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("ts", "1900-01-01"),
+        ("ts", "2199-12-31T23:59:59.999999Z"),
+        ("ts", "1767225600000"),
+        ("ts", " 2026-01-01 10:00 "),
+        ("lon", "180"),
+        ("lon", "-180"),
+        ("lon", " 1e1 "),
+        ("lat", "-90.0"),
+        ("text", ""),
+        ("text", None),
+        ("text", "\0"),
+        ("text", "x" * 100),
+        ("object_id", "0"),
+        ("object_id", "東京"),
+    ],
+)
+def test_values_at_the_edge_are_accepted(field: str, value: str | None) -> None:
+    accepted, rejected = parse([GOOD | {field: value}], ObjectOptions(max_text_bytes=100))
+    assert (len(accepted), rejected) == (1, [])
+
+
+def test_a_row_is_rejected_once_for_the_first_field_at_fault() -> None:
+    _, (reject,) = parse([GOOD | {"lat": "x", "ts": "x", "text": "x" * 2_000_000}])
+    assert reject["field"] == "ts"
+
+
+def test_raw_values_are_cut() -> None:
+    _, (reject,) = parse([GOOD | {"text": "x" * 2_000_000}])
+    assert (len(reject["raw"]), reject["raw"][-1]) == (1000, "…")
+
+
+def test_rejects_of_the_reader_are_handed_on_in_order() -> None:
+    chunk = chunk_of([GOOD, GOOD | {"lat": "91"}])
+    _, rejected = parse_objects(
+        ColumnChunk("x", np.array([1, 5]), chunk.table, [slow_reject(3), slow_reject(2)]), ObjectOptions()
+    )
+    assert rejected.column("row").to_pylist() == [2, 3, 5]
+
+
+def slow_reject(row: int) -> Any:
+    from pststream.input.row_chunks import Reject
+
+    return Reject(row, "", "not_json", "{")
+
+
+def test_columns_that_are_not_text() -> None:
+    row = {"object_id": 7, "ts": datetime(2026, 1, 1), "lon": 1, "lat": 2.0, "text": 5}
+    types = {
+        "object_id": pa.int64(),
+        "ts": pa.timestamp("ns"),
+        "lon": pa.int32(),
+        "lat": pa.float32(),
+        "text": pa.int64(),
+    }
+    ((accepted,), _) = parse([row], **types)
+    assert (accepted["object_id"], accepted["lon"], accepted["text"]) == ("7", 1.0, "5")
+    _, rejected = parse([row | {"lat": math.nan}, row | {"lat": None}, row | {"lat": 90.5}], **types)
+    assert [(r["reason"], r["raw"]) for r in rejected] == [
+        ("not_a_number", "nan"),
+        ("missing", None),
+        ("out_of_range", "90.5"),
+    ]
+    far = row | {"ts": 2**62}
+    _, (reject,) = parse([far], **types | {"ts": pa.timestamp("us")})
+    assert reject["reason"] == "time_out_of_range"
+
+
+@pytest.mark.parametrize("field", list(GOOD))
+@pytest.mark.parametrize(("value", "kind"), [([1], pa.list_(pa.int64())), (True, pa.bool_()), (b"x", pa.binary())])
+def test_columns_of_lists_and_objects(field: str, value: Any, kind: pa.DataType) -> None:
+    accepted, (reject,) = parse([GOOD | {field: value}], **{field: kind})
+    assert accepted == []
+    assert reject["field"] == field
+    assert reject["reason"] in ("not_a_value", "unreadable_time")
+
+
+def test_fields_from_other_columns() -> None:
+    options = ObjectOptions(
+        columns={"object_id": ["@row"], "ts": ["day", "hour"], "text": ["kind", "n", "place"]},
+        constants={"lon": "7", "text": "nothing"},
+        timezone="America/Chicago",
+    )
+    assert options.sources == {"ts": ["day", "hour"], "lat": ["lat"], "text": ["kind", "n", "place"]}
+    rows = [
+        {"day": "2010-07-01", "hour": "06:00", "lat": "1", "kind": "theft", "n": 2, "place": None},
+        {"day": "2010-01-01", "hour": "06:00", "lat": "1", "kind": "", "n": None, "place": " 9650 main"},
+        {"day": "2010-01-01", "hour": None, "lat": "1", "kind": None, "n": None, "place": ""},
+    ]
+    accepted, rejected = parse(rows, options, n=pa.int64())
+    assert rejected == []
+    assert [row["text"] for row in accepted] == ["theft 2", " 9650 main", "nothing"]
+    assert [row["object_id"] for row in accepted] == ["x.csv:1", "x.csv:2", "x.csv:3"]
+    assert [row["ts"].hour for row in accepted] == [11, 12, 6]
+    assert {row["lon"] for row in accepted} == {7.0}
+
+
+def test_a_column_of_lists_joined_with_others() -> None:
+    """It costs the rows where it has something, and hides nothing of the other columns elsewhere."""
+    options = ObjectOptions(columns={"text": ["kind", "tags"]})
+    rows = [GOOD | {"kind": "tea", "tags": None}, GOOD | {"kind": "tea", "tags": [1]}]
+    (accepted,), (reject,) = parse(rows, options, kind=pa.string(), tags=pa.list_(pa.int64()))
+    assert accepted["text"] == "tea"
+    assert (reject["field"], reject["reason"], reject["raw"]) == ("text", "not_a_value", "[1]")
+    options = ObjectOptions(columns={"text": ["tags", "tags"]})
+    (accepted,), (reject,) = parse(rows, options, kind=pa.string(), tags=pa.list_(pa.int64()))
+    assert (accepted["text"], reject["row"]) == ("", 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(2**62, pa.timestamp("us")), (2**30, pa.date32()), (2**62, pa.duration("s"))]
+)
+@pytest.mark.parametrize("listed", [False, True])
+def test_values_that_python_cannot_show(value: int, kind: pa.DataType, listed: bool) -> None:
+    """Such as times after the year 9999: rejected rows show them as Arrow does."""
+    integers = pa.array([value], pa.int32() if kind == pa.date32() else pa.int64())
+    column = pa.ListArray.from_arrays([0, 1], integers.cast(kind)) if listed else integers.cast(kind)
+    chunk = chunk_of([GOOD])
+    table = chunk.table.set_column(chunk.table.schema.get_field_index("lon"), "lon", column)
+    accepted, rejected = parse_objects(ColumnChunk("x.csv", chunk.rows, table, []), ObjectOptions())
+    assert len(accepted) == 0 and rejected.column("field").to_pylist() == ["lon"]
+    assert str(kind) in rejected.column("raw")[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"columns": {"colour": ["x"]}}, "no field 'colour'"),
+        ({"constants": {"colour": "x"}}, "no field 'colour'"),
+        ({"columns": {"ts": []}}, "no column is given"),
+        ({"columns": {"ts": ["@row"]}}, "can only be the single column"),
+        ({"columns": {"object_id": ["@row", "x"]}}, "can only be the single column"),
+        ({"constants": {"lat": "91"}}, "constant lat=91"),
+        ({"constants": {"lon": "NaN"}}, "constant lon=NaN"),
+        ({"constants": {"ts": "0000-01-01"}}, "constant ts"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        ObjectOptions(**options)
+
+
+def test_an_unknown_zone() -> None:
+    with pytest.raises(SettingError):
+        ObjectOptions(timezone="Mars/Phobos")
+
+
+VALUES = st.fixed_dictionaries(
+    {
+        "object_id": st.sampled_from(["a", "", "ü"]),
+        "ts": st.sampled_from(["2026-01-01", "1767225600000", "x", "", "2026-02-30", "20260101T000000Z"]),
+        "lon": st.one_of(st.floats(-200, 200).map(repr), st.sampled_from(["NaN", "", "+1", "1,5"])),
+        "lat": st.one_of(st.floats(-100, 100).map(repr), st.sampled_from(["inf", " ", ".5"])),
+        "text": st.sampled_from(["", "Tea tea", "東京 ß", "x" * 200]),
+    }
+)
+
+
+@given(st.lists(VALUES, max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_every_row_is_parsed_as_the_twin_parses_it(rows: list[dict[str, str]]) -> None:
+    if not rows:
+        return
+    accepted, rejected = parse(rows, ObjectOptions(max_text_bytes=100))
+    verdicts = {n: slow_object(row) for n, row in enumerate(rows, start=1)}
+    assert {row["row"]: row["terms"] for row in accepted} == {n: v for n, v in verdicts.items() if isinstance(v, list)}
+    assert {row["row"]: row["field"] for row in rejected} == {n: v for n, v in verdicts.items() if isinstance(v, str)}
+
+
+def slow_object(row: dict[str, str]) -> str | list[int]:
+    """The terms of a row, or its first field at fault."""
+    if not row["object_id"]:
+        return "object_id"
+    time = slow_rows.time_us(row["ts"])
+    if time is None:
+        return "ts"
+    for field, most in (("lon", 180), ("lat", 90)):
+        try:
+            if not abs(float(row[field])) <= most:
+                return field
+        except ValueError:
+            return field
+    return "text" if len(row["text"]) > 100 else sorted({slow.term_id(word) for word in slow.words(row["text"])})
+
+
+def test_the_same_rows_from_every_format(tmp_path: Path) -> None:
+    rows = [GOOD | {"object_id": str(n), "lat": str(n)} for n in range(85, 95)] + [GOOD | {"text": 'a "b", ü'}]
+    csv = (
+        ",".join(GOOD)
+        + "\n"
+        + "".join(
+            ",".join(json.dumps(v, ensure_ascii=False).replace('\\"', '""') for v in r.values()) + "\n" for r in rows
+        )
+    )
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(csv.encode()))
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    parsed = []
+    for name in ("x.csv.gz", "x.jsonl", "x.parquet"):
+        (chunk,) = read_chunks(f"{tmp_path}/{name}", None, ObjectOptions().sources)
+        parsed.append([batch.to_pylist() for batch in parse_objects(chunk, ObjectOptions())])
+    assert parsed[0] == parsed[1] == parsed[2]
+    assert (len(parsed[0][0]), len(parsed[0][1])) == (7, 4)
+
+
+def test_a_file_without_ids_says_how_to_give_them(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("ts,lon,lat,text\n2026-01-01,1,2,tea\n")
+    with pytest.raises(InputFileError) as caught:
+        list(read_chunks(f"{tmp_path}/x.csv", None, ObjectOptions().sources))
+    assert "--column object_id=@row" in caught.value.hint
+    options = ObjectOptions(columns={"object_id": ["@row"]})
+    (chunk,) = read_chunks(f"{tmp_path}/x.csv", None, options.sources)
+    assert parse_objects(chunk, options)[0].column("object_id").to_pylist() == ["x.csv:1"]
+
+
+@pytest.mark.real_data
+def test_the_houston_rows(real_data: Path) -> None:
+    columns = {"object_id": ["@row"], "ts": ["time"], "text": ["offense", "location", "address"]}
+    options = ObjectOptions(columns=columns)
+    accepted, rejected = 0, []
+    for chunk in read_chunks(str(real_data / "houston_crime_2010.parquet"), None, options.sources):
+        good, bad = parse_objects(chunk, options)
+        accepted += len(good)
+        rejected += bad.to_pylist()
+    assert accepted == 86_309
+    assert [(row["field"], row["reason"]) for row in rejected] == [("lon", "missing")] * 5

@@ -1,0 +1,138 @@
+"""Times against datetime: every form, every column type, zones with and without gaps."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.base.errors import SettingError
+from pststream.input.parse_times import EARLIEST_US, LAST_US, OUT_OF_RANGE_US, parse_time, parse_times
+from pststream.settings import check_zone
+from tests.oracles import rows as slow
+
+ZONES = st.one_of(
+    st.none(), st.just(UTC), st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+)
+MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)
+FORMS = st.sampled_from(
+    [
+        lambda t: t.isoformat(),
+        lambda t: t.isoformat(" ", "seconds"),
+        lambda t: t.isoformat(timespec="minutes"),
+        lambda t: t.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        lambda t: t.strftime("%Y%m%dT%H%M%S").zfill(15),
+        lambda t: f"  {t.isoformat()}9 ",
+        lambda t: t.date().isoformat(),
+        lambda t: str(int(t.microsecond) - 500_000),
+    ]
+)
+
+
+def us(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@given(
+    st.lists(st.one_of(st.tuples(MOMENTS, FORMS).map(lambda made: made[1](made[0])), st.text(max_size=9)), max_size=5)
+)
+@settings(max_examples=500, deadline=None)
+def test_texts_are_read_as_datetime_reads_them(texts: list[str]) -> None:
+    times, read = parse_times(pa.array(texts, pa.string()), "UTC")
+    assert [int(t) if r else None for t, r in zip(times, read)] == [slow.time_us(text) for text in texts]
+    assert [parse_time(text) for text in texts] == [slow.time_us(text) for text in texts]
+
+
+@given(st.datetimes(datetime(1920, 1, 1), datetime(2199, 1, 1)), st.sampled_from(["America/Chicago", "Asia/Kolkata"]))
+@settings(max_examples=200, deadline=None)
+def test_a_time_without_zone_is_local(moment: datetime, zone: str) -> None:
+    expected = us(moment.replace(tzinfo=ZoneInfo(zone)))
+    times, _ = parse_times(pa.array([moment.isoformat()]), zone)
+    assert times[0] == parse_time(moment, zone) == expected
+
+
+def test_clocks_set_forward_and_back() -> None:
+    around = [f"2021-{day}T{hour:02}:30:00" for day in ("03-28", "10-31") for hour in range(24)]
+    for zone in ("Europe/Paris", "America/Sao_Paulo"):
+        times, _ = parse_times(pa.array(around), zone)
+        assert times.tolist() == [us(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone))) for text in around]
+    times, _ = parse_times(pa.array(["2021-10-31T02:30:00"]), "Europe/Paris")
+    assert times[0] == us(datetime(2021, 10, 31, 0, 30, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "yesterday", "2021-02-29", "2021-13-01", "2021-00-01", "2021-01-32", "2021-01-01T24:00", "2021-01-01T10:60",
+        "2021-01-01T10:00:61", "2021-01-01T10:00+", "2021-01-01T10:00+5", "2021-01-01T10:00+24:00", "2021-01-01T",
+        "2021/01/01", "01.01.2021", "12.5", "1e3", "NaN", "-", "２０２１",
+    ],
+)  # fmt: skip
+def test_texts_that_are_no_times(text: str) -> None:
+    assert not parse_times(pa.array([text]), "UTC")[1][0]
+    assert parse_time(text) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([1_700_000_000_000, None, -1]), [1_700_000_000_000_000, None, -1000]),
+        (pa.array([5], pa.int8()), [5000]),
+        (pa.array([2**64 - 1], pa.uint64()), [OUT_OF_RANGE_US]),
+        (pa.array([1.0, 1.5, float("nan"), None, -1e300]), [1000, None, None, None, -OUT_OF_RANGE_US]),
+        (pa.array([date(1970, 1, 2), None]), [86_400_000_000, None]),
+        (pa.array([1, None], pa.timestamp("s")), [1_000_000, None]),
+        (pa.array([1999], pa.timestamp("ns")), [1]),
+        (pa.array([7], pa.timestamp("ms", "America/Chicago")), [7000]),
+        (pa.array([True]), [None]),
+        (pa.array([None], pa.null()), [None]),
+        (pa.array([], pa.string()), []),
+    ],
+)
+def test_columns_of_other_types(values: pa.Array, expected: list[int | None]) -> None:
+    times, read = parse_times(values, "UTC")
+    assert [int(t) if r else None for t, r in zip(times, read)] == expected
+
+
+def test_timestamps_that_microseconds_cannot_hold_are_far_out() -> None:
+    for values in (pa.array([2**60, -(2**60)], pa.timestamp("s")), pa.array([2**31 - 1, -(2**31)], pa.date32())):
+        times, read = parse_times(values, "UTC")
+        assert read.all() and times[0] > LAST_US and times[1] < -LAST_US
+
+
+def test_a_column_of_local_timestamps() -> None:
+    times, _ = parse_times(pa.array([datetime(2021, 7, 1, 12)], pa.timestamp("ns")), "America/Chicago")
+    assert times[0] == us(datetime(2021, 7, 1, 17, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (5, 5000), (5.0, 5000), (5.5, None), (True, None), (None, None), ([1], None),
+        (10**30, OUT_OF_RANGE_US), (-(10**30), -OUT_OF_RANGE_US),
+        ("9" * 30, OUT_OF_RANGE_US), ("-" + "9" * 30, -OUT_OF_RANGE_US), ("+5", 5000),
+        (date(1970, 1, 2), 86_400_000_000),
+        (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), 0),
+        ("9999-12-31T23:59:59.999999Z", LAST_US),
+    ],
+)  # fmt: skip
+def test_single_values(value: Any, expected: int | None) -> None:
+    assert parse_time(value) == expected
+
+
+def test_the_year_0_is_a_time_that_is_far_out() -> None:
+    for text in ("0000-01-01", "0000-02-29T00:00:00Z", "0000-W01-1"):
+        times, read = parse_times(pa.array([text]), "UTC")
+        assert read[0] and times[0] < EARLIEST_US
+        assert (parse_time(text) or 0) < EARLIEST_US
+    assert parse_time("0000-13-01") is None
+
+
+def test_zones_are_checked() -> None:
+    assert check_zone("Europe/Stockholm")
+    for name in ("Mars/Phobos", "", "../etc/passwd", "\0"):
+        with pytest.raises(SettingError, match="not a known zone"):
+            check_zone(name)

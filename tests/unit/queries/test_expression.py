@@ -1,0 +1,151 @@
+"""Keyword expressions: clauses are equivalent to the tree, errors have a position, bounds are kept."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.queries.text.expression import ExpressionError, evaluate, parse_keywords
+from tests.oracles import text as slow
+
+WORDS = ["tea", "milk", "and", "or", "東京", "straße"]
+TREES = st.recursive(
+    st.sampled_from(WORDS).map(lambda word: ("word", word)),
+    lambda tree: st.tuples(st.sampled_from(["and", "or"]), st.lists(tree, min_size=1, max_size=3)),
+    max_leaves=9,
+)
+
+
+def write_expression(tree: slow.Tree, draw: st.DataObject, within: str = "or") -> str:
+    """Write the tree as a user may: with or without optional AND and parentheses."""
+    kind, inside = tree
+    if kind == "word":
+        return draw.draw(st.sampled_from([inside, f'"{inside}"', inside.capitalize(), f"({inside})"]))
+    joint = " OR " if kind == "or" else draw.draw(st.sampled_from([" AND ", " ", "  "]))
+    # What stands alone in its node is joined by the node around that.
+    text = joint.join(write_expression(part, draw, kind if len(inside) > 1 else within) for part in inside)
+    needed = kind == "or" and within == "and" and len(inside) > 1
+    return f"({text})" if needed or draw.draw(st.booleans()) else text
+
+
+@given(TREES, st.data())
+@settings(max_examples=300, deadline=None)
+def test_clauses_are_equivalent_to_the_tree(tree: slow.Tree, data: st.DataObject) -> None:
+    clauses = parse_keywords(write_expression(tree, data), max_clauses=100_000, max_terms=10**6)
+    folded = {word: slow.words(word)[0] for word in WORDS}
+    for chosen in range(1 << len(WORDS)):
+        found = {word for n, word in enumerate(WORDS) if chosen >> n & 1}
+        assert evaluate(clauses, {folded[word] for word in found}) == slow.holds(tree, found)
+
+
+@given(TREES, st.data())
+@settings(max_examples=100, deadline=None)
+def test_clauses_are_minimal_and_sorted(tree: slow.Tree, data: st.DataObject) -> None:
+    clauses = parse_keywords(write_expression(tree, data), max_clauses=100_000, max_terms=10**6)
+    assert clauses == sorted(clauses, key=lambda clause: (len(clause), clause))
+    assert all(clause == sorted(set(clause)) for clause in clauses)
+    sets = [set(clause) for clause in clauses]
+    assert not any(a <= b for i, a in enumerate(sets) for j, b in enumerate(sets) if i != j)
+
+
+@pytest.mark.parametrize(
+    ("expression", "clauses"),
+    [
+        ("coffee AND (free OR cheap)", [["coffee"], ["cheap", "free"]]),
+        ("tea OR milk sugar", [["milk", "tea"], ["sugar", "tea"]]),
+        ("tea milk OR sugar", [["milk", "sugar"], ["sugar", "tea"]]),
+        ("tea and milk or sugar", [["and"], ["milk"], ["or"], ["sugar"], ["tea"]]),
+        ('"or"', [["or"]]),
+        ('"OR" tea', [["or"], ["tea"]]),
+        ('"green tea"', [["green"], ["tea"]]),
+        ('"green tea" OR milk', [["green", "milk"], ["milk", "tea"]]),
+        ("rock-and-roll OR jazz", [["and", "jazz"], ["jazz", "rock"], ["jazz", "roll"]]),
+        ("tea Tea ＴＥＡ", [["tea"]]),
+        ("tea AND (tea OR milk)", [["tea"]]),
+        ("a(b)c", [["a"], ["b"], ["c"]]),
+        ('a"b"', [["a"], ["b"]]),
+        ("NOT tea", [["not"], ["tea"]]),
+        ("ANDROID", [["android"]]),
+        ("\u00a0東京\u3000OR\tкафе\n", [["кафе", "東京"]]),
+    ],
+)
+def test_clauses_of_named_cases(expression: str, clauses: list[list[str]]) -> None:
+    assert parse_keywords(expression) == clauses
+
+
+@pytest.mark.parametrize(
+    ("expression", "position", "reason", "expected"),
+    [
+        ("", 1, "no word", "a word"),
+        ("  ", 3, "no word", "a word"),
+        ("tea AND", 8, "the end after AND", "a word"),
+        ("OR tea", 1, "found OR", '"OR" in quotes'),
+        ("tea OR AND milk", 8, "found AND after OR", "a word"),
+        ("tea ()", 6, "found ) after (", "a word"),
+        ("(tea", 1, "never closed", ")"),
+        ("(tea OR (milk)", 1, "never closed", ")"),
+        ("tea) OR milk", 4, "closes nothing", "the end"),
+        ("tea !!", 5, "!! has no letter", "a word"),
+        ('tea ""', 5, "no letter", "a word"),
+        ('tea "milk', 5, "never closed", 'closing "'),
+        ('tea"', 4, "never closed", 'closing "'),
+    ],
+)
+def test_errors_give_position_and_expectation(expression: str, position: int, reason: str, expected: str) -> None:
+    with pytest.raises(ExpressionError) as found:
+        parse_keywords(expression)
+    assert found.value.position == position
+    assert reason in found.value.reason
+    assert expected in found.value.expected
+    assert f"character {position}" in str(found.value)
+
+
+@given(st.text(st.sampled_from('ab() "AND OR!'), max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_parsed_or_refused(expression: str) -> None:
+    try:
+        assert parse_keywords(expression)
+    except ExpressionError as error:
+        assert 1 <= error.position <= len(expression) + 1
+
+
+def joined(joint: str, part: str, count: int) -> str:
+    return joint.join(part.replace("#", str(n)) for n in range(count))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        joined(" ", "w#", 10_000),
+        joined(" OR ", "w#", 10_000),
+        joined(" OR ", "w#", 513),
+        joined(" AND ", "w#", 65),
+        joined(" OR ", "(a# b# c#)", 40),
+        joined(" OR ", "(a# AND b#)", 7),
+        '"' + joined(" ", "w#", 65) + '"',
+        "(" * 10_000 + "tea",
+        "w" * 200_000,
+    ],
+)
+def test_an_expression_beyond_a_bound_is_refused_at_once(expression: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(ExpressionError):
+        parse_keywords(expression)
+    assert time.monotonic() - began < 20
+
+
+def test_an_expression_within_the_bounds_is_parsed() -> None:
+    assert len(parse_keywords(joined(" AND ", "(a# OR b#)", 50))) == 50
+    assert len(parse_keywords(joined(" AND ", "w#", 64))) == 64
+    assert len(parse_keywords(joined(" OR ", "(a# AND b#)", 6))) == 64
+    assert len(parse_keywords(joined(" OR ", "w#", 512))[0]) == 512
+    assert parse_keywords("(" * 10_000 + "tea" + ")" * 10_000) == [["tea"]]
+    assert parse_keywords(joined(" ", "tea", 1_000)) == [["tea"]]
+
+
+def test_a_large_expression_with_few_clauses_is_parsed_in_time() -> None:
+    part = "(" + joined(" OR ", "(a# AND b#)", 6) + ")"
+    began = time.monotonic()
+    assert len(parse_keywords(" OR ".join([part] * 80))) == 64
+    assert time.monotonic() - began < 50

@@ -1,1 +1,0 @@
-"""Segments of stored objects and the answers of questions."""
