@@ -38,9 +38,19 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run files with slow tests first, so that two workers finish at about the same time."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Group tests for `--dist loadgroup`: all of Airflow, all with a JVM, and of the others those of a file.
+
+    Files of the first two come first, then those with slow tests, so that the processes finish at about the same time.
+    """
+    one_process, slow = set(), set()
+    for item in items:
+        group = next((name for name in ("airflow", "spark") if item.get_closest_marker(name)), None)
+        item.add_marker(pytest.mark.xdist_group(group or item.nodeid.partition("::")[0]))
+        if group:
+            one_process.add(item.path)
+        if item.get_closest_marker("slow"):
+            slow.add(item.path)
+    items.sort(key=lambda item: (item.path not in one_process, item.path not in slow))
 
 
 _DEEP = re.compile(r"^pytestmark = (?:\[.*)?pytest\.mark\.deep\b", re.MULTILINE)

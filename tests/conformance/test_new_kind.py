@@ -62,7 +62,6 @@ def test_fields_of_other_kinds_stay_payload_where_no_kind_is_given(monkeypatch: 
 
 
 @pytest.mark.slow
-@pytest.mark.spark
 def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line.
 

@@ -51,7 +51,6 @@ def test_a_new_shape_is_read_described_and_drawn(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-@pytest.mark.spark
 def test_the_pipeline_carries_a_new_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line.
 

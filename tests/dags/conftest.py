@@ -1,12 +1,9 @@
 """Fixtures: an Airflow in a temporary folder with settings of its own, and the DAG folder as Airflow reads it."""
 
 import copy
-import fcntl
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from typing import Any
 import pytest
 
 from pststream.base import names
+from tests.airflow_database import empty_database
 
 ROOT = Path(__file__).parents[2]
 DAGS = ROOT / "dags"
@@ -50,30 +48,23 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         connection = {"conn_type": "spark", "host": "local[2]"}
         patch.setenv(f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}", json.dumps(connection))
         patch.syspath_prepend(str(DAGS))
-        shutil.copy(_database(tmp_path_factory.getbasetemp()), home / "airflow.db")
+        shutil.copy(empty_database(tmp_path_factory.getbasetemp()), home / "airflow.db")
         yield home
 
 
-def _database(folder: Path) -> Path:
-    """Return an empty database of Airflow in a home that all test processes share; the first one makes it."""
-    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "airflow-database"
-    shared.mkdir(exist_ok=True)
-    with open(shared / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "done").exists():
-            command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
-            environment = {**os.environ, "AIRFLOW_HOME": str(shared)}
-            subprocess.run(command, env=environment, check=True, capture_output=True, timeout=500)
-            (shared / "done").touch()
-    return shared / "airflow.db"
-
-
-@pytest.fixture
-def dagbag(airflow_home: Path) -> Any:
-    """The DAG folder as Airflow reads it, with copies of the forms, so that no test sees the values of another."""
+@pytest.fixture(scope="session")
+def read_once(airflow_home: Path) -> tuple[Any, dict[str, Any]]:
+    """The DAG folder as Airflow reads it, and a copy of each form."""
     from airflow.dag_processing.dagbag import DagBag
 
     bag = DagBag(dag_folder=str(DAGS))
-    for dag in bag.dags.values():
-        dag.params = copy.deepcopy(dag.params)
+    return bag, {name: copy.deepcopy(dag.params) for name, dag in bag.dags.items()}
+
+
+@pytest.fixture
+def dagbag(read_once: tuple[Any, dict[str, Any]]) -> Any:
+    """The DAG folder, with new copies of the forms; a test that changes a task does so by `monkeypatch`."""
+    bag, forms = read_once
+    for name, dag in bag.dags.items():
+        dag.params = copy.deepcopy(forms[name])
     return bag

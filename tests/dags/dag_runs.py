@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,15 @@ class FinishedRun:
             wanted = {"run_id": self._run.run_id, "task_id": task, "key": "return_value"}
             return XComModel.deserialize_value(session.query(XComModel).filter_by(**wanted).one())
 
+    def question(self, task: str) -> Any:
+        """Return the question that a task asked, with its answer."""
+        from airflow.models.hitl import HITLDetail
+        from airflow.utils.session import create_session
+
+        [asked] = [ti.id for ti in self._run.get_task_instances() if ti.task_id == task]
+        with create_session(scoped=False) as session:
+            return session.get(HITLDetail, asked)
+
     def events(self) -> list[dict[str, Any]]:
         """Return the extras of the asset events that the run wrote."""
         from airflow.models.asset import AssetEvent
@@ -44,8 +54,30 @@ def killed_once(dag: Any, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
     from pststream.airflow.runners.job_outcome import JobLost
 
     job = dag.get_task("match")
-    job.retry_policy = ExceptionRetryPolicy([RetryRule(JobLost, RetryAction.RETRY, timedelta(seconds=1))])
-    job.on_retry_callback = [lambda context: monkeypatch.delenv("PSTSTREAM_CRASH_AT")]
+    policy = ExceptionRetryPolicy([RetryRule(JobLost, RetryAction.RETRY, timedelta(seconds=1))])
+    monkeypatch.setattr(job, "retry_policy", policy)
+    monkeypatch.setattr(job, "on_retry_callback", [lambda context: monkeypatch.delenv("PSTSTREAM_CRASH_AT")])
+    return FinishedRun(dag, form)
+
+
+def answered(dag: Any, form: dict[str, Any], option: str, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+    """Run a DAG one of whose tasks asks a person, who chooses an option as the REST API takes it."""
+    from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
+    from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
+    from airflow.sdk.definitions import dag as dag_test
+    from airflow.utils.session import create_session
+
+    run_task, person = dag_test._run_task, SimpleNamespace(get_id=lambda: "1", get_name=lambda: "a person")
+
+    def run_and_answer(*, ti: Any, **arguments: Any) -> Any:
+        result = run_task(ti=ti, **arguments)
+        if ti.state == "awaiting_input":
+            choice = UpdateHITLDetailPayload(chosen_options=[option])
+            with create_session(scoped=False) as session:
+                update_hitl_detail(ti.dag_id, ti.run_id, ti.task_id, choice, person, session)  # type: ignore[arg-type]
+        return result
+
+    monkeypatch.setattr(dag_test, "_run_task", run_and_answer)
     return FinishedRun(dag, form)
 
 

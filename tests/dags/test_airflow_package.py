@@ -17,7 +17,7 @@ from tests.dags.dag_runs import FinishedRun, bag_of
 from tests.dags.landing_folder import PAIRS, fill_landing
 from tests.docs.fences import blocks
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.usefixtures("airflow_home")]
+pytestmark = [pytest.mark.airflow, pytest.mark.deep, pytest.mark.usefixtures("airflow_home")]
 
 EXAMPLES = [block.text for block in blocks(ROOT / "docs" / "airflow.md") if block.is_python]
 """The DAG files of the documentation; their homes are in /data."""

@@ -75,6 +75,7 @@ def alerts(caplog: pytest.LogCaptureFixture) -> Iterator[Any]:
     yield lambda: [record.message.split(":")[0] for record in caplog.records if record.name == log.name]
 
 
+@pytest.mark.deep
 def test_a_fault_of_an_hour_gives_one_alert_and_one_recovery(home: Home, alerts: Any) -> None:
     sent: list[tuple[str, str]] = []
     options = {

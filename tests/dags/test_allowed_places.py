@@ -186,11 +186,25 @@ def runs(dagbag: Any) -> Callable[[str, dict[str, Any]], FinishedRun]:
 
 
 QUESTION = {"kind": "knn", "lon": 0.0, "lat": 0.0, "k": 1}
+
+
+def deep_param(*values: Any) -> Any:
+    """A case of the second tier."""
+    return pytest.param(*values, marks=pytest.mark.deep)
+
+
 FILLED = {"quarantine": {"holds": "1"}, "questions": QUESTION}
 """Fields of forms without which a DAG does nothing, or something else."""
 
 
-@pytest.mark.parametrize(("name", "fields"), [*((name, FILLED.get(name, {})) for name in NAMES), ("questions", {})])
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("micro_batch", {}),
+        *(deep_param(name, FILLED.get(name, {})) for name in NAMES if name != "micro_batch"),
+        deep_param("questions", {}),
+    ],
+)
 def test_each_dag_refuses_the_home_before_anything_is_read_or_written(
     runs: Any, place: Path, name: str, fields: dict[str, Any]
 ) -> None:
@@ -205,12 +219,14 @@ def test_each_dag_refuses_the_home_before_anything_is_read_or_written(
     assert contents(place / "own") == {}, "nor is the home of the DAG taken instead"
 
 
+@pytest.mark.deep
 def test_a_landing_folder_of_others_is_not_read(runs: Any, place: Path) -> None:
     fill_landing(place / "landings" / "b")
     ran = runs("micro_batch", {"landing": str(place / "landings" / "b")})
     assert ran.states["match"] == "failed" and contents(place / "own") == {}
 
 
+@pytest.mark.deep
 def test_tasks_without_a_form_refuse_what_a_run_names(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run may have fields that no form of the DAG has."""
     text = """
@@ -242,6 +258,7 @@ def sending_home(folder: Path, receiver: Receiver) -> Home:
     return home
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", ["connection of the sink", "connection of all sinks", "environment"])
 def test_secrets_sign_nothing_of_another_home(
     dagbag: Any, place: Path, monkeypatch: pytest.MonkeyPatch, where: str, caplog: pytest.LogCaptureFixture

@@ -10,7 +10,7 @@ from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun
 from tests.dags.landing_folder import fill_landing
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.deep]
 
 POINT = {"point": {"lon": 0.5, "lat": 0.5}, "k": 2}
 STANDING = [

@@ -23,7 +23,7 @@ from tests.moto_process import CREDENTIALS, moto_server
 
 CONNECTION = "cloud"
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.airflow, pytest.mark.deep, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_an_outcome_is_found_by_run_task_and_try(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.timeout(900)
 def test_a_driver_on_the_cluster_ends_as_a_local_job_and_is_submitted_once(
     dagbag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
@@ -66,8 +66,9 @@ def test_a_driver_on_the_cluster_ends_as_a_local_job_and_is_submitted_once(
 
     # The task process is gone right after the submission; the next try finds the driver.
     match = dag.get_task("match")
-    match.conf = LEAN_DRIVER
-    match.retry_policy = ExceptionRetryPolicy([RetryRule(OSError, RetryAction.RETRY, timedelta(seconds=1))])
+    policy = ExceptionRetryPolicy([RetryRule(OSError, RetryAction.RETRY, timedelta(seconds=1))])
+    monkeypatch.setattr(match, "conf", LEAN_DRIVER)
+    monkeypatch.setattr(match, "retry_policy", policy)
     poll, polls = type(match).poll_until_complete, []
 
     def killed_at_first(self: Any, external_id: Any, context: Any) -> None:

@@ -1,6 +1,5 @@
 """The DAG files load quickly and without errors, and their forms refuse invalid values."""
 
-import copy
 import json
 import subprocess
 import sys
@@ -37,24 +36,7 @@ NAMES = (
 )
 
 
-@pytest.fixture(scope="module")
-def read_once(airflow_home: Path) -> tuple[Any, dict[str, Any]]:
-    """The DAG folder as Airflow reads it, and a copy of each form: these tests change nothing but values in forms."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    bag = DagBag(dag_folder=str(DAGS))
-    return bag, {name: copy.deepcopy(dag.params) for name, dag in bag.dags.items()}
-
-
-@pytest.fixture
-def dagbag(read_once: tuple[Any, dict[str, Any]]) -> Any:
-    """The DAG folder, read once for all tests of this file, with new copies of the forms."""
-    bag, forms = read_once
-    for name, dag in bag.dags.items():
-        dag.params = copy.deepcopy(forms[name])
-    return bag
-
-
+@pytest.mark.deep
 def test_a_dag_file_loads_nothing_heavy(airflow_home: Path) -> None:
     """Each is read by a process that has loaded Airflow only."""
     code = PARSE.format(folder=str(DAGS), modules=NAMES, heavy=HEAVY)

@@ -10,7 +10,7 @@ from tests.commands import Home, new_home
 from tests.dags.dag_runs import FinishedRun
 from tests.dags.landing_folder import fill_landing
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.deep]
 
 LONG_TEXTS = {"type": "expect_column_value_lengths_to_be_between", "kwargs": {"column": "text", "min_value": 13}}
 OTHER_IDS = {"type": "expect_column_values_to_not_be_in_set", "kwargs": {"column": "object_id", "value_set": ["o3"]}}

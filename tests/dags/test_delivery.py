@@ -44,6 +44,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv(f"AIRFLOW_CONN_{SINKS_CONNECTION.upper()}", connection)
 
 
+@pytest.mark.deep
 def test_the_connection_has_the_secrets(
     task: Any, home: Home, monkeypatch: pytest.MonkeyPatch, capfd: Any, caplog: Any
 ) -> None:
@@ -64,6 +65,7 @@ def test_the_connection_has_the_secrets(
     assert SECRET not in shown and TOKEN not in shown
 
 
+@pytest.mark.deep
 def test_a_sink_has_a_connection_of_its_own(
     task: Any, home: Home, monkeypatch: pytest.MonkeyPatch, capfd: Any, caplog: Any
 ) -> None:
@@ -96,6 +98,7 @@ def test_each_home_has_connections_of_its_own() -> None:
         assert deliver.op_kwargs["sink_prefix"] == sinks
 
 
+@pytest.mark.deep
 def test_without_the_connection(task: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow.runners.job_outcome import JobFailed
 

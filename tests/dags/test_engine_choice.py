@@ -43,6 +43,7 @@ def test_the_setting_is_that_of_the_home_or_the_environment(tmp_path: Path, text
     assert engine_of(str(tmp_path), {"PSTSTREAM_ENGINE": "local"}) == "local"
 
 
+@pytest.mark.deep
 def test_the_setting_of_a_home_in_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow.runners.engine_choice import engine_of
     from pststream.storage.registry import files_at

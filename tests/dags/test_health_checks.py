@@ -97,6 +97,7 @@ def run_health(dagbag: Any, home: Home, **fields: Any) -> FinishedRun:
     return FinishedRun(dag, defaults | {"home": home.path} | fields)
 
 
+@pytest.mark.deep
 def test_a_home_without_problems(dagbag: Any, home: Home) -> None:
     with Heartbeat(home) as heart:
         heart.report("idle")
@@ -116,7 +117,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_one_alert_for_each_problem(dagbag: Any, home: Home, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow import alerts
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 TASK = ("default/micro_batch.match/01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000001")
 
 
-@pytest.mark.spark
+@pytest.mark.deep
 def test_a_job_sends_events_of_each_ingest_and_batch_with_its_task_as_parent(tmp_path: Path) -> None:
     home, landing, file = tmp_path / "home", fill_landing(tmp_path / "landing"), tmp_path / "lineage.jsonl"
     variables = {

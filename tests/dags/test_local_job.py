@@ -11,6 +11,7 @@ import pytest
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
 
+@pytest.mark.deep
 def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow.runners import job_process, local_job
     from pststream.airflow.runners.job_outcome import JobLost, JobRefused

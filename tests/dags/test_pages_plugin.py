@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from pststream.reports.commands.metrics import render_metrics
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
+from tests.browser import CHROMIUM, look_at
+from tests.commands import new_home
+from tests.dags.landing_folder import fill_landing
+from tests.moto_process import free_port
 from tests.unit.reports.commands.homes import add_file, thing
 from tests.unit.reports.page_home import write_home
 
@@ -95,6 +101,41 @@ def test_a_logged_in_user_gets_the_pages(app: Any) -> None:
         assert client.get(f"/data_docs/..%2F..%2F/{name}").status_code == 404
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to look with")
+def test_the_page_of_a_home_in_a_browser(airflow_home: Path, tmp_path: Path) -> None:
+    import uvicorn
+    from airflow.api_fastapi.core_api.security import get_user
+    from playwright.sync_api import expect, sync_playwright
+
+    from pststream.airflow.pages_app import make_app
+
+    matched = new_home(tmp_path / "home", workers=2)
+    matched.run("run", fill_landing(tmp_path / "landing"))
+    app = make_app(str(matched.path), [])
+    app.dependency_overrides[get_user] = lambda: None
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        with sync_playwright() as playwright, playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        ) as browser:  # fmt: skip
+            page = browser.new_page()
+            page.set_default_timeout(60_000)
+            while not server.started:
+                time.sleep(0.05)
+            look_at(page, f"http://127.0.0.1:{port}/")
+            expect(page.get_by_role("heading", name="Balance of the workers")).to_be_visible()
+            page.get_by_label("Object id").fill("o1")
+            page.keyboard.press("Enter")
+            expect(page.get_by_text("matched against all subscriptions")).to_be_visible()
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.deep
 def test_a_question_is_answered_by_a_process_that_ends(
     airflow_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +193,7 @@ def test_each_home_has_its_pages_and_an_entry_in_the_menu(
             homes_by_name()
 
 
+@pytest.mark.deep
 def test_loading_the_plugin_loads_no_reports(airflow_home: Path) -> None:
     """Every process of Airflow loads plugins; the reports bring Arrow, which only the API server needs."""
     code = "import sys, pststream.airflow.pages_plugin as plugin; plugin.PSTStreamPages(); print(*sys.modules)"

@@ -1,14 +1,8 @@
-"""Plan changes that are approved or skipped without a question; tests/e2e ask questions with the real scheduler."""
+"""Plan changes that are approved or skipped without a question; test_dag_runs.py asks a person."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.dags.conftest import DAGS, ROOT
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
@@ -35,9 +29,11 @@ def test_nothing_to_apply_and_dry_runs_are_skipped(approval: bool) -> None:
         execute_approval(4, dry_run=True, approval=approval)
 
 
-@pytest.mark.parametrize(("variable", "default"), [("", "False"), ("true", "True")])
-def test_the_environment_sets_the_default_of_approval(airflow_home: Path, variable: str, default: str) -> None:
-    code = "from pststream.airflow.tasks.plan_change import approval_field; print(approval_field().value)"
-    environment = {**os.environ, "PSTSTREAM_APPROVAL": variable, "PYTHONPATH": f"{DAGS}:{ROOT}"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == default
+@pytest.mark.parametrize(("variable", "default"), [("", False), ("true", True)])
+def test_the_environment_sets_the_default_of_approval(
+    monkeypatch: pytest.MonkeyPatch, variable: str, default: bool
+) -> None:
+    from pststream.airflow.tasks.plan_change import approval_field
+
+    monkeypatch.setenv("PSTSTREAM_APPROVAL", variable)
+    assert approval_field().value is default

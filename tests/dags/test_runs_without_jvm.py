@@ -15,7 +15,7 @@ from tests.dags.java_recorder import JavaRecorder
 from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
 from tests.lean_jvm import LEAN
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.deep]
 
 RESULTS = "pststream.airflow.runners.job_log"
 RAN = ("micro_batch", "check_tables", "maintain", "term_statistics", "status", "check_balance", "repartition")
@@ -64,6 +64,7 @@ def test_small_and_idle_runs_of_all_dags_start_no_jvm(
     assert [idle.xcom("match")[name] for name in figures] == [0, 0, 0, 0, 0, None, None, None]
     assert idle.xcom("match")["table_version"] == summary["table_version"]
     assert idle.xcom("match").keys() == summary.keys()
+    assert idle.events() == [] and ran.events() == [summary]
     where = {"home": form["home"]}
     for name in ("check_tables", "maintain", "term_statistics", "health"):
         assert FinishedRun(dagbag.dags[f"pststream_{name}"], where).state == "success", name
@@ -104,7 +105,7 @@ def test_a_large_step_starts_spark_as_if_it_were_submitted(
         copy = first.with_name(f"more{number}.csv")
         copy.write_text(rows.replace("\no", f"\nn{number}").replace("\npole", f"\np{number}") + blank_lines, "utf-8")
     dag = dagbag.dags["pststream_micro_batch"]
-    dag.get_task("match").conf = {"spark.test.conf": "arrived"}
+    monkeypatch.setattr(dag.get_task("match"), "conf", {"spark.test.conf": "arrived"})
     ran = FinishedRun(dag, form)
     assert ran.state == "success" and ran.xcom("match")["files"] == 11
     assert len(Home(Path(form["home"])).exported()) == 10 * len(PAIRS)
@@ -118,7 +119,7 @@ def test_a_cluster_is_given_no_idle_run(
 ) -> None:
     java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)
     dag = dagbag.dags["pststream_micro_batch"]
-    dag.get_task("match").retries = 0
+    monkeypatch.setattr(dag.get_task("match"), "retries", 0)
     connect(monkeypatch, CLUSTER)
     submitted = FinishedRun(dag, form)
     assert submitted.states["match"] == "failed", "this java cannot submit"
@@ -143,7 +144,7 @@ def test_the_engine_spark_submits_even_an_idle_run(
     dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dag = dagbag.dags["pststream_micro_batch"]
-    dag.get_task("match").retries = 0
+    monkeypatch.setattr(dag.get_task("match"), "retries", 0)
     assert FinishedRun(dag, form).states["match"] == "success"
     java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)
     monkeypatch.setenv("PSTSTREAM_ENGINE", "spark")

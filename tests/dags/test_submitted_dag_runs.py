@@ -11,7 +11,7 @@ from tests.dags.java_recorder import JavaRecorder
 from tests.dags.landing_folder import PAIRS, fill_landing
 from tests.lean_jvm import LEAN
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.deep]
 
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 
@@ -62,8 +62,7 @@ def test_submitted_runs_end_as_runs_without_spark_do(
     steps = dict.fromkeys(("check", "plan", "show", "approve", "apply", "publish"), "success")
     assert changed.states == steps | {"replay": "skipped"}
     assert changed.xcom("apply")["plan_version"] == before + 1
-    assert FinishedRun(dagbag.dags["pststream_maintain"], where).state == "success"
-    assert submissions(java) == 6
+    assert submissions(java) == 5
     assert spark.exported() == local.exported()
 
 

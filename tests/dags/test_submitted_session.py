@@ -16,7 +16,7 @@ import pytest
 from pststream.engine.spark_session import spark_conf
 from pststream.settings import Settings
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 SCRIPT = """
 import json, os, sys

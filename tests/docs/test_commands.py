@@ -87,7 +87,6 @@ def make_targets() -> set[str]:
 
 
 @pytest.mark.e2e
-@pytest.mark.spark
 @pytest.mark.parametrize("block", CASES, ids=place)
 @pytest.mark.slow
 def test_block_runs(block: Block, folders: dict[Path, Path]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.commands import Home, Result, new_home, run_here
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e]
 
 HEADER = "object_id,ts,lon,lat,text\n"
 GOOD = {"object_id": "good", "ts": "2026-03-01T12:00:00Z", "lon": 1.0, "lat": 2.0, "text": "tea"}

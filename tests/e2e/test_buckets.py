@@ -28,7 +28,7 @@ from tests.moto_process import CREDENTIALS, free_port, moto_server
 from tests.oracles.twin_rows import LogFile
 from tests.worlds import WrittenWorld
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 FILES = 4
 LANDING = f"s3://{BUCKET}/in"

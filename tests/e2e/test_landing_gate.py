@@ -12,7 +12,7 @@ from tests.kill_and_rerun import table_of
 from tests.oracles import twin
 from tests.oracles.twin_rows import LogFile
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e]
 
 ROWS = 20
 BAD = {"lacking.csv", "damaged.parquet", "headless.csv"}

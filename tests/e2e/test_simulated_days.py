@@ -4,6 +4,7 @@ The clock is compressed: a simulated half day is as long as its runs. `adjust_lo
 notified that the workers are out of balance; `repartition` at the end of each day, after approval.
 """
 
+import shutil
 import urllib.error
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,13 +14,14 @@ import numpy as np
 import pytest
 from deltalake import DeltaTable
 
+from tests.airflow_database import empty_database
 from tests.commands import Home
 from tests.e2e import days
 from tests.e2e.airflow_api import RUN, Airflow, standalone, wait_for
 from tests.oracles import twin_fast
 from tests.oracles.twin_rows import LogFile
 
-pytestmark = [pytest.mark.days, pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
+pytestmark = [pytest.mark.days, pytest.mark.airflow, pytest.mark.e2e]
 
 HOURS = ((6,), (6, 18), (6,), (6,))
 """Hours of each day. Between two batches of a day `adjust_load` always runs, as at the next full hour."""
@@ -40,7 +42,10 @@ DAGS = (MICRO_BATCH, ADJUST, REPARTITION)
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    with standalone(tmp_path_factory.mktemp("days"), SETTINGS) as here:
+    folder = tmp_path_factory.mktemp("days")
+    (folder / "airflow").mkdir()
+    shutil.copy(empty_database(tmp_path_factory.getbasetemp()), folder / "airflow")
+    with standalone(folder, SETTINGS) as here:
         for dag in DAGS:
             here.turn_on(dag)
         yield here

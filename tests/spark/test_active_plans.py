@@ -11,9 +11,6 @@ from tests.kill_and_rerun import table_of
 from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 from tests.worlds import WrittenWorld
 
-pytestmark = pytest.mark.spark
-
-
 Plans = tuple[int, int | None]
 
 

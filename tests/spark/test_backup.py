@@ -11,8 +11,6 @@ from tests.command_process import CommandProcess
 from tests.commands import KILLED, Home, new_home
 from tests.kill_and_rerun import assert_as_the_twin, home_for, written
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.slow
 def test_a_home_copied_while_batches_run(tmp_path: Path) -> None:

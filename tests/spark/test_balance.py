@@ -11,8 +11,6 @@ from pststream.state.plans import current_version
 from tests.commands import KILLED, Home
 from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.slow
 def test_adjusted_between_batches_and_undone(tmp_path: Path) -> None:

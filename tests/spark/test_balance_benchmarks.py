@@ -36,7 +36,6 @@ def test_no_selection_moves_less_than_dp(monkeypatch: pytest.MonkeyPatch) -> Non
     assert set(document["targets"]) < set(document["figures"])
 
 
-@pytest.mark.spark
 def test_a_migration_moves_about_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(migration.SIZES, "small", (4_000, 2_000))
     monkeypatch.setattr(migration, "SHARES", (0.01,))

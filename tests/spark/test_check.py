@@ -15,8 +15,6 @@ from tests.kill_and_rerun import home_for, table_of, written
 from tests.unbalanced_homes import write_uneven_loads
 from tests.worlds import write_rows
 
-pytestmark = [pytest.mark.spark]
-
 
 def checked(home: Home, *options: str) -> dict[str, dict[str, Any]]:
     """Run the checks; return them by name. The exit code agrees with them."""

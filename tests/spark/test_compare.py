@@ -21,8 +21,6 @@ from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from tests import worlds
 from tests.commands import ingest_world, new_home
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.slow
 def test_planners_find_the_same_and_the_home_stays(tmp_path: Path) -> None:

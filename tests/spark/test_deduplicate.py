@@ -10,8 +10,6 @@ from tests.commands import new_home
 from tests.oracles import twin
 from tests.spark.test_invariance import by_rule
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize(
     ("max_lookup_rows", "min_indexed_rows"),

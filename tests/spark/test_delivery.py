@@ -6,16 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pststream.queries.text.expression import parse_keywords
 from pststream.queries.text.words import tokenize
 from pststream.state.home import Home as Tables
 from tests.commands import Home
 from tests.kill_and_rerun import home_for, written
 from tests.oracles.delivery import expected_messages
-
-pytestmark = pytest.mark.spark
 
 
 def messages_in(folder: Path) -> list[dict[str, Any]]:

@@ -10,8 +10,6 @@ from tests.oracles import twin
 from tests.oracles.twin_rows import LogFile
 from tests.worlds import moment, write_rows
 
-pytestmark = pytest.mark.spark
-
 HOUR = 3_600_000
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z in milliseconds
 LONG_TEXT = " ".join(f"w{n}" for n in range(1000))

@@ -20,8 +20,6 @@ from tests.standing_worlds import (
 from tests.unbalanced_homes import RESTLESS, write_uneven_loads
 from tests.worlds import WrittenWorld
 
-pytestmark = pytest.mark.spark
-
 FILES = 4
 KINDS = (nearest, scored, reported, wordless)
 BALANCED = {

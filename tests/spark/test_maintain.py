@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from deltalake import DeltaTable
 
 from tests import worlds
 from tests.commands import Home, new_home
-
-pytestmark = pytest.mark.spark
 
 
 def test_ended_subscriptions_are_dropped_and_live_ones_match(tmp_path: Path) -> None:

@@ -21,8 +21,6 @@ from pststream.state.slices import KeyRange, split_into_tasks
 from tests import worlds
 from tests.commands import ingest_world, new_home
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:

@@ -9,8 +9,6 @@ from tests.commands import KILLED, Home
 from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 from tests.worlds import WrittenWorld
 
-pytestmark = pytest.mark.spark
-
 DECIDED = ("reason", "measured_imbalance", "moves", "load_before", "load_after", "expected_gain", "plan_version_after")
 
 

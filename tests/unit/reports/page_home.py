@@ -63,6 +63,7 @@ def _request(number: int, row: dict) -> dict:
     known = ("op", "subscription_id", "keywords", "bbox", "circle", "geometry", "created_at")
     return {
         "request_key": _key(2, number),
+        "kind": "range",
         "op": "insert",
         "subscription_id": row["subscription_id"],
         "subscription_key": _key(2, number),
