@@ -8,14 +8,14 @@ BENCHES ?= kernel end-to-end steady-state growth
 RESULTS := kernel growth ingest end-to-end steady-state freshness hostile soak year calibrate planning planners planners-large paper-model planner-options phase-one paper-job paper-job-uk planner-latency scalability peers questions knn topk balance-select balance-cost balance-mapping balance-methods-1m balance-methods-5m balance-methods-10m migration drift
 SCALE ?= small
 TIMES ?= 20
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 # Four processes keep two cores busy: tests of servers, Airflow, Spark and browsers wait half of their time.
 
 MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-days test-quick test-spark fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
+.PHONY: help setup demo docs test test-deep test-days fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -25,14 +25,11 @@ setup: $(DONE)/kernels $(DONE)/jars  ## create .venv with packages, jars and com
 demo: setup  ## run the main job end to end on built-in data and write a report
 	$(BIN)/pststream demo
 
-test: setup lint  ## run all checks and all tests except test-days and chaos
-	$(PYTEST) -m "not days and not chaos"
+test: setup lint  ## run all checks and the first tier of tests: each promise once
+	$(PYTEST) -m "not deep and not days and not chaos"
 
-test-quick: setup lint  ## run the tests without the slow ones: crashes, Airflow itself, real data, many cuts
-	$(PYTEST) -m "not slow and not days and not chaos"
-
-test-spark: setup lint  ## run all checks and tests with every task on Spark, whatever its size
-	PSTSTREAM_ENGINE=spark $(PYTEST) -m "not days and not chaos"
+test-deep: setup  ## run the second tier of tests: more cases of each promise, benchmarks, clusters, all DAGs
+	$(PYTEST) -m "deep and not days and not chaos"
 
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days
