@@ -1,6 +1,6 @@
-"""Offer two processor instructions to kernels: fetch a cache line early, count the bits of a word.
+"""Offer intrinsics to kernels: fetch a cache line early, count the bits of a word, borrow arrays without counting.
 
-Each has a plain twin of the same meaning, which kernels use on processors where the instructions are not known to work.
+Each instruction has a plain twin of the same meaning, for processors where the instructions are not known to work.
 """
 
 import platform

@@ -1,7 +1,8 @@
-"""Count objects by term over the grid of the edges of some boxes: four cells give the count of a box.
+"""Count the objects of several boxes by term, over the grid of the edges of the boxes or in hash tables.
 
-The longitudes of the west and east sides of all boxes, and the latitudes of the south and north sides, divide a region
-into strips. A strip [edge, next edge) lies in a box or outside, so that no object has to be compared with any box.
+Four cells of the grid give the count of a box. The longitudes of the west and east sides of all boxes, and the
+latitudes of the south and north sides, divide a region into strips. A strip [edge, next edge) lies in a box or outside,
+so that no object has to be compared with any box.
 """
 
 from typing import NamedTuple
@@ -211,10 +212,7 @@ def choose_terms(counts, order, bound, limits):
     return proven, offsets, chosen[:total].copy(), numbers[:total].copy()
 
 
-# Count the objects of a group of boxes by term in hash tables: one of the part that all share, one of each rest.
-#
-# All tables of a group are one array of slots: a slot has the number of its table, a term id and a count. Table g of a
-# group of g boxes is the shared one.
+# Count in hash tables, one of the part that all boxes of a group share, one of each rest, in one array of slots.
 
 FIRST_SLOTS = 1 << 14
 
@@ -228,7 +226,8 @@ def count_in_tables(objects, terms, boxes, around, after, up_to, owners, ids, co
     boxes               float64[g,4]: west, south, east, north
     around              float64[4]: around all of them
     after, up_to        int64[2]: ts and key, as in question_arrays.py
-    owners, ids, counts int32[s], int64[s], int32[s]: slots, a power of two; owner -1: empty
+    owners, ids, counts int32[s], int64[s], int32[s]: slots, a power of two: table (-1: none, g: the shared one), term
+                        id and count of each
     used                how many are not empty
     Returns owners, ids and counts, which may be longer, and the number in use.
     """

@@ -1,4 +1,4 @@
-"""Sort unsigned integers by radix: one pass over the data for each 11 bits in which they differ."""
+"""Sort unsigned integers by radix, one pass for each 11 bits in which they differ, and search sorted arrays."""
 
 import numpy as np
 
@@ -71,9 +71,6 @@ def sort_with(keys, numbers, bits):
         keys, other_keys = other_keys, keys
         numbers, other_numbers = other_numbers, numbers
     return keys, numbers
-
-
-# Search sorted arrays: first position of a value (galloping or binary search), all positions of many values.
 
 
 @leaf

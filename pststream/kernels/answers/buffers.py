@@ -1,4 +1,4 @@
-"""Read, extend and write the buffer of one subscription, which is sorted: the best entry first."""
+"""Read, extend and write the sorted buffer of a subscription, best entry first; number and bound its objects."""
 
 from typing import NamedTuple
 

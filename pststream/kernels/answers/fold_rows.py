@@ -1,4 +1,4 @@
-"""Fold candidates and expiry into the buffers of touched subscriptions, without changing the state."""
+"""Fold a batch into the buffers of a bucket: find touched rows, compute answers and changes, and advance the state."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from pststream.kernels.compile import inlined, kernel
 from pststream.kernels.intrinsics import borrow
 from pststream.kernels.sort_and_search import find_near, gallop
 
-# Compare the answer of a subscription before and after a batch, and write what enters and what leaves.
+# Write what enters and what leaves the answer of a subscription.
 
 
 class ChangeRows(NamedTuple):
@@ -55,6 +55,7 @@ def write_changes(columns, candidates, row, k, buffer, size, changes, used):
     """Compare the `k` first entries of a row and of its buffer, of which the values agree; return the rows in use."""
     before, after = min(columns.size[row], k), min(size, k)
     first, old, new = columns.first_slot[row], 0, 0
+    # Both are sorted alike, so one walk over both finds the differences.
     while old < before or new < after:
         slot = first + old
         if old < before and new < after and columns.entry_number[slot] == buffer.number[new]:
@@ -93,6 +94,7 @@ def write_replaced(columns, answers, row, key, k, buffer, size, changes, used):
             used = write_entered(columns, answers, key, buffer, rank, changes, used)
         return used
     first = columns.first_slot[row]
+    # Values may have changed, and with them the order: entries are paired by object.
     old, new = np.empty(before, np.int64), np.empty(after, np.int64)
     for rank in range(before):
         old[rank] = columns.object_rows[columns.entry_number[first + rank], 1]
@@ -216,6 +218,7 @@ def fold_buffer(columns, bounds, row, candidates, start, stop, end, buffer):
     if size < k and columns.threshold[row] < np.inf:
         return -1, False
     kept = columns.kept[row]
+    # A buffer grows by half of what is kept before it is cut, so that limits change seldom.
     is_cut = size > min(kept + (kept + 1) // 2, columns.room[row])
     return kept if is_cut else size, is_cut
 
@@ -265,15 +268,18 @@ def fold_each_row(columns, bounds, rows, candidates, ends, end, all_asked, asked
         size, is_limit = -1, False
         if lives and was_live and not forced:
             size, is_limit = fold_buffer(columns, bounds, row, candidates, start, stop, end, buffer)
+        # The buffer does not have the answer: the subscription is evaluated as a question.
         if lives and size < 0:
             asked[sought] = row
             sought += 1
         elif was_live:
             k = columns.k[row]
+            # At most k entries leave and k enter.
             if changed + 2 * k > len(changes.values):
                 changes = make_room(changes, changed, 2 * k)
             if is_limit:
                 limited = write_limit(columns, candidates, limits, limited, row, buffer, size)
+            # Size -1: the subscription has ended, so all of its answer leaves.
             changed = write_changes(columns, candidates, row, k, buffer, max(size, 0), changes, changed)
             used = write_new_entries(candidates, row, buffer, max(size, 0), entries, used)
     return changes, used, limited, changed, sought
@@ -341,11 +347,13 @@ def advance_buffer(columns, bounds, row, entries, numbers, start, stop, is_reset
     size = 0 if is_reset else read_buffer(columns, bounds, row, last_ts, last_key, buffer)
     windowed = has_window(columns, row)
     oldest = columns.oldest[row] if size else np.int64(NEVER)
+    # The oldest entry may be gone, and then the least ts has to be found again.
     loses = oldest <= last_ts
     most = columns.room[row] if windowed else columns.k[row]
     for at in range(start, stop):
         size = insert_entry(columns, entries, buffer, size, most, entries.value[at], np.int64(numbers[at]))
         oldest = min(oldest, entries.ts[at])
+    # The row may have a new limit: drop what comes after it.
     while windowed and size > 0:
         if not is_beyond_limit(columns, entries, row, buffer.value[size - 1], buffer.number[size - 1]):
             break

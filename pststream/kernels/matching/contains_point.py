@@ -1,4 +1,4 @@
-"""Test whether the circle or polygon of an index piece contains a point, by the kernel of that shape."""
+"""Test whether the circle or polygon of an index piece contains a point, and bound circles by boxes."""
 
 import math
 
@@ -6,12 +6,10 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 
-# Integer codes by which a segment stores the shape of each exact test; a box needs no test, so it has no code.
+# Codes of the shapes of exact tests in a segment; a box needs no test, so it has no code.
 
 CIRCLE = 1
 POLYGON = 2
-
-# Test whether a circle on the sphere contains a point, and bound many circles by boxes.
 
 EARTH_RADIUS_M = 6_371_008.8
 
@@ -69,13 +67,7 @@ def boxes_around(circles):
     return owner[:count].copy(), boxes[:count].copy()
 
 
-# Test exactly whether a polygon contains a point, from the edges that `cut_polygon` keeps for one box of it.
-#
-# A ray from the point to the east crosses the boundary an odd number of times if the point is inside. Edges are
-# straight in degrees and belong to the polygon. Which side of an edge the point is on is decided by the sign of a
-# determinant, computed first in floating point with an error bound, and exactly where that does not decide (Shewchuk:
-# Adaptive precision floating-point arithmetic and fast robust geometric predicates, 1997; orient2d). The sign is exact
-# unless the differences of three points' coordinates span more than 260 orders of magnitude, where products underflow.
+# Test a polygon exactly, from the edges that `cut_polygon` keeps for one box of it.
 
 _EPSILON = 2.0**-53
 _ERROR_BOUND = (3.0 + 16.0 * _EPSILON) * _EPSILON
@@ -87,7 +79,9 @@ _SCALE_UP = 2.0**400
 
 @kernel
 def in_polygon(edges, start, stop, lon, lat):
-    """Return whether the point is inside the polygon or on its boundary.
+    """Return whether the point is inside the polygon or on its boundary, which is straight in degrees.
+
+    A ray to the east from a point inside crosses the boundary an odd number of times.
 
     edges  float64[]: from `start` to `stop`, four numbers for each edge: x1, y1, x2, y2 (degrees). They are all edges
            that touch the box of the piece, and edges east of the box with the same parity of crossings as the polygon
@@ -114,7 +108,11 @@ def in_polygon(edges, start, stop, lon, lat):
 
 @kernel
 def side_of_line(x1, y1, x2, y2, x, y):
-    """Sign of the determinant: 1 if (x, y) is left of the line from (x1, y1) to (x2, y2), -1 right, 0 on it."""
+    """Sign of the determinant: 1 if (x, y) is left of the line from (x1, y1) to (x2, y2), -1 right, 0 on it.
+
+    An error bound tells whether floating point decides. Source: Shewchuk, Adaptive precision floating-point arithmetic
+    and fast robust geometric predicates, 1997 (orient2d).
+    """
     left = (x1 - x) * (y2 - y)
     right = (y1 - y) * (x2 - x)
     determinant = left - right
@@ -126,7 +124,10 @@ def side_of_line(x1, y1, x2, y2, x, y):
 
 @kernel
 def _exact_side(x1, y1, x2, y2, x, y):
-    """Compute `side_of_line` exactly, by expansions (sums of floats without rounding error)."""
+    """Compute `side_of_line` exactly, by expansions (sums of floats without rounding error).
+
+    Exact unless coordinate differences span more than 260 orders of magnitude, where products underflow.
+    """
     # Write differences as exact sums of two floats, and scale them so that products of small ones do not underflow.
     ax, ax_tail = _two_difference(x1, x)
     by, by_tail = _two_difference(y2, y)

@@ -1,4 +1,4 @@
-"""Cut a polygon into disjoint boxes (index pieces), each with the edges that decide which of its points are inside.
+"""Cut polygons into disjoint boxes (index pieces) with the edges that decide which points are inside; measure rings.
 
 `queries/shapes/polygon.py` calls `cut_polygons` once for many subscriptions with polygons, before they are indexed.
 
@@ -281,10 +281,7 @@ def _append_crossed(edges, size, x1, y1, x2, y2, chained, south, north):
     return size
 
 
-# Check, turn and measure the rings of many polygons at once.
-#
-# All functions take `positions` int64[rings+1], the slice of `points` of each ring, and `points` float64[m,2],
-# longitude and latitude in degrees.
+# Check, turn and measure rings: `positions` int64[rings+1] is the slice of `points` float64[m,2], degrees, of each.
 
 
 @kernel

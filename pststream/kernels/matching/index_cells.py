@@ -1,4 +1,4 @@
-"""Compute index cells, the quadtree cells of the worker index: the cell of a point, the level of a box.
+"""Compute index cells, the quadtree cells of the worker index: the cell of a point, the level of a box, Morton order.
 
 The quadtree spans the whole world; the cells of a level are numbered in Morton order.
 

@@ -35,10 +35,7 @@ from pststream.kernels.matching.postings import (
 )
 from pststream.kernels.sort_and_search import find, gallop
 
-# Load a block of a batch's objects: their points, and their terms as one segment numbers them.
-#
-# The terms of a block are looked up together: each step computes the addresses that the next one reads and begins to
-# fetch them, so that the processor waits once for a block and not once for each term.
+# Load a block of objects: their points, and their terms as the segment numbers them.
 
 OBJECTS = 256
 """Maximum number of objects of a block."""
@@ -171,9 +168,7 @@ def load_block(objects, start, term_table, block):
     return stop
 
 
-# Verify hits: test clauses, exact boxes, shapes, validity and deletions; write the subscription keys of the matches.
-#
-# `match_segment` calls `verify` when its buffer of hits is full, and at the end of a block of objects.
+# Verify hits: test clauses, exact boxes, shapes, validity and deletions; write the keys of the matches.
 
 LIST_SHIFT = np.uint64(34)
 """A hit (uint64) is a piece, the two flags, and the number of its posting list from bit LIST_SHIFT on."""
@@ -336,6 +331,7 @@ def _decide_validity(hits, waiting, lists, block, segment, deleted):
         hit = hits[h]
         piece, i = np.int64(hit & PIECE_BITS), list_object[hit >> LIST_SHIFT]
         end = validity[piece, 1]
+        # Few pieces are deleted: a bit for each spares the search for the others.
         if (marks[piece >> 6] >> np.uint64(piece & 63)) & np.uint64(1):
             end = min(end, ends[find(pieces, 0, len(pieces), piece)])
         ok = (validity[piece, 0] <= ts[i]) & (ts[i] < end) & (subscription_keys[piece] > after_key)
@@ -367,6 +363,8 @@ def verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, 
     return pairs
 
 
+# Search a segment: from the cells of a block to its posting lists, and from these to hits.
+
 _AHEAD = 128
 """Probes ahead whose bucket or key is fetched: what a whole block reads does not fit into the nearest cache."""
 
@@ -394,6 +392,7 @@ def _find_cells(codes, start, stop, segment, cursors, block_cells):
         cell, last_cell, previous, buckets = cursors[depth], level_cells[depth + 1], np.int64(-1), np.int64(-1)
         for b in range(stop - start):
             own_cell = marker | (codes[start + b] >> shift)
+            # Codes ascend: neighbours often share a cell, and the next cell is mostly near.
             if own_cell != previous:
                 previous = own_cell
                 cell = gallop(cells, cell, last_cell, own_cell)
@@ -420,6 +419,7 @@ def _probe_buckets(count, block, block_cells, segment, probe_bucket, lists):
                 continue
             level, bucket, shift = levels[depth], cell >> 6, cell & 63
             for t in range(offsets[b], offsets[b + 1]):
+                # Every probe is written, but only one on a level of its term advances.
                 place = (block_term[t] * scale) >> shift
                 probe_bucket[probes], first[probes] = bucket + (place >> 6), place & 63
                 list_object[probes], list_term[probes], list_level[probes] = b, t, level
@@ -430,8 +430,10 @@ def _probe_buckets(count, block, block_cells, segment, probe_bucket, lists):
     for p in range(probes):
         prefetch(buckets, probe_bucket[min(p + _AHEAD, probes - 1)])
         bucket, bit = probe_bucket[p], np.uint64(first[p])
+        # The next bucket tells where the keys and postings of this one end.
         prefetch(buckets, bucket + 1)
         word = buckets[bucket, 0]
+        # The bits below its own count the keys before it.
         below = word & ((np.uint64(1) << bit) - np.uint64(1))
         first[kept] = np.int64((buckets[bucket, 1] & LOW) + count_bits(below))
         probe_bucket[kept] = bucket
@@ -460,11 +462,13 @@ def _find_lists(kept, block, segment, probe_bucket, lists, candidates):
         wanted, base = np.int64(block_term[t]), np.int64(buckets[bucket, 1] >> HIGH)
         last_key, end = np.int64(buckets[bucket + 1, 1] & LOW), np.int64(buckets[bucket + 1, 1] >> HIGH)
         word = np.int64(keys[key])
+        # Terms may share a bit, so the key may be some places further on.
         while word >> bits < wanted and key + 1 < last_key:
             key += 1
             word = np.int64(keys[key])
         place, next_place = word & far, np.int64(keys[min(key + 1, greatest_key)]) & far
         begin, next_begin = base + place, base + next_place
+        # A place that does not fit into its key is in the list of far keys.
         if place == far:
             begin = find_far_posting(key, far_keys, far_postings)
         if next_place == far and key + 1 < last_key:
@@ -486,8 +490,10 @@ def _append_hits(postings, first, last, point, words, number, hits, waiting):
     tag, absent = np.uint64(number) << LIST_SHIFT, ~words
     for p in range(first, last):
         box, info = postings[p, 0], postings[p, 1]
+        # One subtraction compares all four sides: each lane keeps its guard bit if the point is not outside.
         lanes = point - box
         masked = info >> np.uint64(32)
+        # All ones for a piece with several clauses: only then a word absent from the object excludes it.
         several = np.uint64(0) - ((info >> np.uint64(31)) & np.uint64(1))
         admitted = ((lanes & GUARDS) == GUARDS) & ((masked & absent & several) == np.uint64(0))
         unsure_box = np.uint64(((lanes - ONES) & GUARDS) != GUARDS) * UNSURE_BOX
@@ -521,6 +527,7 @@ def _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, 
         list_pairs[number] = 0
         while first < last and pairs <= max_pairs:
             if waiting == room:
+                # Room for the case that all hits match.
                 if pairs + room > len(keys):
                     keys = _wider(keys, pairs + room)
                 pairs = verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, keys, pairs)

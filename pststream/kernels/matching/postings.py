@@ -1,6 +1,6 @@
-"""Encode a posting in 16 bytes, and a point so that one subtraction tests whether it lies in the box of a posting.
+"""Encode postings and the keys that find them, look terms up in hash tables, and filter live terms.
 
-A posting is a row of uint64[P,2]:
+A posting is a row of uint64[P,2]; one subtraction tests whether a point, encoded likewise, lies in its box:
 
     column 0   four lanes of 16 bits: the west, south, east and north sides of its box, clipped to its index cell
     column 1   bits 0-30: its piece; bit 31 (SEVERAL_CLAUSES): the piece has more than one clause;
@@ -108,12 +108,7 @@ def words_of_piece(literals, place, own):
     return SEVERAL_CLAUSES | (required << np.uint64(32))
 
 
-# Build and read the keys of posting lists: pairs of an index cell and a term, in buckets of 64 bits.
-#
-# A bucket (uint64[2]) belongs to a cell and to a range of terms: a bit for each key by its place among all terms, and
-# its first key | its first posting << 32. A key is 4 bytes: its term in the upper bits, as many as the terms of the
-# segment need, and below them the place of its first posting in the bucket. A place that does not fit is the greatest
-# number; the posting is then in a list of such keys.
+# Keys of posting lists: pairs of an index cell and a term, in buckets of 64 bits.
 
 LOW = np.uint64(0xFFFFFFFF)
 """The first key of a bucket's second number."""
@@ -158,7 +153,10 @@ def cell_buckets(cell_keys):
 
 @kernel
 def fill_buckets(cell_keys, key_term, key_postings, starts, total, terms):
-    """Return the buckets of all cells (uint64[B+1,2]); the last row has the number of keys and of postings."""
+    """Return the buckets of all cells (uint64[B+1,2]); the last row has the number of keys and of postings.
+
+    A bucket has a bit for each key of a range of terms in a cell, and its first key | its first posting << 32.
+    """
     buckets = np.zeros((total + 1, 2), np.uint64)
     scale = spot_scale(terms)
     for c in range(len(cell_keys) - 1):
@@ -184,7 +182,11 @@ def fill_buckets(cell_keys, key_term, key_postings, starts, total, terms):
 
 @kernel
 def encode_keys(key_term, key_postings, buckets, terms):
-    """Return the keys (uint32[K]), and those whose place does not fit (int64[F])."""
+    """Return the keys (uint32[K]), and those whose place does not fit (int64[F]).
+
+    A key has its term in the upper bits, as many as the terms of the segment need, and below them the place of its
+    first posting in the bucket, or the greatest number if that does not fit.
+    """
     keys = np.empty(len(key_term), np.uint32)
     far = np.empty(len(key_term), np.int64)
     bits, count = place_bits(terms), 0
@@ -205,9 +207,7 @@ def find_far_posting(key, far_keys, far_postings):
     return far_postings[find(far_keys, 0, len(far_keys), key)]
 
 
-# Build a hash table of term ids and look terms up in it: open addressing, the id and its value side by side.
-#
-# A table is int64[2^b,2]: a term id and its value (not negative), or any number and -1 for a free slot.
+# Hash tables of terms, with open addressing: int64[2^b,2], a term id and its value (-1: a free slot).
 
 _AHEAD = 32
 """Terms whose slots are fetched early."""
@@ -275,19 +275,18 @@ def find_values(terms, table):
     return values
 
 
-# Bloom filter of live terms: add the (index cell, term) pairs of segments; test a term near a point.
-#
-# Routing tasks drop the other terms before objects are sent to workers (`matching/live_term_filter.py`).
-#
-# A pair is in the filter if a subscription is posted under this term in this cell. Source: map H2 of PS2Stream section
-# IV-C. A word of 64 bits is a block of the filter; a pair sets three bits of one word.
+# Bloom filter of live terms, by which routing drops the other terms (`matching/live_term_filter.py`).
 
 LIVE_LEVEL = 9
 """An index cell of a finer level is replaced by its ancestor of this level (0.7 degrees wide)."""
 
 
 class LiveTerms(NamedTuple):
-    """A filter: words uint64[2^k]; levels int64[]: levels in use, capped at LIVE_LEVEL."""
+    """A filter: words uint64[2^k]; levels int64[]: levels in use, capped at LIVE_LEVEL.
+
+    A pair of an index cell and a term under which a subscription is posted there sets three bits of one word. Source:
+    map H2 of PS2Stream section IV-C.
+    """
 
     words: np.ndarray
     levels: np.ndarray

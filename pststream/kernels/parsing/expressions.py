@@ -121,7 +121,7 @@ def read_expressions(data, offsets, folded):
     """Split each expression into the codes of its shape and its distinct words, numbered as they first occur.
 
     data, offsets                 UTF-8 bytes and offsets int64[n+1]
-    folded         uint8[256]     tokens.FOLDED
+    folded         uint8[256]     texts.FOLDED
     Returns code_offsets int32[n+1] and codes uint8; word_offsets int64[n+1], term ids int64 and ranks int32 of the
     words: the place of each among the words of the expression in alphabetic order. An expression that is not in ASCII,
     has quotes or other odd characters, a token without a word, or more than MOST_TOKENS or MOST_WORDS, has no codes.

@@ -1,4 +1,4 @@
-"""Read numbers and texts from the JSON values that `scan_lines` found, and write other members as JSON again."""
+"""Read numbers, texts and polygons from the JSON values that `scan_lines` found, and write other members as JSON."""
 
 import numpy as np
 
@@ -252,10 +252,7 @@ def _is_shortest(data, start, end):
     return digits <= _MOST_EXACT_DIGITS and (zeros <= 3 or (leading and end - point == 2))
 
 
-# Find the numbers of GeoJSON polygons in JSON texts.
-#
-# Only plain objects are read: a `type` (Polygon or MultiPolygon) and `coordinates`, nothing else, and numbers without
-# an exponent. All other values, valid or not, are left to a parser of single values.
+# Find the numbers of GeoJSON polygons; values that are not plain are left to a parser of single values.
 
 _NONE, _POLYGON, _SEVERAL = 0, 3, 4
 """Number of nested lists of the coordinates of a Polygon, a MultiPolygon."""
@@ -273,7 +270,8 @@ def find_polygons(data, starts, stops, longest):
     data           uint8[bytes]          UTF-8; a value with a line feed is not read
     starts, stops  int64[n]              slice of `data` of each value; a start of -1: there is no value
     longest        int                   a longer value is not read
-    read           bool[n]               whether a value is a plain object
+    read           bool[n]               whether a value is plain: a `type` (Polygon or MultiPolygon) and `coordinates`,
+                                         nothing else, and numbers without an exponent
     polygons       int64[n+1]            slice of the polygons of each value; none of a value that is not read
     rings          int64[polygons+1]     slice of the rings of each polygon
     positions      int64[rings+1]        slice of the positions of each ring

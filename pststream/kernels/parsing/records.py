@@ -1,4 +1,4 @@
-"""Find the records and fields in CSV bytes, as Python's `csv` module does, and copy out the fields of one column.
+"""Find the records and fields in CSV bytes, as Python's `csv` module does; copy out a column; count records and lines.
 
 The format is RFC 4180; stray quotes are accepted.
 """
@@ -164,7 +164,7 @@ def gather_fields(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tup
     return offsets, out[:position]
 
 
-# Count the records of CSV and the lines of JSON Lines in a range of bytes, without reading their fields.
+# Count records of CSV and lines of JSON Lines without reading their fields.
 
 RECORD, FIELD, PLAIN, QUOTED, CLOSED = 0, 1, 2, 3, 4
 """Where a byte of CSV is: at the beginning of a record or field, in a field without quotes or after them, in quotes,
@@ -173,7 +173,7 @@ after a quote that closes them unless a second one follows."""
 
 @kernel
 def count_records(data: np.ndarray, state: int, size: int) -> tuple[int, int, int, int, int]:
-    """Count the records that begin in data, as `csv_records.scan_records` finds them.
+    """Count the records that begin in data, as `scan_records` finds them.
 
     data   uint8[n]  bytes of a CSV file
     state  where data[0] is: RECORD, FIELD, PLAIN, QUOTED, CLOSED

@@ -1,4 +1,4 @@
-"""Look at the first byte of each text of a column."""
+"""Replace the characters of UTF-8 texts by a table, and split texts into words and their term ids (word hashes)."""
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def replace_characters(data, offsets, table):
     return new_offsets, out[:position].copy(), done
 
 
-# Split normalized UTF-8 texts into words; return the distinct term ids (word hashes) of each text, sorted.
+# Split normalized UTF-8 texts into words.
 
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)

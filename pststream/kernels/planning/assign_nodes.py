@@ -1,4 +1,4 @@
-"""Assign leaf nodes of the kd-text tree to workers greedily, then move or exchange nodes to level the loads."""
+"""Assign tree nodes and other parts to workers greedily, level the loads, and choose how nodes are partitioned."""
 
 import numpy as np
 
@@ -153,9 +153,6 @@ def _load(objects: float, subscriptions: float, read_seconds: float, rates: tupl
     return rates[0] * objects * subscriptions + rates[1] * objects + rates[2] * subscriptions + read_seconds
 
 
-# Assign parts in a given order, each to the unit with the least load (Graham's greedy algorithm).
-
-
 @kernel
 def assign_to_least(costs: np.ndarray, loads: np.ndarray) -> np.ndarray:
     """Assign each part to the unit with the least load, of equal ones to the first, and add its cost to that load.
@@ -199,12 +196,9 @@ def _is_above(one: int, other: int, loads: np.ndarray) -> bool:
     return loads[one] < loads[other] or (loads[one] == loads[other] and one < other)
 
 
-# Choose by dynamic programming how many partitions each tree node is cut into, so that the sum of loads is least.
-
-
 @kernel
 def choose_partition_counts(start: np.ndarray, loads: np.ndarray, partitions: int) -> np.ndarray:
-    """Return the number of partitions of each node for which the sum of all loads is least: int64[nodes], at least 1.
+    """Return the numbers of partitions of tree nodes for which the sum of all loads is least: int64[nodes], at least 1.
 
     start, loads  int64[nodes+1], float64[n]   sum of loads of node i in k partitions: loads[start[i] + k - 1]
     partitions    partitions in all, at least as many as nodes; fewer are used where the nodes take no more, or where

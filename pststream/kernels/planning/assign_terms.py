@@ -44,7 +44,7 @@ def assign_by_frequency(
     order                   int64[terms]   terms in the order in which they are assigned
     objects, subscriptions  int64[terms]   number of objects and subscriptions with each term
     read_seconds            float64[terms] seconds to read the postings that objects read under each term
-    pair, object_rate, subscription_rate   seconds, as in `cost.load_model.LoadRates`
+    pair, object_rate, subscription_rate   seconds, as in `planning.load_model.LoadRates`
     """
     term_worker = np.empty(len(order), np.int32)
     has_objects, has_subscriptions, has_reads = np.zeros(workers), np.zeros(workers), np.zeros(workers)
@@ -87,10 +87,11 @@ def assign_by_metric(
     object_offsets, object_terms              int64[n+1], int32[]  terms of each object, from 0, distinct
     subscription_offsets, subscription_terms  terms of each subscription, likewise
     read_seconds                              float64[terms]       seconds to read the postings under each term
-    pair, object_rate, subscription_rate      seconds, as in `cost.load_model.LoadRates`
+    pair, object_rate, subscription_rate      seconds, as in `planning.load_model.LoadRates`
     """
     term_objects = transpose(object_offsets, object_terms, len(order))
     term_subscriptions = transpose(subscription_offsets, subscription_terms, len(order))
+    # A row is at no more workers than it has terms, so the room of its terms is enough to list them.
     object_workers, object_count = np.empty(len(object_terms), np.int32), np.zeros(len(object_offsets), np.int32)
     stored_workers = np.empty(len(subscription_terms), np.int32)
     stored_count = np.zeros(len(subscription_offsets), np.int32)
@@ -137,6 +138,7 @@ def _count_new(
     reached, count  the workers that have row r are reached[offsets[r] : offsets[r] + count[r]]
     """
     starts, rows = rows_of_terms
+    # All rows of the term, less those that each worker has already.
     new[:] = starts[term + 1] - starts[term]
     for i in range(starts[term], starts[term + 1]):
         row = rows[i]

@@ -1,6 +1,6 @@
-"""Count, in each raster cell, the sampled objects sent to one worker and their posting reads; mark its pieces.
+"""Count objects, pieces and their pairs by raster cell or block for load adjustment, and select cells to migrate.
 
-`planning/cell_loads.py` and `planning/cell_loads.py` compute loads from these counts.
+`planning/cell_loads.py` and `planning/balancing/cell_selection.py` call these kernels.
 """
 
 import numpy as np
@@ -63,9 +63,7 @@ def mark_leaf_pieces(
     return stored
 
 
-# Group raster cells along a curve into blocks with enough objects, and count one worker's pieces in each block.
-#
-# `planning/cell_loads.py` calls it for load adjustment, which moves blocks of cells between workers.
+# Group raster cells along a curve into blocks, which load adjustment moves between workers.
 
 
 @kernel
@@ -131,11 +129,6 @@ def count_block_pieces(
     return counts
 
 
-# Count, in each raster cell, the pairs of an object there and a subscription over the cell that share a word.
-#
-# `planning/cell_loads.py` prepares the arrays.
-
-
 @kernel
 def count_checks(
     column: np.ndarray,
@@ -151,7 +144,7 @@ def count_checks(
     ranges: np.ndarray,
     subscription: np.ndarray,
 ) -> np.ndarray:
-    """Count the pairs of each raster cell: int64[rows, columns].
+    """Count, in each raster cell, the pairs of an object and a subscription that share a word: int64[rows, columns].
 
     column, row                   int64[objects]    raster cell of each object
     object_offsets, object_terms  CSR               live terms of each object, by position in the posted terms
@@ -192,8 +185,6 @@ def block_key(term, level, block_x, block_y):
 
 
 # Select raster cells to migrate, with enough load and the least size: greedy scan, exact dynamic programming.
-#
-# These are the inner loops of the methods in `planning/balancing/cell_selection.py`.
 
 
 @kernel

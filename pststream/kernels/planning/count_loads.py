@@ -15,7 +15,7 @@ from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make
 def find_term_positions(terms: np.ndarray, table: np.ndarray) -> np.ndarray:
     """Return the position of each term (int64[n]) in the terms that a hash table was built from, or -1: int32[n].
 
-    table  `kernels.matching.term_table` of the terms and their positions
+    table  `kernels.matching.postings.make_term_table` of the terms and their positions
     """
     positions = np.empty(len(terms), np.int32)
     for t in range(len(terms)):

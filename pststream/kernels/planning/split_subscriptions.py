@@ -1,4 +1,4 @@
-"""Split subscriptions into subsets of similar place and cost (DkM-SKS, Algorithm 2), and cost new ones (Equation 7)."""
+"""Split subscriptions by place and cost (DkM-SKS), cost new ones, and estimate their ranges and nearest areas."""
 
 import heapq
 from typing import NamedTuple
@@ -6,8 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
-
-# Count the sampled objects that have a word, in a rectangle of raster cells.
 
 
 class TermCounts(NamedTuple):

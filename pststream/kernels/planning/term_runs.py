@@ -1,9 +1,8 @@
-"""Cut the ordered terms of a region into at most as many contiguous runs as workers so that the greatest load is least.
+"""Divide regions by text: cut terms into runs of even loads, share objects among children, compare sides of cuts.
 
-It also finds the objects and boxes of a region, and groups them by term (`planning/planners/text_split.py`).
-
-Loads are those of Definition 1 for a worker that serves the terms of one run. The worker has the objects with one of
-these terms and the subscriptions posted under one of them; each counts once, no matter how many of the terms it has.
+Loads of runs (`planning/planners/text_split.py`) are those of Definition 1 for a worker that serves the terms of one
+run. The worker has the objects with one of these terms and the subscriptions posted under one of them; each counts
+once, no matter how many of the terms it has.
 """
 
 import numpy as np
@@ -226,10 +225,7 @@ def divide_by_text(
     return child, counts, holders
 
 
-# Compute the cosine similarity of the terms of objects and subscriptions on each side of the cuts of many nodes.
-#
-# Occurrences are ordered by term. One pass counts each term in every region and adds it to the three sums of the region
-# (dot product and two squared norms). So a level of a tree costs one pass, no matter how many nodes it has.
+# Compare the terms of objects and subscriptions on each side of the cuts of many nodes.
 
 SIDES = 4
 """Regions of a node: west and east of its cut between columns, south and north of its cut between rows."""
@@ -279,7 +275,8 @@ def compute_side_similarities(
     nodes_of_piece   as `find_nodes_of_pieces` returns it
     cuts             int64[nodes, 2]             last column of the west side, last row of the south side
 
-    A side without objects or without boxes, and a side that a node does not have, has similarity 1.
+    A side without objects or without boxes, and a side that a node does not have, has similarity 1. One pass by term
+    serves all nodes of a level: it adds the counts of each term to the dot product and the squared norms of each side.
     """
     object_start, objects = objects_by_term
     piece_start, pieces = pieces_by_term

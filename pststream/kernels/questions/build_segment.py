@@ -1,4 +1,4 @@
-"""Number the terms of objects, list the objects of each term, and find the word of each term, for object segments."""
+"""Build object segments: number terms, list their objects, find their words, copy texts, find the newest objects."""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
-"""Store numbers in three bytes each, or in four if one is larger: uint8[n + 1, width], the least byte first.
+"""Pack numbers into three or four bytes each, number places in Morton order, and measure distances.
 
-A number is read with one load of four bytes, wherever it begins; so there is a row of zeros after the last.
+Packed numbers are uint8[n + 1, width], the least byte first: three bytes each, or four if one is larger. A number is
+read with one load of four bytes, wherever it begins; so there is a row of zeros after the last.
 """
 
 import math
@@ -95,11 +96,9 @@ def gallop_number(packed, low, high, wanted):
     return find_number(packed, low, min(probe, high), wanted)
 
 
-# Number the places of a world of 65,536 columns and rows in Morton order, and measure distances between them.
-#
-# Columns and rows never decrease with longitude and latitude, so a box covers exactly the columns and rows between
-# those of its corners, whatever the rounding. A cell of level l has the 2 l leading bits of its places' codes in
-# common.
+# Places of a world of 65,536 columns and rows; the codes in a cell of level l have their 2 l leading bits in common.
+# Columns and rows never decrease with longitude and latitude, whatever the rounding: a box covers exactly those between
+# the columns and rows of its corners.
 
 LEVELS = 16
 """Level of the finest cells: a place is a cell of this level."""

@@ -1,10 +1,10 @@
-"""Count the objects of regions that have each term, in one segment.
+"""Count the objects of regions that have each term, segment by segment, and merge the counts of all segments.
 
-Cells that lie in the region are counted by their lists of frequent terms (kernels/questions/count_terms.py), all
+Cells that lie in the region are counted by their lists of frequent terms (kernels/questions/frequent_terms.py), all
 other rows one by one. Then the count of a term may be too small where a list does not have the term: at most by the
 bound of this list. The sum of these bounds is the gap of the count; a count without a gap is exact.
 
-Terms of too few objects are left out where rows are counted one by one (kernels/questions/frequent_terms.py).
+Terms of too few objects are left out where rows are counted one by one.
 """
 
 import numpy as np
@@ -18,10 +18,7 @@ from pststream.kernels.questions.question_arrays import in_window
 from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS, split_list
 from pststream.kernels.sort_and_search import find
 
-# Count the terms of the cells that lie in a region by their lists, and leave the other rows to be counted one by one.
-#
-# Only slices of time inside the window count by their lists (kernels/questions/frequent_terms.py): of the divisions for
-# which a cell has lists, the one whose slices cover the most of the window.
+# Count cells that lie in a region by their lists, and leave the other rows to be counted one by one.
 
 PIECE, LEFT_FROM, LEFT_TO = SPAN_COLUMNS, SPAN_COLUMNS + 1, SPAN_COLUMNS + 2
 """Columns of a part after those of a span: its piece; rows with LEFT_FROM <= ts < LEFT_TO are not to be counted."""
@@ -99,7 +96,7 @@ def choose_lists(objects, lists, regions, parts, number, after_ts, up_to_ts):
 
 @leaf
 def add_lists(lists, chosen, counts, touched):
-    """Add the chosen lists to `counts`; list their terms in `touched` (kernels/questions/count_terms.py).
+    """Add the chosen lists to `counts`; list their terms in `touched`.
 
     Returns the number of touched terms, and the sum of the bounds of the lists.
     """
@@ -329,7 +326,7 @@ def _emit(terms, total, counts, touched, least, kept, bound):
 def _count_rows(objects, regions, part, after, up_to, some_keys, kept, rows, counts, touched, size):
     """Add the terms of the rows of a part that count to `counts`; list those that were 0 in `touched`.
 
-    part       see kernels/questions/count_terms.py
+    part       see `split_region`
     some_keys  whether objects of the segment may have keys above that of `up_to`
     kept       the place in `counts` for all terms from this on
     rows       int64[BLOCK], for the work
@@ -470,7 +467,7 @@ def _count_postings(objects, regions, part, begin, end, after, up_to):
 def merge_counts(ids, counts, gaps, starts, stops, bounds, limits):
     """Merge the counts of segments, and keep for each question the terms that may have one of the k greatest.
 
-    ids, counts, gaps  int64[n], int32[n], int32[n]: term ids, counts and gaps (kernels/questions/count_terms.py)
+    ids, counts, gaps  int64[n], int32[n], int32[n]: term ids, counts and gaps
     starts, stops      int64[s,q]: slice of them of each segment and question
     bounds             int64[s,q]: greatest count of a term that is not in the slice
     limits             int64[q]: k of each question

@@ -1,4 +1,4 @@
-"""List the frequent terms of the cells of a segment, by slices of time, for counts of large regions.
+"""Divide the terms of a segment into tiers, and list the frequent terms of its cells, by slices of time.
 
 The time of a segment is divided into 1, 4 and 16 slices with about as many objects each. A cell of the quadtree of
 codes, of an even level, has lists for the slices of a division if these have LISTED_ROWS objects or more on average:
@@ -15,9 +15,7 @@ from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.questions.codes import LEVELS
 from pststream.kernels.sort_and_search import find
 
-# Divide the terms of a segment into tiers by their number of objects, and choose those that a count can leave out.
-#
-# Terms are numbered tier by tier, those of many objects first: so their counts lie close together in memory.
+# Tiers of terms by their number of objects: those of many come first, so their counts lie close together in memory.
 
 LEAST_OBJECTS = (2048, 512, 128, 32, 8)
 """Objects that each term of a tier has at least; one more tier has the other terms."""
@@ -79,7 +77,7 @@ class FrequentTerms(NamedTuple):
 def list_frequent_terms(
     codes: np.ndarray, times: np.ndarray, offsets: np.ndarray, row_terms: np.ndarray, tiers: np.ndarray
 ) -> FrequentTerms:
-    """Return the lists of a segment; see kernels/questions/question_arrays.py and term_tiers.py for the arrays.
+    """Return the lists of a segment; see kernels/questions/question_arrays.py and `terms_to_count`.
 
     row_terms: int32[m], not packed
     """

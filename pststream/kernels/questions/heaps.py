@@ -1,7 +1,8 @@
-"""Keep the k best rows of a question in a heap whose root is the worst: least value, then newest, then last in the log.
+"""Keep the k best rows of each question, and the cells that a search has still to visit, in heaps.
 
-The heaps of all questions of a batch share three arrays, so that the rows of one segment are offered after those of
-another. Values are float32, computed in one way everywhere, so that equal distances and scores are ties.
+The root is the worst row: the best has the least value, then is the newest, then the last in the log. The heaps of all
+questions of a batch share three arrays, so that the rows of one segment are offered after those of another. Values are
+float32, computed in one way everywhere, so that equal distances and scores are ties.
 """
 
 import numpy as np
@@ -80,10 +81,8 @@ def _copy_entry(values: np.ndarray, rows: np.ndarray, source: int, target: int) 
         rows[target, column] = rows[source, column]
 
 
-# Keep the cells that a search has still to visit in a heap: the cell with the least bound is at the root.
-#
-# bounds  float64[]    the bound of each cell cells   int64[n, 5]  number of the list, first place of the cell in it,
-# place after the last, cell, level
+# Cells to visit, the one with the least bound at the root: bounds float64[], and cells int64[n, 5]: number of the list,
+# first place of the cell in it, place after the last, cell, level.
 
 COLUMNS = 5
 

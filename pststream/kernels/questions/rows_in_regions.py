@@ -30,8 +30,6 @@ from pststream.kernels.questions.question_arrays import (
 )
 
 # Read a part of a list of rows together with the list of a second term, instead of looking into each row.
-#
-# Two lists of similar length are walked at once, both in order. If the second is much longer, rows are looked into.
 
 WALKED = 64
 """Shorter parts of lists are not walked: their rows are looked into."""
@@ -76,6 +74,7 @@ def read_rows(objects, listed, low, high, partner, rows):
     postings = objects.postings
     if partner >= 0 and high - low >= WALKED:
         begin, end = objects.posting_offsets[partner], objects.posting_offsets[partner + 1]
+        # Only the postings of the partner between the first and the last row of the part can be shared.
         begin = find_number(postings, begin, end, number_at(postings, low))
         end = find_number(postings, begin, end, number_at(postings, high - 1) + 1)
         if end - begin < LONGER * (high - low):
@@ -91,6 +90,7 @@ def _walk_both(postings, low, high, begin, end, rows):
     count = 0
     while low < high and begin < end:
         mine, other = number_at(postings, low), number_at(postings, begin)
+        # Without branches: which list is behind cannot be predicted.
         rows[count] = mine
         count += mine == other
         low += mine <= other
@@ -153,6 +153,7 @@ def split_list(objects, listed, low, high, box, spans):
             spans[count, 0], spans[count, 1], spans[count, 2], spans[count, 3] = low, high, inside, level << 32 | cell
             count += 1
             continue
+        # The list is in Morton order, so each quarter of the cell is a part of it.
         begin = low
         for child in range(4):
             below = cell << 2 | child
@@ -177,6 +178,7 @@ def _covering_cells(objects, listed, low, high, first_column, last_column, first
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = low, high, 0, 0
         return 1
     shift, extent = 0, max(last_column - first_column, last_row - first_row)
+    # The least cells of which the box touches at most 2 x 2.
     while extent >> shift:
         shift += 1
     count = 0
@@ -218,6 +220,7 @@ def choose_paths(objects, regions, clauses, asked):
             for part in range(parts):
                 in_region += spans[part, 1] - spans[part, 0]
         lists = clauses.literal_offsets[clause + 1] - clauses.literal_offsets[clause]
+        # As if the postings were spread like all rows.
         listed = count_postings(objects, clauses, clause) * (in_region / rows)
         if pieces * SPLIT_COST + in_region < lists * pieces * SPLIT_COST + listed:
             chosen[at] = -1
@@ -367,6 +370,7 @@ def _choose_rows(
         if at + AHEAD < len(rows):
             _fetch_row(objects, rows[at + AHEAD])
         row = rows[at]
+        # What is fetched ahead is tested first, the terms of the row last.
         if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
             continue
         lon, lat = objects.places[row, 0], objects.places[row, 1]

@@ -127,6 +127,7 @@ def _push_lists(objects, texts, terms, words, alpha, square, limit, queue, bound
         low, high = objects.posting_offsets[terms[word]], objects.posting_offsets[terms[word] + 1]
         least = 0.0
         bounds, cells = with_room_for_cells(bounds, cells, size)
+        # Short texts have a list of their own; all others are at least as long as the floor, which lowers their bound.
         if high - low >= FREQUENT:
             at = find(texts.frequent, 0, len(texts.frequent), terms[word])
             shortest = math.sqrt(np.float64(texts.least_squares[at]))
@@ -134,6 +135,7 @@ def _push_lists(objects, texts, terms, words, alpha, square, limit, queue, bound
             words[word, 3] = texts.floors[0]
             bounds_of_texts[2 * word] = top / max(root, shortest)
             begin, end = texts.short_offsets[at], texts.short_offsets[at + 1]
+            # The first cell is the whole world, where a place may give all of alpha.
             bound = -(alpha + bounds_of_texts[2 * word])
             if end > begin and bound <= limit:
                 size = push_cell(bounds, cells, size, bound, 2 * word, begin, end, 0, 0)
@@ -156,6 +158,7 @@ def _visit_cells(
     while size and bounds[0] <= limit:
         number, low, high, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 4]
         if high - low <= SCANNED or level == LEVELS:
+            # A bound is the sum of both parts of the score: this is the part of the place.
             near = -bounds[0] - bounds_of_texts[number]
             size = pop_cell(bounds, cells, size)
             filled = _read_places(
@@ -178,6 +181,7 @@ def _divide_cell(objects, texts, point, cosine, alpha, scale, bounds_of_texts, l
     size = pop_cell(bounds, cells, size)
     lists = objects.postings if number & 1 else texts.short_rows
     shift = 2 * (LEVELS - level)
+    # The list is in Morton order, so each quarter of the cell is a part of it.
     begin = low
     for child in range(4):
         below = cell << 2 | child
@@ -243,10 +247,12 @@ def _look_at_places(
         row = rows[place]
         length = lengths[row, 1]
         filter_of_row = np.int64(texts[row, 2]) | np.int64(texts[row, 3]) << 32
+        # An upper bound of what is shared: other words may have set the same bits of the filter.
         shared = own
         for other in range(word + 1, len(bits)):
             shared += words[other, 0] * ((filter_of_row >> bits[other]) & 1)
         text = part * shared / math.sqrt(max(np.float64(length), shared))
+        # Every row is written, but only one that may be good enough advances: no branch to mispredict.
         rows[count], looks[count, 0], looks[count, 1] = row, texts[row, 0], (filter_of_row & others) != 0
         scores[count, 0] = text
         count += (-(near + text) <= limit) & (length >= floor)
@@ -259,6 +265,7 @@ def _keep_near(lon, lat, cosine_of_lat, alpha, scale, limit, count, rows, looks,
 
     scores[:, 1] gets the bound of the part of the score that the place gives.
     """
+    # A loop of its own without branches, so that the compiler computes several bounds at once.
     for at in range(count):
         a = least_haversine_of_cell(lon, lat, cosine_of_lat, looks[at, 0], LEVELS)
         scores[at, 1] = greatest_place_score(a, alpha, scale)
@@ -295,6 +302,7 @@ def _offer_rows(
         shared = words[word, 0]
         if looks[at, 1]:
             shared = _shared_weight(objects, row, terms, words, word)
+        # The exact text with the bound of the place may spare the exact distance.
         text = (1.0 - alpha) * cosine_of(shared, square, lengths[row, 1])
         if shared < 0.0 or -(text + scores[at, 1]) > limit:
             continue

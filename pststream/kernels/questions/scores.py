@@ -1,4 +1,4 @@
-"""Compute the score of an object for a point and words, in one way for questions and subscriptions.
+"""Compute and bound the score of an object for a point and words, in one way for questions and subscriptions.
 
 A score is alpha * max(0, 1 - distance / scale) + (1 - alpha) * cosine, compared as float32. The cosine is the sum of
 the squared weights of the shared words over the lengths of both vectors.
@@ -27,10 +27,8 @@ def cosine_of(shared: float, square: np.float32, object_square: np.float32) -> f
     return shared / math.sqrt(np.float64(square) * np.float64(object_square))
 
 
-# Bound the score of places and texts without trigonometry: upper bounds, for callers that leave a margin.
-#
-# A score is alpha * max(0, 1 - distance / scale) + (1 - alpha) * cosine. Sines and cosines are the beginnings of their
-# series that end with a subtraction, and so are never too great.
+# Upper bounds of scores without trigonometry, for callers that leave a margin: sines and cosines are the beginnings of
+# their series that end with a subtraction, and so are never too great.
 
 DEGREE = math.pi / 180.0
 
@@ -82,23 +80,22 @@ def greatest_place_score(haversine: float, alpha: float, scale: float) -> float:
     return alpha * max(0.0, 1.0 - 2.0 * EARTH_RADIUS_M * angle / scale)
 
 
-# Derive the arrays of a segment by which texts are scored under weights of words: squared lengths, short texts.
-#
-# looks uint32[n,4]         what a search looks at first, side by side in memory: the code of the place; the squared
-#                           length of the text (the sum of the squared weights of its words) as the bits of a float32; a
-#                           filter of its words, 64 bits of which the lower half is first: `filter_bit` of each is set
-# floors float32[1]         texts below this squared length are short: an eighth of all
-# frequent int32[F]         the terms of FREQUENT objects or more, ascending
-# least_squares float32[F]  the least squared length among the objects of each of these terms
-# short_offsets int32[F+1], short_rows uint8[m,width]: the rows of the short texts of each of these terms, ascending
-#         (kernels/questions/codes.py)
-
 FREQUENT = 256
 """A term of so many objects of a segment is frequent: it has a list of its short texts."""
 
 
 class TextArrays(NamedTuple):
-    """See the module's docstring."""
+    """Arrays of a segment by which texts are scored under weights of words.
+
+    looks           uint32[n,4]: what a search looks at first, side by side in memory: the code of the place; the
+                    squared length of the text (the sum of the squared weights of its words) as the bits of a float32; a
+                    filter of its words, 64 bits of which the lower half is first: `filter_bit` of each is set
+    floors          float32[1]: texts below this squared length are short: an eighth of all
+    frequent        int32[F]: the terms of FREQUENT objects or more, ascending
+    least_squares   float32[F]: the least squared length among the objects of each of these terms
+    short_offsets, short_rows   int32[F+1], uint8[m,width]: the rows of the short texts of each of these terms,
+                    ascending (kernels/questions/codes.py)
+    """
 
     looks: np.ndarray
     floors: np.ndarray

@@ -21,7 +21,7 @@ BLOCK = 64
 
 
 class PlanArrays(NamedTuple):
-    """The arrays of `domain.plan.PartitionPlan` as kernels take them; their shapes and dtypes are documented there.
+    """The arrays of `plans.plan.PartitionPlan` as kernels take them; their shapes and dtypes are documented there.
 
     Hot loops unpack them to local names: each use of an array of a tuple counts its references by atomic operations.
     """

@@ -10,7 +10,7 @@ from pststream.kernels.routing.dispatch import reserve
 
 
 class NodeArrays(NamedTuple):
-    """The tree of `domain.plan_nodes.PlanNodes` as kernels take it.
+    """The tree of `plans.plan_nodes.PlanNodes` as kernels take it.
 
     rectangle, by_text, unit, objects  as documented there
     keywords               int64[2^b, 2] hash table of the keywords of all nodes: their places, ascending by id

@@ -1,4 +1,4 @@
-"""Lay the numbers of postings out by blocks, with the bounds of blocks and chunks, and change thresholds in place."""
+"""Measure and order postings, lay their numbers out by blocks with bounds, and change thresholds in place."""
 
 import math
 

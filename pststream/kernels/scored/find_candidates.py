@@ -51,7 +51,7 @@ from pststream.kernels.scored.index_arrays import (
 )
 from pststream.kernels.sort_and_search import gallop, sort_values, sort_with
 
-# List the words of messages that an index has, with the numbers by which postings are tested: the probes.
+# List the probes: the words of messages that an index has, with the numbers by which postings are tested.
 
 MANY_WORDS = 64
 """A message with more words of the index than this is handled by other algorithms: a text of 1 MB may have 200,000."""
@@ -141,6 +141,7 @@ def list_probes(messages: MessageArrays, table: np.ndarray, ids: np.ndarray, wei
         x, y, z = point_in_space(messages.points[message, 0], messages.points[message, 1])
         length = math.sqrt(np.float64(messages.squares[message]))
         square, total, greatest, signature = 0.0, 0.0, 0.0, np.uint64(0)
+        # From the last word back, so that the sums are those of the words after each.
         for place in range(own_offsets[message + 1] - 1, own_offsets[message] - 1, -1):
             word = own_words[place]
             weight = np.float64(weights[word]) / length
@@ -178,6 +179,7 @@ def find_candidates(
             end += 1
         for chunk in range(index.chunk_offsets[word + 1] - index.chunk_offsets[word]):
             start, blocks = chunk_of(index.block_offsets, word, chunk)
+            # All messages of the word at once, so that its chunk stays in the cache.
             for probe in range(begin, end):
                 numbers = probes.numbers[probe]
                 bounds = index.chunk_bounds[index.chunk_offsets[word] + chunk]
@@ -194,6 +196,7 @@ def find_candidates(
                         hits[size, 1] = probe
                         passed &= passed - np.uint64(1)
                         size += 1
+                    # The next block may add BLOCK hits.
                     if size > HITS - BLOCK:
                         rows, owners, values = _with_room(rows, owners, values, pairs + size)
                         pairs = _score(index, messages, probes, hits, size, rows, owners, values, pairs)
@@ -248,6 +251,7 @@ def _pass_postings(index, first, count, probe, later):
         dx, dy, dz = xs[at] - x, ys[at] - y, zs[at] - z
         chord = max(np.sqrt(dx * dx + dy * dy + dz * dz) - PLACE_ERROR, ZERO)
         tail = min(min(norms[at] * norm, sums[at] * most), greatest[at] * total)
+        # Without a bit in common, no word after this one is shared.
         tail = tail if signatures[at] & later else ZERO
         score = weights[at] * w + tail - min(rates[at] * _least_angle(chord), alphas[at])
         passed |= np.uint64(score >= needs[at]) << np.uint64(at)
@@ -275,6 +279,7 @@ def _with_room(rows, owners, values, wanted):
 @kernel
 def _score(index, messages, probes, hits, size, rows, owners, values, pairs):
     """Write the pairs among the first `size` hits whose value is good enough; return how many pairs there are then."""
+    # Each loop fetches what the next ones read.
     for at in range(size):
         prefetch(index.subscriptions, hits[at, 0])
     for at in range(size):
@@ -317,6 +322,7 @@ def _shared_square(index, row, probes, message, word):
     while own < stop and other < end:
         mine, its = index.words[own], probes.own_words[other]
         if mine == its:
+            # The probe of the earlier word has the pair.
             if mine < word:
                 return -1.0
             weight = np.float64(index.weights[mine])
