@@ -26,10 +26,10 @@ demo: setup  ## run the main job end to end on built-in data and write a report
 	$(BIN)/pststream demo
 
 test: setup lint  ## run all checks and the first tier of tests: each promise once
-	$(PYTEST) -m "not deep and not days and not chaos"
+	$(PYTEST) -m "not deep and (not slow or promise) and not days and not chaos"
 
 test-deep: setup  ## run the second tier of tests: more cases of each promise, benchmarks, clusters, all DAGs
-	$(PYTEST) -m "deep and not days and not chaos"
+	$(PYTEST) -m "(deep or (slow and not promise)) and not days and not chaos"
 
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days

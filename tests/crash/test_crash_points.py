@@ -44,6 +44,7 @@ def declared_points() -> dict[str, str]:
     return found
 
 
+@pytest.mark.promise
 def test_every_crash_point_has_its_case() -> None:
     declared, cases = declared_points(), {point for step in STEPS for point in step.points}
     for pattern, module in declared.items():
@@ -55,6 +56,7 @@ def test_every_crash_point_has_its_case() -> None:
         assert pattern.rstrip("*") in (ROOT / module).read_text("utf-8")
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(("number", "point"), CASES)
 def test_killed_and_run_again(script: Script, tmp_path: Path, number: int, point: str) -> None:
     step, wanted = STEPS[number], script.rows_after(number)

@@ -80,6 +80,7 @@ def home(server: str, world: WrittenWorld, tmp_path: Path, monkeypatch: pytest.M
     return new_bucket_home(address, tmp_path, planner="kd_tree", workers=3, lateness_seconds=world.lateness_seconds)
 
 
+@pytest.mark.promise
 def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: WrittenWorld, tmp_path: Path) -> None:
     """Run landed files, batches with deletions, plans, upkeep and all reading commands."""
     home.set(max_objects=20, merge_files=1)

@@ -37,6 +37,7 @@ def has_executor(node: Process) -> bool:
     return node.said("Successfully registered with driver", executors=True) is not None
 
 
+@pytest.mark.promise
 def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job makes a home in a bucket; a command goes on with one in a shared folder, which began on one machine."""
     world = written(tmp_path / "files", 31, 2)

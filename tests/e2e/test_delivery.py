@@ -69,6 +69,7 @@ def written(home: Home) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 @seeds(3)
 def test_killed_at_any_time(home: Home, seed: int) -> None:

@@ -103,6 +103,7 @@ def assert_same(home: Home, undisturbed: Home) -> None:
     assert messages(home) == messages(undisturbed)
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     "number", [0, *(pytest.param(number, marks=pytest.mark.deep) for number in range(1, CUTS * TIMES))]
 )

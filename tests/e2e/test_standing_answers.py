@@ -57,10 +57,12 @@ def matched(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
+@pytest.mark.promise
 def test_answers_after_each_of_many_small_batches(matched: Home) -> None:
     StandingTwin(matched).assert_answers_after_each_batch()
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(("seed", "cuts", "workers"), [(2, 1, 1), (3, 15, 16)])
 def test_answers_do_not_depend_on_the_cut(tmp_path: Path, seed: int, cuts: int, workers: int) -> None:
     world = write_standing_world(tmp_path / "files", seed, FILES)

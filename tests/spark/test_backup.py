@@ -12,6 +12,7 @@ from tests.commands import KILLED, Home, new_home
 from tests.kill_and_rerun import assert_as_the_twin, home_for, written
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_a_home_copied_while_batches_run(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 51, 3)

@@ -128,6 +128,7 @@ def by_rule(home: Home) -> dict[tuple[str, str], int]:
     return counts
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 @FEW
 @given(seed=st.integers(0, 2**32 - 1), schedule=SCHEDULES)
@@ -148,6 +149,7 @@ def test_seven_cuts_with_ingest_in_between(tmp_path: Path) -> None:
     assert_as_the_twin(home, world)
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_both_engines_write_the_same_tables(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 15, files=5, objects=180, requests=160)
