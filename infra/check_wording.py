@@ -22,8 +22,6 @@ NAMES = re.compile(r"\b(found|held)\b", re.IGNORECASE)
 
 FIRST_LINE = re.compile(r'"""(?!(What|Which|Whether|How|Where|That|Who|Whose|When|Why)\b).')
 ALLOWED = {
-    "pststream/pipeline/replan/proposal_file.py": {"told"},  # name of an array in files of older versions
-    "pststream/state/upgrade.py": {"told"},  # name of a column of homes before format 6
     "pststream/reports/pages/airflow_views.py": {"found"},  # NOT_FOUND is the name of an HTTP status
 }
 

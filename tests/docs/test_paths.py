@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-PATH = re.compile(r"`((?:pststream|tests|dags|jobs|infra)/[\w./-]*\w)/?`")
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PATH = re.compile(r"`((?:pststream|benchmarks|tests|dags|jobs|infra)/[\w./-]*\w)/?`")
 
 
 def test_paths_are_recognised() -> None:
