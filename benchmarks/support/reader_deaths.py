@@ -16,7 +16,7 @@ _SITE = """
 import os
 import signal
 import time
-from pststream.quality import readers
+from pststream.input import readers
 
 read_csv = readers._READERS["csv"]
 

@@ -1,1 +1,1 @@
-"""How tasks run: the contract of engines, threads or Spark, and what a worker process caches."""
+"""Run tasks: the contract of engines, threads or Spark, and what a worker process caches."""

@@ -154,8 +154,8 @@ def scan_json(
 ) -> Iterator[JsonLines]:
     """Find the fields of these names in the lines of a block, at most `most` lines at a time.
 
-    limits: of each field; only the fields are found, and a line is plain only if their values are texts or numbers, and
-    each number is below the limit of its field, or whole if the limit is 0. Without limits all members are found.
+    limits: of each field; only the fields are members_by_line, and a line is plain only if their values are texts or numbers, and
+    each number is below the limit of its field, or whole if the limit is 0. Without limits all members are members_by_line.
     """
     data, encoded, every = np.frombuffer(block, np.uint8), _names_as_bytes(names), limits is None
     bounds = np.array(limits or [0] * len(names), np.int64)
@@ -173,8 +173,8 @@ def scan_json(
         if n:
             slices, m = offsets[: n + 1], offsets[n]
             members = (fields[:m], kinds[:m], spans[:m])
-            found = JsonFields(data, ordinals, plain[:n], places[:n], slices[:-1], slices[1:], *members)
-            yield JsonLines(feeds + numbers[:n], lines[:n], found)
+            members_by_line = JsonFields(data, ordinals, plain[:n], places[:n], slices[:-1], slices[1:], *members)
+            yield JsonLines(feeds + numbers[:n], lines[:n], members_by_line)
         feeds += passed
 
 

@@ -221,7 +221,7 @@ class ObjectPlan(PartitionPlan):
 
 
 def plan_of_arrays(**columns: Any) -> PartitionPlan:
-    """Return the plan with these fields, of the class that its arrays tell."""
+    """Return the plan with these fields, of the class that its arrays imply."""
     leaf_unit, nodes = columns["leaf_unit"], columns.get("nodes")
     if len(leaf_unit) and leaf_unit[0] == BY_SUBSCRIPTION:
         return SubscriptionPlan(**columns)

@@ -1,1 +1,1 @@
-"""What a query is: its kind, its region, its keywords."""
+"""Define queries: their kinds, regions and keywords."""

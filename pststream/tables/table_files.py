@@ -135,11 +135,11 @@ class TableWriter:
                 parts += [convert(name, column), *end]
                 continue
             dictionaries, texts = self._dictionaries.get(name, ([], None))
-            found = [one.dictionary for _, one in run]
-            if len(found) != len(dictionaries) or not all(map(_is_same, dictionaries, found)):
-                converted = [convert(of, values) for (of, _), values in zip(run, found)]
+            columns = [one.dictionary for _, one in run]
+            if len(columns) != len(dictionaries) or not all(map(_is_same, dictionaries, columns)):
+                converted = [convert(of, values) for (of, _), values in zip(run, columns)]
                 texts = joined(*_separated(converted, separator), *end)
-                self._dictionaries[name] = found, texts
+                self._dictionaries[name] = columns, texts
             parts.append(texts.take(column.indices))
         return parts
 

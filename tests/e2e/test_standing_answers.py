@@ -63,7 +63,7 @@ def test_answers_after_each_of_many_small_batches(matched: Home) -> None:
 
 
 @pytest.mark.promise
-@pytest.mark.parametrize(("seed", "cuts", "workers"), [(2, 1, 1), (3, 15, 16)])
+@pytest.mark.parametrize(("seed", "cuts", "workers"), [(2, 1, 1), pytest.param(3, 15, 16, marks=pytest.mark.deep)])
 def test_answers_do_not_depend_on_the_cut(tmp_path: Path, seed: int, cuts: int, workers: int) -> None:
     world = write_standing_world(tmp_path / "files", seed, FILES)
     home = standing_home(tmp_path / "home", world, workers=workers)

@@ -50,7 +50,7 @@ SINK_KINDS: dict[str, SinkKind] = {
     "file": file.KIND,
     "webhook": webhook.KIND,
     "sqs": aws.SQS,
-    "sns": aws.SQS,
+    "sns": aws.SNS,
 }
 
 

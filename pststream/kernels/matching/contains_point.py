@@ -110,7 +110,7 @@ def in_polygon(edges, start, stop, lon, lat):
 def side_of_line(x1, y1, x2, y2, x, y):
     """Sign of the determinant: 1 if (x, y) is left of the line from (x1, y1) to (x2, y2), -1 right, 0 on it.
 
-    An error bound tells whether floating point decides. Source: Shewchuk, Adaptive precision floating-point arithmetic
+    An error bound shows whether floating point decides. Source: Shewchuk, Adaptive precision floating-point arithmetic
     and fast robust geometric predicates, 1997 (orient2d).
     """
     left = (x1 - x) * (y2 - y)

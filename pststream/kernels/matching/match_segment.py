@@ -430,7 +430,7 @@ def _probe_buckets(count, block, block_cells, segment, probe_bucket, lists):
     for p in range(probes):
         prefetch(buckets, probe_bucket[min(p + _AHEAD, probes - 1)])
         bucket, bit = probe_bucket[p], np.uint64(first[p])
-        # The next bucket tells where the keys and postings of this one end.
+        # The keys and postings of this bucket end where those of the next one begin.
         prefetch(buckets, bucket + 1)
         word = buckets[bucket, 0]
         # The bits below its own count the keys before it.

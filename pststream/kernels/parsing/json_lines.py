@@ -241,13 +241,13 @@ def field_of_key(data, start, stop, names, name_offsets, guess):
     `guess` is tried first: most lines name their members in the order of the line before.
     """
     width = len(name_offsets) - 1
-    found = -1
+    match = -1
     for number in range(width):
         field = (guess + number) % width
         if same_bytes(data, start, stop, names, name_offsets[field], name_offsets[field + 1]):
-            found = field
+            match = field
             break
-    return found
+    return match
 
 
 @kernel

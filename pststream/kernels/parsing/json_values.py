@@ -30,13 +30,13 @@ def find_values(places, kinds, spans):
     places      int32[n]            the member of the field in each line, -1 where it has none
     kinds, spans                    of `scan_lines`
     """
-    found = np.zeros(len(places), np.int16)
+    kinds_of_values = np.zeros(len(places), np.int16)
     starts, stops = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
     for row in range(len(places)):
         member = places[row]
         if member >= 0:
-            found[row], starts[row], stops[row] = kinds[member], spans[member, 2], spans[member, 3]
-    return found, starts, stops
+            kinds_of_values[row], starts[row], stops[row] = kinds[member], spans[member, 2], spans[member, 3]
+    return kinds_of_values, starts, stops
 
 
 @kernel

@@ -24,7 +24,7 @@ class Planner(Protocol):
     """A pure function from a sample to a plan.
 
     The plan depends on the values of the arguments alone: not on the order of the sample's rows, not on earlier calls,
-    not on a clock. The sample is not changed. The plan is complete (`domain.plan_rows.validate`) for every sample, even
+    not on a clock. The sample is not changed. The plan is complete (`plans.plan_rows.validate`) for every sample, even
     an empty one; a worker may have no unit. `options` that the planner does not know are
     rejected with UsageError; the `options` of the plan list all that were in force, defaults included.
     """

@@ -31,15 +31,15 @@ def load_planner(name: str) -> Planner:
 
 def installed_planners(progress: Progress = no_progress) -> list[str]:
     """Return the planners whose packages are installed, in the order of names.PLANNERS; report the others."""
-    found = []
+    usable = []
     for name in names.PLANNERS:
         try:
             load_planner(name)
         except MissingExtra as error:
             progress(f"planner {name} is left out: {error.args[0]}; {error.hint}")
         else:
-            found.append(name)
-    return found
+            usable.append(name)
+    return usable
 
 
 def check_planner(name: str, progress: Progress) -> None:
