@@ -17,7 +17,7 @@ from tests.conformance.other_tables import accept_tables
 from tests.worlds import moment, write_rows
 
 REGISTRY_LINE = """
-from pststream.shapes import registry
+from pststream.queries.shapes import registry
 from tests.conformance import band_shape
 registry.SHAPES = (*registry.SHAPES, band_shape)
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 EARTH_RADIUS_M = 6_371_008.8
-PINNED = Path(__file__).parents[2] / "pststream" / "text" / "unicode-14.0.0.json"
+PINNED = Path(__file__).parents[2] / "pststream" / "queries" / "text" / "unicode-14.0.0.json"
 HAS_PINNED = PINNED.stem == f"unicode-{unicodedata.unidata_version}"
 """Whether this Python has the pinned version of Unicode and can judge by itself; Python 3.11 has it."""
 

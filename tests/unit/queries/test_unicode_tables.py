@@ -88,4 +88,4 @@ def test_the_script_writes_the_table_of_its_python(tmp_path: Path, capsys: pytes
     tables = json.loads(written.read_text("utf-8"))
     assert tables["unicode"] == unicodedata.unidata_version
     if tables["unicode"] == UNICODE:
-        assert written.read_bytes() == (ROOT / "pststream" / "text" / written.name).read_bytes()
+        assert written.read_bytes() == (ROOT / "pststream" / "queries" / "text" / written.name).read_bytes()
