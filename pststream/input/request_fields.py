@@ -154,8 +154,8 @@ def scan_json(
 ) -> Iterator[JsonLines]:
     """Find the fields of these names in the lines of a block, at most `most` lines at a time.
 
-    limits: of each field; only these fields are read, and a line is plain only if their values are texts or numbers, and
-    each number is below the limit of its field, or whole if the limit is 0. Without limits all members are read.
+    limits: of each field; only these fields are read, and a line is plain only if their values are texts or numbers,
+    and each number is below the limit of its field, or whole if the limit is 0. Without limits all members are read.
     """
     data, encoded, every = np.frombuffer(block, np.uint8), _names_as_bytes(names), limits is None
     bounds = np.array(limits or [0] * len(names), np.int64)
