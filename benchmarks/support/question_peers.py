@@ -39,7 +39,7 @@ from pststream.search.question_batch import TimedQuestion, window_bounds
 from pststream.search.read_questions import read_question_records
 from pststream.state.data_files import addresses_and_rows, list_data_files
 
-RUNNERS = Path(__file__).parents[3] / "infra" / "peers"
+RUNNERS = Path(__file__).parents[2] / "infra" / "peers"
 PEERS = ("duckdb", "polars", "postgresql")
 LIMIT_SECONDS = 300.0
 """A peer answers no further question of a kind after so many seconds."""

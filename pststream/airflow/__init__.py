@@ -21,8 +21,8 @@ __all__ = [
 ]
 MODULES = {
     "DagOptions": "dag_options",
-    "PSTStreamDag": "pststream_dag",
-    "PSTStreamTaskGroup": "pststream_dag",
+    "PSTStreamDag": "dag_factory",
+    "PSTStreamTaskGroup": "dag_factory",
     "make_dag": "dag_factory",
     "make_dags": "dag_factory",
 }

@@ -32,7 +32,7 @@ from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 RUNNERS = ROOT / "infra" / "peers"
 OBJECTS = 200_000
 SUBSCRIPTIONS = {"small": 50_000, "full": 1_000_000}

@@ -14,7 +14,7 @@ from pststream.airflow.runners.job_log import JSON_LINES, log_line
 from pststream.airflow.runners.job_outcome import read_outcome
 from pststream.base import names
 
-JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(names.__file__).resolve().parents[1] / "jobs")
+JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(names.__file__).resolve().parents[2] / "jobs")
 """The folder of the package `jobs`, which is installed next to `pststream`."""
 
 
