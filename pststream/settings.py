@@ -20,13 +20,11 @@ from pststream.delivery.sinks.read_settings import read_sinks, sink_keys
 from pststream.delivery.sinks.settings import SinkSettings
 from pststream.storage.registry import files_at, normalize
 
-# Read the options of a planner from a text such as `delta=0.3,objective=sum`; check that planners serve some kinds.
-
 _NAME = re.compile("[a-z][a-z_]*", re.ASCII)
 
 
 def read_planner_options(text: str) -> dict[str, object]:
-    """Return the options by name: whole numbers, other numbers and words; the planner checks names and values.
+    """Return the options of a planner by name, of a text such as `delta=0.3,objective=sum`; the planner checks them.
 
     Raises SettingError for a part that is not NAME=VALUE, and for a name that is given twice.
     """

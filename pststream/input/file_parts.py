@@ -89,8 +89,8 @@ def _bom_size(path: str) -> int:
 def _find_cut(path: str, at: int, size: int, ends: Sequence[bytes]) -> int | None:
     """Return the position after the next of the line ends, of the first kind that is nearby; None if none is."""
     near = _read_range(path, at, min(at + CUT_BYTES, size))
-    places = [near.find(end) for end in ends if end in near]
-    return at + places[0] + 1 if places else None
+    positions = [near.find(end) for end in ends if end in near]
+    return at + positions[0] + 1 if positions else None
 
 
 def _read_range(path: str, start: int, stop: int) -> bytes:
@@ -152,7 +152,7 @@ def split_row_groups(path: str, format: str | None, part_bytes: int) -> list[Fil
         if small or format_of(path, format) != "parquet" or is_compressed(path):
             return []
         metadata = pq.read_metadata(path)
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
         sizes, counts = [group.total_byte_size for group in groups], [group.num_rows for group in groups]
     except (PstError, OSError, pa.ArrowException, UnicodeDecodeError):
         return []

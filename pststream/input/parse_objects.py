@@ -17,8 +17,6 @@ from pststream.input.row_chunks import MAX_RAW_CHARACTERS, ColumnChunk, Reject, 
 from pststream.queries.text.tokenizer import terms_of
 from pststream.settings import check_zone
 
-# Record the first fault of each row while whole columns are checked field by field, and yield the rejects.
-
 
 class RowFaults:
     """The first fault of each of `rows` rows: its field, reason and raw value."""

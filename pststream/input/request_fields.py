@@ -1,4 +1,4 @@
-"""Find the fields of JSON Lines and offer them as columns; lines that are odd or not valid are marked."""
+"""Offer the fields of requests in JSON Lines or Parquet as columns; rows that are odd or not valid are marked."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -129,7 +129,7 @@ class JsonFields:
     def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
         """See RawFields."""
         is_known = np.zeros(len(self.names) + 1, bool)
-        is_known[[place for name, place in self.names.items() if name in known]] = True
+        is_known[[index for name, index in self.names.items() if name in known]] = True
         is_other = ~is_known[self.fields]
         offsets, texts, has, written = write_others(
             self.data, self.firsts, self.lasts, self.kinds, self.spans, is_other
@@ -203,7 +203,7 @@ def _names_as_bytes(names: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(b"".join(encoded), np.uint8), offsets
 
 
-# Offer the fields of a Parquet chunk as columns, for the parsers that take many requests at once.
+# Parquet
 
 _ESCAPED = r'[\x00-\x1f"\\]'
 
@@ -261,9 +261,9 @@ class ParquetField(NamedTuple):
             return np.zeros((len(self.values), len(names))), np.zeros(len(self.values), bool)
         numbers = np.column_stack([_to_floats(pc.struct_field(self.values, name)) for name in names])
         alone = np.ones(len(numbers), bool)
-        for place, part in enumerate(kind):
+        for index, part in enumerate(kind):
             if part.name not in names:
-                alone &= pc.struct_field(self.values, [place]).is_null().to_numpy(zero_copy_only=False)
+                alone &= pc.struct_field(self.values, [index]).is_null().to_numpy(zero_copy_only=False)
         return numbers, alone & np.isfinite(numbers).all(axis=1)
 
     def polygons(self, longest: int) -> RawPolygons:
@@ -368,5 +368,5 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _has_numbers(kind: pa.DataType, names: Sequence[str]) -> bool:
     """Whether a type is an object that has each of these members once, as a number."""
-    places = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
-    return all(place >= 0 and _is_number(kind.field(place).type) for place in places)
+    indices = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
+    return all(index >= 0 and _is_number(kind.field(index).type) for index in indices)

@@ -133,11 +133,11 @@ def _bounds(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, Any
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
-    for place in range(metadata.num_columns):
-        name = metadata.schema.column(place).path
+    for index in range(metadata.num_columns):
+        name = metadata.schema.column(index).path
         if name not in schema.names or not has_bounds(schema.field(name)):
             continue
-        parts = [metadata.row_group(group).column(place).statistics for group in range(metadata.num_row_groups)]
+        parts = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
         kept = [part for part in parts if part is not None and part.has_min_max]
         if all(part is not None and (part.has_min_max or part.num_values == 0) for part in parts):
             nulls[name] = sum(part.null_count for part in parts)

@@ -1,4 +1,4 @@
-"""Make the entry that begins the Delta log of a table: its protocol, its columns and its properties."""
+"""Make the first entry of a table's Delta log, and write checkpoints that are flushed before they get their names."""
 
 import json
 import os
@@ -42,8 +42,6 @@ def first_entry(table: Table, properties: Mapping[str, str]) -> bytes:
     lines = ({"commitInfo": info}, {"protocol": PROTOCOL}, {"metaData": metadata})
     return "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines).encode()
 
-
-# Write checkpoints of Delta's logs, flushed to disk before they get their names.
 
 MARK = ".checkpoint."
 """What follows the version in the name of a checkpoint."""

@@ -1,4 +1,4 @@
-"""Types of the ledgers' rows, the latest row of each key, and the keys of rows of the object and request logs."""
+"""Read the ledgers of a home (files, batches), whole or their end; keys, watermarks and counts of their rows."""
 
 import datetime as dt
 import json
@@ -109,9 +109,7 @@ def step_seconds(seconds: Sequence[tuple[str, float]] | None) -> dict[str, float
     return {step: value for step, value in seconds or () if not step.endswith("_cpu")}
 
 
-# Read only the end of both ledgers: the last batch, the files since then, and what the next batch will process.
-#
-# For the pipeline and for `state`; reports read whole ledgers (history.py).
+# The end of both ledgers, for the pipeline and for `state`
 
 RECENT_BATCHES = 9
 """Batches whose rows a ledger has."""
@@ -320,7 +318,7 @@ def _watermark_after(done: list[FileRow]) -> dt.datetime | None:
     return watermark_after(done[-1]) if done else None
 
 
-# Define the columns of `batches` that count by kind what a batch does to answers of subscriptions with memory.
+# The columns of `batches` that count by kind what a batch does to answers
 
 Counts = Mapping[str, int]
 """Numbers by the name of the kind."""
@@ -367,7 +365,7 @@ def _sum(column: pa.ChunkedArray) -> Counts:
     return dict(sums)
 
 
-# Read both ledgers of a home (files, batches) from their beginning as tables, for commands, pages and `export`.
+# Whole ledgers as tables, for commands, pages and `export`
 
 _FILES = (
     "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "started_at",

@@ -61,7 +61,7 @@ from pststream.queries.shapes.registry import (
 )
 from pststream.queries.text.words import tokenize
 
-# Evaluate the rule of `frequent_terms` reports without the kernels: which ticks count an object of the region.
+# Reports, without the kernels
 
 REGION, WORDS, CREATED_AT, END, WINDOW = "region", "words", "created_at", "end", "window"
 CONDITIONS = (REGION, WORDS, CREATED_AT, END, WINDOW)
@@ -107,7 +107,7 @@ def ticks(asked: Description, ts: int, created_at: int, end_at: int | None) -> r
 
 REPORTS = TermReports(ticks)
 
-# Parse the fields of a `frequent_terms` request into columns of `requests`, and make them again of a stored row.
+# Requests
 
 FIELDS = frozenset({"k", "window", "step", *request_fields()})
 COLUMNS = (*(RequestColumn(*column) for column in REQUEST_COLUMNS), K, WINDOW_US, STEP_US)
@@ -193,7 +193,7 @@ FREQUENT_TERMS = QueryKind(
 )
 """Questions about stored objects make its reports, so no insertion has a piece."""
 
-# Parse a question of the kind `frequent_terms`: the k terms that the most objects of a region have.
+# Questions
 
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:

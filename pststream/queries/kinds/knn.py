@@ -60,7 +60,7 @@ from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes.contract import Region, RegionError, RegionLimits, haversine_of_arrays
 from pststream.queries.shapes.registry import read_region
 
-# Evaluate the rule of `knn` answers without the kernels: great-circle distances of objects with the words.
+# Answers, without the kernels
 
 
 def distances(asked: Description, objects: ObjectRows, weights: WordWeights) -> np.ndarray:
@@ -95,7 +95,7 @@ NEAREST = RankedAnswers(
     reach=circle_of_last,
 )
 
-# Parse the fields of a `knn` request into columns of `requests`, and make them again of a stored row.
+# Requests
 
 FIELDS = frozenset({"keywords", "point", "k", "window"})
 COLUMNS = (*KEYWORD_COLUMNS, LON, LAT, K, WINDOW_US, WINDOW_OBJECTS)
@@ -157,7 +157,7 @@ KNN = QueryKind(
 )
 """Its pieces depend on thresholds, so no insertion has one."""
 
-# Parse a question of the kind `knn`: the k objects nearest to a point, with or without keywords.
+# Questions
 
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:

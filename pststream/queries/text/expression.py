@@ -1,4 +1,4 @@
-"""Parse a keyword expression (words, AND, OR, parentheses, quotes) into conjunctive normal form: lists of words.
+"""Parse keyword expressions (words, AND, OR, parentheses, quotes), one or a column, into clauses: an AND of ORs.
 
     expression = conjunction { "OR" conjunction }
     conjunction = part { ["AND"] part }
@@ -7,7 +7,8 @@
 Adjacent words mean AND; AND binds more tightly than OR. A word that the tokenizer splits in two means both words.
 
 An expression is first converted to a shape, in which numbers replace its distinct words. Few shapes are in use, so the
-clauses of a shape are cached (queries/text/expression.py).
+clauses of a shape are cached. The parser works by operator precedence, with stacks of its own, so that nesting is
+bounded by memory and not by Python's recursion limit.
 """
 
 import re
@@ -35,9 +36,10 @@ from pststream.kernels.parsing.expressions import (
 from pststream.kernels.parsing.texts import FOLDED
 from pststream.queries.text.words import tokenize
 
-# Combine CNF clauses by AND or OR and drop implied ones; a clause is an int with a bit for each of its words.
+# Clauses
 
 Clauses = list[int]
+"""Each clause has a bit for each of its words."""
 
 
 class TooManyClauses(Exception):
@@ -73,14 +75,7 @@ def minimal(clauses: Iterable[int], limit: int) -> Clauses:
     return kept
 
 
-# Parse the tokens of a keyword expression, with numbers in place of words, into CNF clauses, and cache the result.
-#
-# The parser works by operator precedence.
-#
-# The result is a list of clauses: each an OR of words, all of which must hold. In a shape, numbers stand for the words,
-# so that expressions of equal shape share a cache entry.
-#
-# The parser has stacks of its own, so that nesting is bounded by memory and not by Python's recursion limit.
+# Shapes
 
 Shape = tuple[str | tuple[int, ...], ...]
 """Tokens of an expression: `(`, `)`, `AND`, `OR`, or the numbers of adjacent words."""
@@ -311,10 +306,7 @@ def _position(expression: str, token: int) -> int:
     return match.start() + 1 if match else len(expression) + 1
 
 
-# Parse a column of keyword expressions into clauses of term ids, each distinct shape of an expression once.
-#
-# `expression.parse_keywords` decides what an expression means; expressions that this module does not read are left to
-# it.
+# Columns of expressions; `parse_keywords` reads those that `parse_expressions` does not
 
 LONGEST = 4_096
 """Bytes of an expression that is read here. So a distinct shape, which is cached, is short too."""
