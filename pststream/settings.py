@@ -121,9 +121,7 @@ class Settings:
         8, "logical partitions of the matching work; may exceed the number of cores", least=1, greatest=10_000
     )
     lateness_seconds: int = declare(
-        86_400,
-        "an object is late if its ts is older than the log's greatest ts by more than this",
-        **_SECONDS,
+        86_400, "an object is late if its ts is older than the log's greatest ts by more than this", **_SECONDS
     )
     max_ahead_seconds: int = declare(
         3_600,
@@ -152,9 +150,7 @@ class Settings:
     sample_objects: int = declare(200_000, "objects in a planner's sample at most", least=1)
     sample_subscriptions: int = declare(200_000, "subscriptions in a planner's sample at most", least=1)
     cost_check: float = declare(
-        0.0,
-        "c1 of Definition 1 of PS2Stream: seconds to check one object against one subscription",
-        **_SECONDS,
+        0.0, "c1 of Definition 1 of PS2Stream: seconds to check one object against one subscription", **_SECONDS
     )
     cost_object: float = declare(5.6e-7, "c2: seconds to handle one object", **_SECONDS)
     cost_insert: float = declare(7.4e-7, "c3: seconds to handle one insertion", **_SECONDS)
@@ -234,9 +230,7 @@ class Settings:
         greatest=10_000_000,
     )
     pending_seconds: int = declare(
-        900,
-        "a file of a bucket that waits longer than this for its manifest or upload is reported",
-        **_SECONDS,
+        900, "a file of a bucket that waits longer than this for its manifest or upload is reported", **_SECONDS
     )
     max_fetch_bytes: int = declare(100_000_000_000, "a larger file of a bucket is not fetched", least=1)
     watch_seconds: float = declare(

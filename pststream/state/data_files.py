@@ -77,11 +77,7 @@ class FileWriter:
     """
 
     def __init__(
-        self,
-        root: str,
-        schema: pa.Schema,
-        partition: Mapping[str, Any] | None = None,
-        row_group: int = ROW_GROUP,
+        self, root: str, schema: pa.Schema, partition: Mapping[str, Any] | None = None, row_group: int = ROW_GROUP
     ) -> None:
         self.partition = dict(partition or {})
         self.schema = pa.schema([f for f in schema if f.name not in self.partition])

@@ -322,11 +322,7 @@ class Lease:
 
 @contextmanager
 def hold_lease(
-    files: ConditionalFiles,
-    name: str,
-    seconds: float,
-    last_token: Callable[[], int],
-    fence: Callable[[Lease], None],
+    files: ConditionalFiles, name: str, seconds: float, last_token: Callable[[], int], fence: Callable[[Lease], None]
 ) -> Iterator[Lease]:
     """Hold the lease of this name; wait for it for at most `seconds`. Raises LockTaken.
 

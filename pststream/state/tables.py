@@ -607,11 +607,7 @@ _TABLES = (
             Column("object_id", pa.string(), "as published"),
             Column("ts", TIME, "event time of the object"),
             Column("subscription_keys", IDS, "subscriptions that the object matched, see requests"),
-            Column(
-                "retracted",
-                pa.bool_(),
-                "true: retracted, by a deletion read later or a withdrawal",
-            ),
+            Column("retracted", pa.bool_(), "true: retracted, by a deletion read later or a withdrawal"),
             Column("worker", pa.int64(), "the worker that matched; -1 in a retraction"),
             Column("batch_id", pa.int64(), "the batch that wrote the row"),
             Column("plan_version", pa.int64(), "plan of the batch"),

@@ -284,11 +284,7 @@ def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.MAX_IN
 
 
 def read_latest(
-    home: TableAddresses,
-    name: str,
-    key: str,
-    columns: list[str] | None = None,
-    filter: pds.Expression | None = None,
+    home: TableAddresses, name: str, key: str, columns: list[str] | None = None, filter: pds.Expression | None = None
 ) -> pa.Table:
     """Return the latest row of each key of a ledger, by key; `columns`: those besides key and status, None: all."""
     selected = None if columns is None else [key, "status", *columns]

@@ -213,11 +213,7 @@ def input_file(path: str | os.PathLike[str], schema: pa.Schema, group_rows: int 
     if ending == ".csv" and any(pa.types.is_nested(field.type) for field in schema):
         raise UsageError(f"{path.name}: these rows do not fit CSV", "use .jsonl or .parquet")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        replacing(path, durable=False) as temporary,
-        temporary.open("wb") as below,
-        _compressed(below, packed) as file,
-    ):
+    with replacing(path, durable=False) as temporary, temporary.open("wb") as below, _compressed(below, packed) as file:
         writer = TableWriter(file, ending, schema, for_ingest=True, group_rows=group_rows)
         yield writer
         writer.close()
