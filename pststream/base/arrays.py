@@ -1,6 +1,7 @@
 """Find distinct values, look values up among sorted keys, make arrays read-only, and hash integers to 64 bits."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def distinct_values(values: np.ndarray) -> np.ndarray:
@@ -41,6 +42,11 @@ def look_up(values: np.ndarray, keys: np.ndarray, numbers: np.ndarray, otherwise
     result = np.full(len(values), otherwise, np.int64)
     result[is_key] = numbers[index[is_key]]
     return result
+
+
+def offsets_of(lengths: ArrayLike) -> np.ndarray:
+    """Return the borders of consecutive slices of these lengths: int64[n+1]."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int64, copy=False)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -61,15 +61,10 @@ ROW = "@row"
 
 OBJECTS = pa.schema(
     [
-        pa.field("row", pa.int64()),
-        pa.field("object_id", pa.string()),
-        pa.field("ts", TIME),
-        pa.field("lon", pa.float64()),
-        pa.field("lat", pa.float64()),
-        pa.field("text", pa.string()),
-        pa.field("terms", pa.list_(pa.int64())),
+        ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()), ("lat", pa.float64()),
+        ("text", pa.string()), ("terms", pa.list_(pa.int64())),
     ]
-)
+)  # fmt: skip
 """Accepted objects: as the table `objects`, with the row of the file in place of keys."""
 
 _RANGES = {"lon": 180.0, "lat": 90.0}

@@ -28,16 +28,11 @@ _QUERY_NAMES = [column.name for column in _QUERY_COLUMNS]
 
 REQUESTS = pa.schema(
     [
-        pa.field("row", pa.int64()),
-        pa.field("op", pa.string()),
-        pa.field("subscription_id", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("effective_at", TIME),
-        pa.field("expires_at", TIME),
-        *(pa.field(column.name, column.type) for column in _QUERY_COLUMNS),
-        pa.field("payload", pa.string()),
+        ("row", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string()),
+        ("effective_at", TIME), ("expires_at", TIME), *((column.name, column.type) for column in _QUERY_COLUMNS),
+        ("payload", pa.string()),
     ]
-)
+)  # fmt: skip
 """Accepted requests: as the table `requests`, with the row of the file in place of keys."""
 
 DELETE_FIELDS = frozenset({"op", "subscription_id", "at"})

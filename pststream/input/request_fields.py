@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import utf8_of
 from pststream.input.parse_times import parse_times
 from pststream.input.raw_values import is_utf8_block
@@ -199,8 +200,7 @@ def _strings(offsets: np.ndarray, texts: np.ndarray, valid: np.ndarray | None = 
 
 def _names_as_bytes(names: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
     encoded = [name.encode() for name in names]
-    offsets = np.concatenate([[0], np.cumsum([len(name) for name in encoded])]).astype(np.int64)
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets_of([len(name) for name in encoded])
 
 
 # Parquet
@@ -335,9 +335,7 @@ def _polygons_of_objects(values: pa.Array) -> RawPolygons:
     name = "Polygon" if len(nested) == 3 else "MultiPolygon"
     read = pc.fill_null(pc.equal(names.cast(pa.string()), name), False).to_numpy(zero_copy_only=False)
     counts = nested[-4] if len(nested) == 4 else np.ones(rows, np.int64)
-    polygons, rings, positions = (
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]) for lengths in (counts, *nested[-3:-1])
-    )
+    polygons, rings, positions = map(offsets_of, (counts, *nested[-3:-1]))
     return RawPolygons(read, polygons, rings, positions, _points(nested[-1], _to_floats(values)))
 
 

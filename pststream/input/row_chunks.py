@@ -59,13 +59,10 @@ RETRIABLE = ("future", "late", "duplicate")
 
 REJECTED = pa.schema(
     [
-        pa.field("row", pa.int64()),
-        pa.field("field", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("detail", pa.string()),
-        pa.field("raw", pa.string()),
+        ("row", pa.int64()), ("field", pa.string()), ("reason", pa.string()), ("detail", pa.string()),
+        ("raw", pa.string()),
     ]
-)
+)  # fmt: skip
 """Rejected rows: row number, faulty field (empty: the row as a whole), code, sentence, and the raw value."""
 
 MAX_RAW_CHARACTERS = 1_000

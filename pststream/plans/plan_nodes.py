@@ -202,12 +202,17 @@ def _find_fault_of_terms(nodes: PlanNodes) -> str | None:
     whole = nodes.term_offsets[0] == 0 and all(len(values) == nodes.term_offsets[-1] for values in lists)
     if not whole or (lengths < 0).any() or lengths[~nodes.by_text].any():
         return "only nodes by text list keywords"
-    borders = np.zeros(len(nodes.terms) + 1, bool)
-    borders[nodes.term_offsets] = True
-    if len(nodes.terms) and not (borders[1:-1] | (nodes.terms[1:] > nodes.terms[:-1])).all():
+    if not ascend_in_slices(nodes.terms, nodes.term_offsets):
         return "the keywords of a node ascend"
     if (nodes.asked <= 0).any() or (nodes.holders >= 1 << CHILDREN).any():
         return "a listed keyword is asked for, and its holders are children"
     if (nodes.queries < 0).any() or (nodes.objects < 0).any():
         return "counts of objects and queries are at least 0"
     return None
+
+
+def ascend_in_slices(values: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether values ascend strictly inside each slice."""
+    borders = np.zeros(len(values) + 1, dtype=bool)
+    borders[offsets] = True
+    return bool((borders[1:-1] | (values[1:] > values[:-1])).all()) if len(values) else True

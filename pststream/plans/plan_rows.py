@@ -18,7 +18,7 @@ from pststream.plans.plan import (
     plan_of_arrays,
     tree_plan,
 )
-from pststream.plans.plan_nodes import PlanNodes, find_fault
+from pststream.plans.plan_nodes import PlanNodes, ascend_in_slices, find_fault
 from pststream.plans.topk_plan import SPACE_FIRST, WORDS_FIRST, TopkPlan
 
 GRID_COLUMNS = ("west", "south", "east", "north", "columns", "rows")
@@ -192,8 +192,10 @@ def validate(plan: PartitionPlan) -> None:
         "all text leaves, and only these, have units for their other terms",
     )
     _require(bool((by_text | (np.diff(plan.term_offsets) == 0)).all()), "a leaf that is served whole lists no terms")
-    _require(_ascend(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
-    _require(_ascend(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf")
+    _require(ascend_in_slices(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
+    _require(
+        ascend_in_slices(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf"
+    )
     _require_one_leaf_per_unit(plan)
 
 
@@ -246,13 +248,6 @@ def _within(values: np.ndarray, end: int) -> bool:
 def _slices(offsets: np.ndarray, slices: int, end: int, name: str) -> None:
     shaped = offsets.shape == (slices + 1,) and offsets[0] == 0 and offsets[-1] == end
     _require(bool(shaped and (np.diff(offsets) >= 0).all()), f"{name} are ascending offsets over all values")
-
-
-def _ascend(values: np.ndarray, offsets: np.ndarray) -> bool:
-    """Whether values ascend strictly inside each slice."""
-    borders = np.zeros(len(values) + 1, dtype=bool)
-    borders[offsets] = True
-    return bool((borders[1:-1] | (values[1:] > values[:-1])).all()) if len(values) else True
 
 
 # Trees

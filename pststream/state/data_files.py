@@ -370,7 +370,9 @@ def _writer_of(files: Sequence[DataFile], step: str) -> dict[str, str]:
 def _stats(file: DataFile, schema: pa.Schema) -> str:
     def shown(bounds: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            name: _moment(value) if pa.types.is_timestamp(schema.field(name).type) else value
+            name: str(iso(from_micros(value), "milliseconds"))
+            if pa.types.is_timestamp(schema.field(name).type)
+            else value
             for name, value in bounds.items()
             if name in schema.names
         }
@@ -378,7 +380,3 @@ def _stats(file: DataFile, schema: pa.Schema) -> str:
     bounds = {"minValues": shown(file.low), "maxValues": shown(file.high), "nullCount": dict(file.nulls)}
     # delta-rs misreads escapes of characters beyond the Basic Multilingual Plane.
     return json.dumps({"numRecords": file.rows, **bounds}, ensure_ascii=False)
-
-
-def _moment(micros: int) -> str:
-    return str(iso(from_micros(micros), "milliseconds"))

@@ -32,8 +32,8 @@ from deltalake.exceptions import TableNotFoundError
 
 from pststream.base import names
 from pststream.base.errors import PstError, RetryableError
-from pststream.base.utc_times import iso, to_micros, utc_now
-from pststream.state.delta_log import ENGINE
+from pststream.base.utc_times import iso, utc_now
+from pststream.state.delta_log import entry_of
 from pststream.state.tables import TABLES
 from pststream.storage.contract import ConditionalFiles
 from pststream.storage.registry import files_at
@@ -426,10 +426,7 @@ def write_fencing_token(tables: Iterable[str], lock: HeldLock) -> None:
     for address in tables:
         for _ in range(TRIES):
             version = open_table(address).version() + 1
-            now = to_micros(utc_now()) // 1000
-            info = {"timestamp": now, "operation": "FENCE", "operationParameters": {}, "engineInfo": ENGINE}
-            content = "".join(json.dumps(line) + "\n" for line in ({"commitInfo": info}, transaction))
-            if files_at(address).create(f"_delta_log/{version:020}.json", content.encode()):
+            if files_at(address).create(f"_delta_log/{version:020}.json", entry_of("FENCE", [transaction])):
                 break  # otherwise the earlier holder has committed just now, for the last time
         else:
             raise RetryableError(f"{address}: others commit to it all the time", "run this again")

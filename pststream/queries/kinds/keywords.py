@@ -11,6 +11,7 @@ from pststream.base import names
 from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestColumn, RequestLimits
 from pststream.queries.raw_fields import ParsedColumns, RawField
 from pststream.queries.text.expression import ExpressionError, parse_expressions, parse_keywords
+from pststream.queries.text.tokenizer import term_id
 from pststream.queries.text.words import tokenize
 
 KEYWORD_COLUMNS = (
@@ -87,9 +88,6 @@ def _clauses(keywords: str, max_words: int) -> list[list[int]] | str:
 
 def term_of(word: str) -> int:
     """Return the term id of a word."""
-    # Imported on first use: numba takes 0.2 s to import, and commands that only read columns need none of it.
-    from pststream.queries.text.tokenizer import term_id
-
     return term_id(word)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import offsets_of
 from pststream.kernels.matching import contains_point
 from pststream.kernels.matching.cut_polygon import are_rings, bounding_boxes, cut_polygons, signed_areas, turned_rings
 from pststream.queries.raw_fields import RawField, RawPolygons
@@ -272,11 +273,6 @@ def _edges(region: Region) -> Iterator[tuple[float, float, float, float]]:
         for x1, y1, x2, y2 in zip(ring[0:-2:2], ring[1:-2:2], ring[2::2], ring[3::2]):
             if (x1, y1) != (x2, y2):
                 yield x1, y1, x2, y2
-
-
-def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Return the borders of consecutive slices of these lengths: int64[n+1]."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 # Many regions at once, with kernels and functions of Shapely for arrays

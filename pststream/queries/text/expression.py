@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import utf8_of
 from pststream.base.errors import UsageError
 from pststream.kernels.parsing.expressions import (
@@ -334,8 +335,8 @@ def parse_expressions(texts: pa.Array, max_words: int, max_pairs: int) -> tuple[
     shape = shapes.indices.to_numpy().astype(np.int64)
     outer, inner, terms = fill_clauses(
         np.where(readable[shape], shape, -1) if len(readable) else shape,
-        _offsets([len(clauses) for clauses in known]),
-        _offsets([len(clause) for clauses in known for clause in clauses]),
+        offsets_of([len(clauses) for clauses in known]),
+        offsets_of([len(clause) for clauses in known for clause in clauses]),
         np.array([number for clauses in known for clause in clauses for number in clause], np.int64),
         word_offsets,
         ids,
@@ -372,7 +373,3 @@ def _decode(codes: bytes) -> Shape:
         else:
             adjacent.append(code - FIRST_WORD)
     return tuple(shape)
-
-
-def _offsets(sizes: list[int]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

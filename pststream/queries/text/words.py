@@ -41,11 +41,7 @@ def hide_newer_characters(text: str) -> str:
 
 def hide_unassigned(text: str) -> str:
     """Return the text with a space for each character that the pinned version does not assign."""
-    return _maybe_unassigned().sub(_hide, text)
-
-
-def _hide(match: re.Match[str]) -> str:
-    return match[0] if is_assigned(ord(match[0])) else " "
+    return _maybe_unassigned().sub(lambda match: match[0] if is_assigned(ord(match[0])) else " ", text)
 
 
 @cache
