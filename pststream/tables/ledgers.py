@@ -277,8 +277,7 @@ def read_files(home: TableAddresses, filter: pds.Expression | None = None) -> li
 
 def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.MAX_INT64) -> list[BatchRow]:
     """Return the batches with after < batch_id <= up_to, in order."""
-    number = pds.field("batch_id")
-    within = (number > after) & (number <= up_to)
+    within = (pds.field("batch_id") > after) & (pds.field("batch_id") <= up_to)
     rows: list[BatchRow] = read_latest(home, names.BATCHES, "batch_id", filter=within).to_pylist()
     return rows
 
@@ -399,13 +398,15 @@ class LedgerHistory:
     @property
     def withdrawals(self) -> list[dict[str, Any]]:
         """The rows of withdrawals, in the order of the log."""
-        rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column("withdrawal_id"))).to_pylist()
-        return rows
+        return self._with("withdrawal_id")
 
     @property
     def statistics_changes(self) -> list[dict[str, Any]]:
         """The rows that put term statistics in force, in the order of the log."""
-        rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column("statistics_version"))).to_pylist()
+        return self._with("statistics_version")
+
+    def _with(self, column: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column(column))).to_pylist()
         return rows
 
     def watermark(self) -> dt.datetime | None:

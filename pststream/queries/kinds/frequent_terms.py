@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.queries.kinds.answer_query import brief, duration_text, facts, make_no_pieces, message_part, window_field
+from pststream.queries.kinds.answer_query import duration_text, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     STEP_US,
     WINDOW_US,
@@ -26,7 +26,6 @@ from pststream.queries.kinds.contract import (
     FieldError,
     K,
     ParsedQuestion,
-    QueryKind,
     QuestionKind,
     QuestionLimits,
     RequestColumn,
@@ -173,19 +172,14 @@ def read_query(row: Mapping[str, Any]) -> RegionQuery:
 
 NAME = "frequent_terms"
 
-FREQUENT_TERMS = QueryKind(
-    name=NAME,
+FREQUENT_TERMS = kind_with_answers(
+    NAME,
+    describe,
+    COLUMNS,
+    CONDITIONS,
     fields=FIELDS,
-    columns=COLUMNS,
-    piece_columns=(),
-    brief_columns=tuple(column.name for column in COLUMNS),
-    conditions=CONDITIONS,
     parse_request=parse_request,
-    make_pieces=make_no_pieces,
     read_query=read_query,
-    facts=facts,
-    brief=lambda row: brief(describe(row), NAME),
-    message_part=lambda row: message_part(describe(row), NAME),
     parse_columns=parse_columns,
     check_start=check_start,
     check_starts=check_starts,

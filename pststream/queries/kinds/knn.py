@@ -13,15 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.queries.kinds.answer_query import (
-    CONDITIONS,
-    AnswerQuery,
-    brief,
-    facts,
-    make_no_pieces,
-    message_part,
-    window_field,
-)
+from pststream.queries.kinds.answer_query import AnswerQuery, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     LAT,
     LON,
@@ -31,7 +23,6 @@ from pststream.queries.kinds.contract import (
     K,
     ObjectRows,
     ParsedQuestion,
-    QueryKind,
     QuestionKind,
     QuestionLimits,
     RankedAnswers,
@@ -139,19 +130,13 @@ def read_query(row: Mapping[str, Any]) -> AnswerQuery:
 
 NAME = "knn"
 
-KNN = QueryKind(
-    name=NAME,
+KNN = kind_with_answers(
+    NAME,
+    describe,
+    COLUMNS,
     fields=FIELDS,
-    columns=COLUMNS,
-    piece_columns=(),
-    brief_columns=tuple(column.name for column in COLUMNS),
-    conditions=CONDITIONS,
     parse_request=parse_request,
-    make_pieces=make_no_pieces,
     read_query=read_query,
-    facts=facts,
-    brief=lambda row: brief(describe(row), NAME),
-    message_part=lambda row: message_part(describe(row), NAME),
     parse_columns=parse_columns,
     answers=NEAREST,
 )

@@ -17,15 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.queries.kinds.answer_query import (
-    CONDITIONS,
-    AnswerQuery,
-    brief,
-    facts,
-    make_no_pieces,
-    message_part,
-    window_field,
-)
+from pststream.queries.kinds.answer_query import AnswerQuery, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     ALPHA,
     DISTANCE_SCALE,
@@ -38,7 +30,6 @@ from pststream.queries.kinds.contract import (
     K,
     ObjectRows,
     ParsedQuestion,
-    QueryKind,
     QuestionKind,
     QuestionLimits,
     RankedAnswers,
@@ -286,19 +277,13 @@ def read_query(row: Mapping[str, Any]) -> WordsQuery:
 
 NAME = "topk"
 
-TOPK = QueryKind(
-    name=NAME,
+TOPK = kind_with_answers(
+    NAME,
+    describe,
+    COLUMNS,
     fields=FIELDS,
-    columns=COLUMNS,
-    piece_columns=(),
-    brief_columns=tuple(column.name for column in COLUMNS),
-    conditions=CONDITIONS,
     parse_request=parse_request,
-    make_pieces=make_no_pieces,
     read_query=read_query,
-    facts=facts,
-    brief=lambda row: brief(describe(row), NAME),
-    message_part=lambda row: message_part(describe(row), NAME),
     parse_columns=parse_columns,
     answers=BEST_SCORES,
 )
