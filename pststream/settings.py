@@ -20,13 +20,11 @@ from pststream.delivery.sinks.read_settings import read_sinks, sink_keys
 from pststream.delivery.sinks.settings import SinkSettings
 from pststream.storage.registry import files_at, normalize
 
-# Read the options of a planner from a text such as `delta=0.3,objective=sum`; check that planners serve some kinds.
-
 _NAME = re.compile("[a-z][a-z_]*", re.ASCII)
 
 
 def read_planner_options(text: str) -> dict[str, object]:
-    """Return the options by name: whole numbers, other numbers and words; the planner checks names and values.
+    """Return the options of a planner by name, of a text such as `delta=0.3,objective=sum`; the planner checks them.
 
     Raises SettingError for a part that is not NAME=VALUE, and for a name that is given twice.
     """
@@ -123,9 +121,7 @@ class Settings:
         8, "logical partitions of the matching work; may exceed the number of cores", least=1, greatest=10_000
     )
     lateness_seconds: int = declare(
-        86_400,
-        "an object is late if its ts is older than the log's greatest ts by more than this",
-        **_SECONDS,
+        86_400, "an object is late if its ts is older than the log's greatest ts by more than this", **_SECONDS
     )
     max_ahead_seconds: int = declare(
         3_600,
@@ -154,9 +150,7 @@ class Settings:
     sample_objects: int = declare(200_000, "objects in a planner's sample at most", least=1)
     sample_subscriptions: int = declare(200_000, "subscriptions in a planner's sample at most", least=1)
     cost_check: float = declare(
-        0.0,
-        "c1 of Definition 1 of PS2Stream: seconds to check one object against one subscription",
-        **_SECONDS,
+        0.0, "c1 of Definition 1 of PS2Stream: seconds to check one object against one subscription", **_SECONDS
     )
     cost_object: float = declare(5.6e-7, "c2: seconds to handle one object", **_SECONDS)
     cost_insert: float = declare(7.4e-7, "c3: seconds to handle one insertion", **_SECONDS)
@@ -236,9 +230,7 @@ class Settings:
         greatest=10_000_000,
     )
     pending_seconds: int = declare(
-        900,
-        "a file of a bucket that waits longer than this for its manifest or upload is reported",
-        **_SECONDS,
+        900, "a file of a bucket that waits longer than this for its manifest or upload is reported", **_SECONDS
     )
     max_fetch_bytes: int = declare(100_000_000_000, "a larger file of a bucket is not fetched", least=1)
     watch_seconds: float = declare(

@@ -1,6 +1,7 @@
-"""Sort the distinct values of an array, and look values up among sorted keys by binary search."""
+"""Find distinct values, look values up among sorted keys, make arrays read-only, and hash integers to 64 bits."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def distinct_values(values: np.ndarray) -> np.ndarray:
@@ -16,14 +17,14 @@ def distinct_values(values: np.ndarray) -> np.ndarray:
 
 
 def find_among(values: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of each value among the keys, and whether it is one: int64[n], bool[n].
+    """Return the index of each value among the keys, and whether it is one: int64[n], bool[n].
 
-    keys  ascending; of equal ones the first is found; the place of a value that is no key is any, or 0 without keys
+    keys  ascending; of equal ones the first is found; the index of a value that is no key is any, or 0 without keys
     """
     if not len(keys):
         return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
-    place = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
-    return place, keys[place] == values
+    index = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
+    return index, keys[index] == values
 
 
 def is_among(values: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -37,13 +38,15 @@ def look_up(values: np.ndarray, keys: np.ndarray, numbers: np.ndarray, otherwise
     keys     ascending
     numbers  int64, one of each key
     """
-    place, is_key = find_among(values, keys)
+    index, is_key = find_among(values, keys)
     result = np.full(len(values), otherwise, np.int64)
-    result[is_key] = numbers[place[is_key]]
+    result[is_key] = numbers[index[is_key]]
     return result
 
 
-# Make arrays read-only, so that kernels get one type, whether Arrow owns the memory of an array or NumPy does.
+def offsets_of(lengths: ArrayLike) -> np.ndarray:
+    """Return the borders of consecutive slices of these lengths: int64[n+1]."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int64, copy=False)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -57,18 +60,16 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-# Hash integers to 64 bits with a fixed mixing function (SplitMix64), as pseudo-random numbers that never change.
-
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def hash_integers(values: np.ndarray, salt: int = 0) -> np.ndarray:
-    """Hash each integer of `values` to a uint64; one-to-one for a given salt.
+    """Hash each integer of `values` to a uint64 that never changes; one-to-one for a given salt.
 
-    Source: the finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-    generators, 2014).
+    Source: the finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+    2014).
     """
     start = np.uint64((salt * int(_STEP)) & (2**64 - 1))
     z = np.asarray(values).astype(np.int64).view(np.uint64) * _STEP + (start ^ _STEP)

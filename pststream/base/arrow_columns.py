@@ -1,4 +1,4 @@
-"""Declare the type of times, convert and sum Arrow columns, and make lists of NumPy offsets and values."""
+"""Convert Arrow columns to NumPy arrays and back (integers, times, lists, texts), and sum them."""
 
 import numpy as np
 import pyarrow as pa
@@ -43,9 +43,6 @@ def sum_column(rows: pa.Table, name: str) -> int:
 def lists(offsets: np.ndarray, values: np.ndarray) -> pa.Array:
     """Return the list column of these offsets and values."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
-
-
-# Return the bytes and offsets of an Arrow column of texts as NumPy arrays, the input of kernels.
 
 
 def utf8_of(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -67,8 +67,10 @@ def passing_number(error: BaseException) -> int:
 class HomeBusy(RetryableError):
     """Another process has locked the home; nothing was changed."""
 
+    advice = "wait until it ends, then run this again"
+
     def __init__(self, home: str, holder: str) -> None:
-        super().__init__(f"home {home}: is in use by {holder}", "wait until it ends, then run this again")
+        super().__init__(f"home {home}: is in use by {holder}", self.advice)
         self.home = home
         self.holder = holder
 
@@ -76,28 +78,22 @@ class HomeBusy(RetryableError):
 class RunnerBusy(HomeBusy):
     """Another process runs the landing folder of this home; nothing was changed."""
 
-    def __init__(self, home: str, holder: str) -> None:
-        super().__init__(home, holder)
-        self.hint = "one `pststream run` at a time per home: wait for it, or stop it first"
+    advice = "one `pststream run` at a time per home: wait for it, or stop it first"
 
 
 class SinkBusy(HomeBusy):
     """A delivery does not end that has to, before messages are removed; nothing was changed."""
 
-    def __init__(self, home: str, holder: str) -> None:
-        super().__init__(home, holder)
-        self.hint = (
-            "a delivery to a sink did not end within a minute: wait for it, or stop that process (a watcher ends in"
-            " order on SIGTERM), then run this again; `pststream status` shows which sink is slow or stuck"
-        )
+    advice = (
+        "a delivery to a sink did not end within a minute: wait for it, or stop that process (a watcher ends in"
+        " order on SIGTERM), then run this again; `pststream status` shows which sink is slow or stuck"
+    )
 
 
 class QuestionsBusy(HomeBusy):
     """Another process answers files of questions of this home; nothing was changed."""
 
-    def __init__(self, home: str, holder: str) -> None:
-        super().__init__(home, holder)
-        self.hint = "files of questions are being answered: wait until they are, then run this again"
+    advice = "files of questions are being answered: wait until they are, then run this again"
 
 
 class WorkWaits(RetryableError):

@@ -1,4 +1,4 @@
-"""Define how steps log their progress: the log function, messages with fields for JSON logs, counts with a rate."""
+"""Log the progress of steps: messages with fields for JSON logs, counts with a rate, and the steps of benchmarks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -119,9 +119,6 @@ class TaskCounter:
         one = self._stages[stage]
         self._stage, self._left = stage, len(one.sizes)
         self._counter = StepCounter(self._progress, one.step, one.noun, sum(one.sizes), **self._fields)
-
-
-# Log the steps of a benchmark: the number of each, what it measured, and the time left if all steps are alike.
 
 
 class Steps:

@@ -1,4 +1,4 @@
-"""Format numbers, durations and times as short texts for commands and pages."""
+"""Format numbers, durations, times and tables as texts; escape control characters and mask secret parts of URLs."""
 
 import datetime as dt
 import re
@@ -101,16 +101,15 @@ def degrees(value: float, letters: str) -> str:
     return f"{abs(value):g}°{letter}"
 
 
-# Escape control characters in user text before it is printed to a terminal or a log.
-#
-# They could move the cursor, write to the clipboard or forge a line.
-
 JOINER = "\u200d"
 """Joins the parts of an emoji."""
 
 
 def escape_controls(text: str) -> str:
-    """Return the text on one line, with every character that is not printable and not a space as an escape."""
+    """Return the text on one line, with every character that is not printable and not a space as an escape.
+
+    Control characters in user text could move the cursor, write to the clipboard or forge a line.
+    """
     return "".join(c if _is_harmless(c) else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -118,9 +117,8 @@ def _is_harmless(c: str) -> bool:
     return c.isprintable() or c == JOINER or unicodedata.category(c) == "Zs"
 
 
-# Mask the parts of URLs that may be secret, before a text is printed, logged or stored.
-
 MASK = "***"
+"""Stands for the parts of a URL that may be secret."""
 _SEPARATOR = "://"
 
 
@@ -148,9 +146,6 @@ def mask_url(url: str) -> str:
 def _without_query(text: str) -> str:
     mark = re.search("[?#].", text)
     return text[: mark.start() + 1] + MASK if mark else text
-
-
-# Format rows of texts as lines of a table with right-aligned columns, for a terminal.
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:

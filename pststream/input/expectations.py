@@ -1,8 +1,8 @@
-"""Check figures of files or tables against thresholds; return a sentence for each failure.
+"""Check figures of files or tables against thresholds, and declare those of the daily checks of a home's tables.
 
 Tasks count the figures, a few numbers for each checked file or table. A null figure is not checked. The suites of
-users, which judge the rows themselves, are run by Great Expectations (`suites`). It gives the same results for these
-figures, and takes 3 s of CPU time and 255 MB to load.
+users, which judge the rows themselves, are run by Great Expectations (`run_suites.py`). It gives the same results for
+these figures, and takes 3 s of CPU time and 255 MB to load.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,13 @@ class Threshold:
     least: float | None = None
     most: float | None = None
 
-    def allows(self, value: Any) -> bool:
-        """Whether a figure is within the range."""
-        if self.least is None and self.most is None:
-            return False
-        return bool((self.least is None or value >= self.least) and (self.most is None or value <= self.most))
+    def check(self, value: Any) -> "ThresholdResult":
+        """Compare a figure with the range."""
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        least, most = self.least, self.most
+        within = (least is None or value >= least) and (most is None or value <= most)
+        success = bool(within) and not (least is None and most is None)
+        return ThresholdResult(self.figure, value, success, self.sentence.format(value=shown))
 
 
 @dataclass(frozen=True)
@@ -59,25 +61,12 @@ class ThresholdResults:
 def check_thresholds(figures: list[dict[str, Any]], thresholds: Sequence[Threshold]) -> list[ThresholdResults]:
     """Check each row of figures against the thresholds. Figures are numbers, texts or None."""
     return [
-        ThresholdResults(
-            tuple(
-                _check(threshold, row[threshold.figure])
-                for threshold in thresholds
-                if row[threshold.figure] is not None
-            )
-        )
+        ThresholdResults(tuple(one.check(row[one.figure]) for one in thresholds if row[one.figure] is not None))
         for row in figures
     ]
 
 
-def _check(threshold: Threshold, value: Any) -> ThresholdResult:
-    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return ThresholdResult(threshold.figure, value, threshold.allows(value), threshold.sentence.format(value=shown))
-
-
-# Declare the daily checks of a home's tables: figures that must be zero, and the sentence for each that is not.
-#
-# `pipeline/upkeep/check_tables.py` counts the figures and checks them against these thresholds.
+# Daily checks of tables; `pipeline/upkeep/check_tables.py` counts the figures
 
 FIGURES: dict[str, dict[str, str]] = {
     "ledger": {

@@ -9,6 +9,7 @@ that cannot be read, is not split: its one reader decides.
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,7 +72,8 @@ def cut_into_ranges(path: str, format: str | None, part_bytes: int) -> list[File
         file_format, size = format_of(path, format), os.path.getsize(path)
         if file_format == "parquet" or is_compressed(path) or size < 2 * part_bytes:
             return []
-        cuts = [find_header_end(path) if file_format == "csv" else _bom_size(path)]
+        bom_size = len(BOM) if _read_range(path, 0, len(BOM)) == BOM else 0
+        cuts = [find_header_end(path) if file_format == "csv" else bom_size]
         ends = (b"\n", b"\r") if file_format == "csv" else (b"\n",)
         for at in range(cuts[0] + part_bytes, size - part_bytes // 2, part_bytes):
             cut = _find_cut(path, max(at, cuts[-1]), size, ends)
@@ -82,23 +84,16 @@ def cut_into_ranges(path: str, format: str | None, part_bytes: int) -> list[File
     return [FileRange(path, file_format, start, stop) for start, stop in zip(cuts, [*cuts[1:], size])]
 
 
-def _bom_size(path: str) -> int:
-    return len(BOM) if _read_range(path, 0, len(BOM)) == BOM else 0
-
-
 def _find_cut(path: str, at: int, size: int, ends: Sequence[bytes]) -> int | None:
     """Return the position after the next of the line ends, of the first kind that is nearby; None if none is."""
     near = _read_range(path, at, min(at + CUT_BYTES, size))
-    places = [near.find(end) for end in ends if end in near]
-    return at + places[0] + 1 if places else None
+    positions = [near.find(end) for end in ends if end in near]
+    return at + positions[0] + 1 if positions else None
 
 
 def _read_range(path: str, start: int, stop: int) -> bytes:
-    stream = PartStream(path, start, stop)
-    try:
+    with closing(PartStream(path, start, stop)) as stream:
         return stream.read(stop - start)
-    finally:
-        stream.close()
 
 
 def count_range(task: FileRange) -> CountedRange:
@@ -108,8 +103,7 @@ def count_range(task: FileRange) -> CountedRange:
 
 def _count(one: FileRange, state: int) -> CountedRange:
     rows, size, longest, first, position = 0, 0, 0, -1, one.start
-    stream = PartStream(one.path, one.start, one.stop)
-    try:
+    with closing(PartStream(one.path, one.start, one.stop)) as stream:
         while block := stream.read(BLOCK_BYTES):
             data = np.frombuffer(block, np.uint8)
             if one.format == "csv":
@@ -119,8 +113,6 @@ def _count(one: FileRange, state: int) -> CountedRange:
                 more, size, greatest = count_lines(data, size)
                 first = one.start
             rows, longest, position = rows + more, max(longest, greatest), position + len(block)
-    finally:
-        stream.close()
     return CountedRange(one, int(rows), first, bool(state == QUOTED), int(longest))
 
 
@@ -152,15 +144,15 @@ def split_row_groups(path: str, format: str | None, part_bytes: int) -> list[Fil
         if small or format_of(path, format) != "parquet" or is_compressed(path):
             return []
         metadata = pq.read_metadata(path)
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
         sizes, counts = [group.total_byte_size for group in groups], [group.num_rows for group in groups]
     except (PstError, OSError, pa.ArrowException, UnicodeDecodeError):
         return []
     parts, start, rows, waiting = [], 0, 0, 0
-    for number, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         waiting += size
-        if waiting >= part_bytes or number == len(sizes) - 1:
-            parts.append(FilePart(start, number + 1, rows))
-            rows += sum(counts[start : number + 1])
-            start, waiting = number + 1, 0
+        if waiting >= part_bytes or index == len(sizes) - 1:
+            parts.append(FilePart(start, index + 1, rows))
+            rows += sum(counts[start : index + 1])
+            start, waiting = index + 1, 0
     return parts if len(parts) > 1 else []

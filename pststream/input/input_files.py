@@ -55,7 +55,7 @@ def find_files(
         files = sorted(_files_of(pattern, format))
         if not files:
             known = ", ".join(f".{ending}" for ending in FORMATS)
-            if _is_dir(pattern):
+            if os.path.isdir(pattern):
                 raise InputFileError(pattern, "no input file is in this folder", f"known endings: {known}")
             raise InputFileError(pattern, "no such file", f"a file, a folder or a glob; known endings: {known}")
         paths.update(files)
@@ -244,13 +244,13 @@ def unreadable(path: str, error: Exception) -> InputFileError | PassingError:
         return InputFileError(path, "no such file")
     if isinstance(error, PermissionError):
         return InputFileError(path, "cannot be read: permission denied", "ask for the permission to read it")
-    if isinstance(error, IsADirectoryError) or _is_dir(path):
+    if isinstance(error, IsADirectoryError) or os.path.isdir(path):
         return InputFileError(path, "is a folder, not a file")
     return InputFileError(path, f"cannot be read: {_first_line(error)}", _DAMAGED)
 
 
 def _files_of(pattern: str, format: str | None) -> Iterator[str]:
-    if _is_dir(pattern):
+    if os.path.isdir(pattern):
         yield from _below(pattern, format)
     elif os.path.exists(pattern):
         format_of(pattern, format)
@@ -260,7 +260,7 @@ def _files_of(pattern: str, format: str | None) -> Iterator[str]:
         for path in glob.glob(pattern, recursive=True):
             if any(is_left_out(part) for part in Path(path).parts if part not in spelled_out):
                 continue
-            if _is_dir(path):
+            if os.path.isdir(path):
                 yield from _below(path, format)
             elif format is not None or _known_format(path):
                 yield path
@@ -278,10 +278,6 @@ def _known_format(path: str) -> str | None:
     name = Path(path)
     ending = Path(name.stem).suffix if name.suffix.lower() in _CODECS else name.suffix
     return FORMATS.get(ending[1:].lower())
-
-
-def _is_dir(path: str) -> bool:
-    return os.path.isdir(path)
 
 
 def _first_line(error: Exception) -> str:

@@ -89,15 +89,15 @@ def _request_chunk(
             raw, detail = to_display_text(block[start:stop]), f"{stop - start} bytes, more than {longest}"
             rejected.append(Reject(row, "", "row_too_long", raw, detail))
         rows, lines, fields = rows[short], lines[short], fields.select(short)
-    return RequestChunk(rows, fields, partial(_decode_places, path, names, block, rows, lines), rejected)
+    return RequestChunk(rows, fields, partial(_decode_chosen, path, names, block, rows, lines), rejected)
 
 
-def _decode_places(
-    path: str, names: Collection[str], block: bytes, rows: np.ndarray, lines: np.ndarray, places: np.ndarray
+def _decode_chosen(
+    path: str, names: Collection[str], block: bytes, rows: np.ndarray, lines: np.ndarray, indices: np.ndarray
 ) -> RecordChunk:
-    """Decode the lines at these places of a chunk; `lines` are the slices of `block` of all its lines."""
-    chosen = [block[start:stop] for start, stop in lines[places].tolist()]
-    return decode_lines(path, names, rows[places].tolist(), chosen)
+    """Decode the lines of a chunk with these indices; `lines` are the slices of `block` of all its lines."""
+    chosen = [block[start:stop] for start, stop in lines[indices].tolist()]
+    return decode_lines(path, names, rows[indices].tolist(), chosen)
 
 
 def decode_lines(path: str, names: Collection[str], rows: list[int], lines: list[bytes]) -> RecordChunk:

@@ -3,6 +3,10 @@
 Rows of similar size are no problem: the footer says how large they are. But a text of a dictionary, or one that repeats
 the text before it, may be megabytes long in each of many rows or list items. So the longest such text of each column is
 found first. A batch has fewer rows if these are long, and lists of them are decoded in the parts that fit.
+
+A page of a dictionary, or of prefixes of the value before (DELTA_BYTE_ARRAY), stores a long text once and refers to it
+with a few bits for each row. All other pages store what they decode to. The headers of pages are read by the rules of
+Arrow's reader: the footer may state other encodings and sizes.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -19,12 +23,7 @@ import pyarrow.parquet as pq
 from pststream.base.errors import InputFileError
 from pststream.input.input_files import EXPANDS_TOO_MUCH
 
-# Find how long the texts of a Parquet column may be before they are decoded, from page headers and dictionaries.
-#
-# A page of a dictionary, or of prefixes of the value before (DELTA_BYTE_ARRAY), stores a long text once and refers to
-# it with a few bits for each row, so a small file may decode to gigabytes within a batch of rows. All other pages store
-# what they decode to. The headers are read by the rules of Arrow's reader: the footer may state other encodings and
-# sizes.
+# Page headers, and the longest text of a column
 
 _FIRST_READ, _MOST_READ = 256, 1 << 24
 """Bytes of a header that are read at first and at most."""
@@ -41,7 +40,7 @@ _DICTIONARY, _DATA, _DATA_V2 = 2, 0, 3
 
 _DELTA_BYTE_ARRAY = 7
 _READ_BY_DICTIONARY = {-1, 0, 2, 8}
-"""Encodings of pages that Arrow reads as places in a dictionary: none, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY."""
+"""Encodings of pages that Arrow reads as indices of a dictionary: none, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY."""
 
 _PADDING = 100
 """Bytes after the end that the footer states, which Arrow reads in files of old writers."""
@@ -58,7 +57,7 @@ class TooManyBytes(Exception):
 class LongestText(NamedTuple):
     """A bound on the bytes of a text that a few bits of a column chunk stand for; 0 if there is none.
 
-    by_dictionary: no text repeats the one before it, so Arrow can read the texts as places in a dictionary
+    by_dictionary: no text repeats the one before it, so Arrow can read the texts as indices of a dictionary
     """
 
     bytes: int
@@ -131,14 +130,14 @@ def read_pages(file: IO[bytes], column: pq.ColumnChunkMetaData) -> Iterator[Page
 
 def _page_of(header: dict[int, Any]) -> Page:
     """Return the page of the fields of a PageHeader."""
-    kind, place = header.get(1), {_DATA: (5, 2), _DICTIONARY: (7, 2), _DATA_V2: (8, 4)}
+    kind, field_ids = header.get(1), {_DATA: (5, 2), _DICTIONARY: (7, 2), _DATA_V2: (8, 4)}
     sizes = header.get(2, -1), header.get(3, -1)
     if not all(map(_is_count, sizes)):
         raise UnreadableHeader("a page has no size")
-    if kind not in place:
+    if kind not in field_ids:
         return Page(-1, -1, 0, 0)
-    number, encoding = place[kind]
-    fields = header.get(number)
+    field_id, encoding = field_ids[kind]
+    fields = header.get(field_id)
     if not isinstance(fields, dict) or not _is_count(fields.get(1)):
         raise UnreadableHeader("a page has no number of values")
     return Page(kind, fields.get(encoding, -1), fields[1], sizes[0])
@@ -149,7 +148,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _read_header(file: IO[bytes], at: int) -> tuple[dict[int, Any], int]:
-    """Return the fields of the header at a place in a file, and its length."""
+    """Return the fields of the header at a position in a file, and its length."""
     size = _FIRST_READ
     while True:
         file.seek(at)
@@ -203,7 +202,7 @@ def _read_struct(content: bytes, at: int, level: int) -> tuple[dict[int, Any], i
 
 
 def _read_integer(content: bytes, at: int, bits: int) -> tuple[int, int]:
-    """Return the zigzag integer of so many bits at a place, and where it ends."""
+    """Return the zigzag integer of so many bits at a position, and where it ends."""
     value, at = _read_varint(content, at)
     if value >> bits:
         raise UnreadableHeader(f"a header has an integer of more than {bits} bits")
@@ -224,7 +223,7 @@ def _read_varint(content: bytes, at: int) -> tuple[int, int]:
 
 
 _WIDTHS = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
-"""Least bytes of a value in memory; of BYTE_ARRAY, of its offset or its place in a dictionary."""
+"""Least bytes of a value in memory; of BYTE_ARRAY, of its offset or its index in a dictionary."""
 
 _LEVELS = 4
 """Bytes of the levels of a value in a list, which Arrow keeps until the list ends."""
@@ -245,11 +244,11 @@ def expands_too_much(path: str, how: str = "") -> InputFileError:
 def least_bytes(file: pq.ParquetFile, names: Collection[str]) -> int:
     """Return the bytes that a column below these columns decodes to at least, by its number of values: the greatest."""
     sizes = [0]
-    for place in _places(file, names):
-        leaf = file.schema.column(place)
+    for index in _leaf_indices(file, names):
+        leaf = file.schema.column(index)
         width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 0)
         width = max(width, _LEVELS) if leaf.max_repetition_level else width
-        columns = (file.metadata.row_group(group).column(place) for group in range(file.metadata.num_row_groups))
+        columns = (file.metadata.row_group(group).column(index) for group in range(file.metadata.num_row_groups))
         sizes.append(width * sum(column.num_values for column in columns))
     return max(sizes)
 
@@ -282,7 +281,7 @@ def read_batches(
     with _open_by_dictionary(source, file, nested) as by_dictionary:
         # Arrow cannot put lists with several dictionaries into one batch, so a batch has rows of one row group.
         for batch in chain.from_iterable(by_dictionary.iter_batches(rows, [group], names) for group in groups):
-            if _text_bytes_of(batch) > allowed:
+            if _text_bytes(batch) > allowed:
                 raise expands_too_much(path)
             for part in _split(batch, most):
                 columns = [part.column(name).cast(schema.field(name).type) for name in names]
@@ -292,22 +291,22 @@ def read_batches(
 def _bound_texts(
     source: Any, file: pq.ParquetFile, groups: Sequence[int], names: list[str], most: int, short: int, allowed: int
 ) -> tuple[int, list[int]]:
-    """Return a bound on the repeated texts of a row, and the places of lists that are to be read by dictionaries.
+    """Return a bound on the repeated texts of a row, and the indices of lists that are to be read by dictionaries.
 
     most: bytes that the texts of a list may have in a row group without that
     short, allowed: as in `find_longest_text`
     """
-    leaves = [file.schema.column(place) for place in _places(file, names)]
+    leaves = [file.schema.column(index) for index in _leaf_indices(file, names)]
     fixed = sum(leaf.length for leaf in leaves if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY")
     total, nested = [fixed] * len(groups), []
     castable = not any("_view" in str(kind) for kind in file.schema_arrow.types)
-    places = [place for place in _places(file, names) if file.schema.column(place).physical_type == "BYTE_ARRAY"]
+    indices = [index for index in _leaf_indices(file, names) if file.schema.column(index).physical_type == "BYTE_ARRAY"]
     with ExitStack() as stack:
         content = stack.enter_context(open(source, "rb")) if isinstance(source, str) else source
-        by_dictionary = stack.enter_context(_open_by_dictionary(source, file, places, buffer_size=1 << 16))
-        for place in places:
-            path, is_list = file.schema.column(place).path, file.schema.column(place).max_repetition_level > 0
-            columns = [file.metadata.row_group(group).column(place) for group in groups]
+        by_dictionary = stack.enter_context(_open_by_dictionary(source, file, indices, buffer_size=1 << 16))
+        for index in indices:
+            path, is_list = file.schema.column(index).path, file.schema.column(index).max_repetition_level > 0
+            columns = [file.metadata.row_group(group).column(index) for group in groups]
             texts = [
                 find_longest_text(
                     content, column, partial(_read_dictionary, by_dictionary, group, path), short, allowed
@@ -317,19 +316,19 @@ def _bound_texts(
             if not (is_list and castable and all(text.by_dictionary for text in texts)):
                 total = [before + text.bytes for before, text in zip(total, texts)]
             elif any(column.num_values * text.bytes > most for column, text in zip(columns, texts)):
-                nested.append(place)
+                nested.append(index)
     return max(total, default=0), nested
 
 
-def _open_by_dictionary(source: Any, file: pq.ParquetFile, places: list[int], **options: Any) -> pq.ParquetFile:
-    """Open a file once more; texts of these columns are read as places in dictionaries."""
-    paths = [file.schema.column(place).path for place in places]
+def _open_by_dictionary(source: Any, file: pq.ParquetFile, indices: list[int], **options: Any) -> pq.ParquetFile:
+    """Open a file once more; texts of these columns are read as indices of dictionaries."""
+    paths = [file.schema.column(index).path for index in indices]
     return pq.ParquetFile(source, metadata=file.metadata, read_dictionary=paths, **options)
 
 
 def _split(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
     """Yield the batch by halves whose texts in dictionaries have at most `most` bytes, or that are one row."""
-    if batch.num_rows <= 1 or _text_bytes_of(batch) <= most:
+    if batch.num_rows <= 1 or _text_bytes(batch) <= most:
         yield batch
         return
     half = batch.num_rows // 2
@@ -337,12 +336,10 @@ def _split(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
     yield from _split(batch.slice(half), most)
 
 
-def _text_bytes_of(batch: pa.RecordBatch) -> int:
-    return sum(map(_text_bytes, batch.columns))
-
-
-def _text_bytes(column: pa.Array) -> int:
-    """Return the bytes that the texts of dictionaries in a column have when they are decoded."""
+def _text_bytes(column: pa.Array | pa.RecordBatch) -> int:
+    """Return the bytes that the texts of dictionaries in a column, or a batch, have when they are decoded."""
+    if isinstance(column, pa.RecordBatch):
+        return sum(map(_text_bytes, column.columns))
     if isinstance(column, pa.DictionaryArray):
         return int(pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0)
     if isinstance(column, pa.StructArray):
@@ -356,10 +353,7 @@ def _read_dictionary(by_dictionary: pq.ParquetFile, group: int, path: str) -> pa
     """Return the dictionary that a column without children has when the first row of a row group is read."""
     try:
         batch = next(by_dictionary.iter_batches(1, [group], [path], use_threads=False), None)
-    except (
-        pa.ArrowException,
-        OSError,
-    ):  # it says so again when the rows are read, unless only dictionaries are at fault
+    except (pa.ArrowException, OSError):  # raised again when the rows are read, unless only dictionaries are at fault
         return None
     column: Any = batch and batch.column(0)
     while isinstance(column, pa.StructArray | _LISTS):
@@ -367,10 +361,10 @@ def _read_dictionary(by_dictionary: pq.ParquetFile, group: int, path: str) -> pa
     return column.dictionary if isinstance(column, pa.DictionaryArray) else None
 
 
-def _places(file: pq.ParquetFile, names: Collection[str]) -> list[int]:
-    """Return the places of the columns without children below these columns."""
+def _leaf_indices(file: pq.ParquetFile, names: Collection[str]) -> list[int]:
+    """Return the indices of the columns without children below these columns."""
     wanted, schema = set(names), file.schema
-    return [place for place in range(len(schema)) if not wanted.isdisjoint(_prefixes(schema.column(place).path))]
+    return [index for index in range(len(schema)) if not wanted.isdisjoint(_prefixes(schema.column(index).path))]
 
 
 def _prefixes(path: str) -> Iterator[str]:

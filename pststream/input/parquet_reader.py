@@ -47,8 +47,8 @@ def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None
     with _open(path) as (source, file):
         check_columns(path, sources, file.schema_arrow.names)
         for chunk in _chunks(path, source, file, column_names(sources), part):
-            for place in _find_long_rows(chunk.table, MAX_ROW_BYTES):
-                raise InputFileError(path, f"row {chunk.rows[place]} is longer than {MAX_ROW_BYTES} bytes")
+            for index in _find_long_rows(chunk.table, MAX_ROW_BYTES):
+                raise InputFileError(path, f"row {chunk.rows[index]} is longer than {MAX_ROW_BYTES} bytes")
             yield chunk
 
 
@@ -105,8 +105,10 @@ def _chunks(
         chunk = ColumnChunk(path, rows, table)
         if not is_all_utf8(table):
             chunk = reject_invalid_utf8(chunk)
-        yield ColumnChunk(path, chunk.rows, _as_strings(chunk.table), chunk.rejected)
-    expected = sum(file.metadata.row_group(number).num_rows for number in groups)
+        columns = [column.cast(pa.string()) if is_text(column.type) else column for column in chunk.table.columns]
+        table = pa.RecordBatch.from_arrays(columns, names=names)
+        yield ColumnChunk(path, chunk.rows, table, chunk.rejected)
+    expected = sum(file.metadata.row_group(group).num_rows for group in groups)
     if row - before != expected:  # Arrow may read nothing of a damaged file without an error
         reason = f"only {row - before} of {'its' if part is None else 'a part of'} {expected} rows can be read"
         raise InputFileError(path, reason, _DAMAGED)
@@ -118,27 +120,27 @@ def _allowed_bytes(path: str, file: pq.ParquetFile, groups: Sequence[int], names
     Raises InputFileError if already the sizes in the footer, or the numbers of values there, make more.
     """
     metadata = file.metadata
-    sizes = [max(metadata.row_group(number).total_byte_size, 0) for number in range(metadata.num_row_groups)]
+    sizes = [max(metadata.row_group(group).total_byte_size, 0) for group in range(metadata.num_row_groups)]
     allowed, claimed = most_expanded(path), sum(sizes)
     if max(claimed, least_bytes(file, names)) > allowed:
         raise expands_too_much(path, ", by its footer")
-    share = sum(sizes[number] for number in groups) / claimed if claimed else 1.0
+    share = sum(sizes[group] for group in groups) / claimed if claimed else 1.0
     return max(MAX_ROW_BYTES, int(allowed * share))
 
 
 def _reject_long_rows(longest: int, chunk: ColumnChunk) -> ColumnChunk:
     """Turn rows of more than `longest` bytes into rejects."""
-    places = list(_find_long_rows(chunk.table, longest))
-    if not places:
+    indices = list(_find_long_rows(chunk.table, longest))
+    if not indices:
         return chunk
-    details = [f"{chunk.table.slice(place, 1).nbytes} bytes, more than {longest}" for place in places]
-    rejected = [Reject(int(chunk.rows[place]), "", "row_too_long", None, text) for place, text in zip(places, details)]
-    kept = np.delete(np.arange(len(chunk.rows)), places)
+    details = [f"{chunk.table.slice(index, 1).nbytes} bytes, more than {longest}" for index in indices]
+    rejected = [Reject(int(chunk.rows[index]), "", "row_too_long", None, text) for index, text in zip(indices, details)]
+    kept = np.delete(np.arange(len(chunk.rows)), indices)
     return ColumnChunk(chunk.file, chunk.rows[kept], chunk.table.take(pa.array(kept)), chunk.rejected + rejected)
 
 
 def _find_long_rows(table: pa.RecordBatch, longest: int, first: int = 0) -> Iterator[int]:
-    """Yield the places of rows of more than `longest` bytes, by halves; `first`: place of the first row."""
+    """Yield the indices of rows of more than `longest` bytes, by halves; `first`: index of the first row."""
     if table.num_rows == 0 or table.nbytes <= longest:
         return
     if table.num_rows == 1:
@@ -149,15 +151,15 @@ def _find_long_rows(table: pa.RecordBatch, longest: int, first: int = 0) -> Iter
     yield from _find_long_rows(table.slice(half), longest, first + half)
 
 
-def _records(chunk: ColumnChunk, places: np.ndarray) -> RecordChunk:
-    """Return rows of the chunk (places in it, from 0) as records, without nulls.
+def _records(chunk: ColumnChunk, indices: np.ndarray) -> RecordChunk:
+    """Return rows of the chunk (indices in it, from 0) as records, without nulls.
 
     Rows with a value that Python cannot hold, such as the year 10000, become rejects.
     """
-    some = chunk.table if len(places) == len(chunk.rows) else chunk.table.take(pa.array(places))
+    some = chunk.table if len(indices) == len(chunk.rows) else chunk.table.take(pa.array(indices))
     columns = [_to_microseconds(column) for column in some.columns]
     table = pa.RecordBatch.from_arrays(columns, names=chunk.table.schema.names)
-    rows = chunk.rows[places].tolist()
+    rows = chunk.rows[indices].tolist()
     try:
         return RecordChunk(chunk.file, rows, _objects(table))
     except (ValueError, OverflowError):
@@ -165,12 +167,12 @@ def _records(chunk: ColumnChunk, places: np.ndarray) -> RecordChunk:
     except LookupError as error:  # an unknown zone, of a whole column
         raise InputFileError(chunk.file, f"a value cannot be read: {error}") from None
     parsed = RecordChunk(chunk.file, [], [])
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         try:
-            parsed.records.extend(_objects(table.slice(place, 1)))
+            parsed.records.extend(_objects(table.slice(index, 1)))
             parsed.rows.append(row)
         except (ValueError, OverflowError) as error:
-            parsed.rejected.append(_reject_row(table, place, row, str(error)))
+            parsed.rejected.append(_reject_row(table, index, row, str(error)))
     return parsed
 
 
@@ -178,11 +180,11 @@ def _objects(table: pa.RecordBatch) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 
-def _reject_row(table: pa.RecordBatch, place: int, row: int, detail: str) -> Reject:
+def _reject_row(table: pa.RecordBatch, index: int, row: int, detail: str) -> Reject:
     """Reject a row for the first of its fields that cannot be read."""
     for name, column in zip(table.schema.names, table.columns):
         try:
-            column[place].as_py()
+            column[index].as_py()
         except (ValueError, OverflowError) as error:
             reason = "time_out_of_range" if pa.types.is_temporal(column.type) else "not_a_value"
             return Reject(row, name, reason, None, str(error))
@@ -197,7 +199,7 @@ def _check_levels(path: str, field: pa.Field) -> None:
         if level > MAX_JSON_LEVELS:
             reason = f"the column {field.name} has lists and structs nested more than {MAX_JSON_LEVELS} levels deep"
             raise InputFileError(path, reason)
-        types = [kind.field(number).type for kind in types for number in range(kind.num_fields)]
+        types = [kind.field(i).type for kind in types for i in range(kind.num_fields)]
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
@@ -231,8 +233,3 @@ def _has_zone(kind: pa.TimestampType) -> bool:
         return kind.tz is not None
     except UnicodeDecodeError:
         return True
-
-
-def _as_strings(table: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [column.cast(pa.string()) if is_text(column.type) else column for column in table.columns]
-    return pa.RecordBatch.from_arrays(columns, names=table.schema.names)

@@ -17,8 +17,6 @@ from pststream.input.row_chunks import MAX_RAW_CHARACTERS, ColumnChunk, Reject, 
 from pststream.queries.text.tokenizer import terms_of
 from pststream.settings import check_zone
 
-# Record the first fault of each row while whole columns are checked field by field, and yield the rejects.
-
 
 class RowFaults:
     """The first fault of each of `rows` rows: its field, reason and raw value."""
@@ -63,15 +61,10 @@ ROW = "@row"
 
 OBJECTS = pa.schema(
     [
-        pa.field("row", pa.int64()),
-        pa.field("object_id", pa.string()),
-        pa.field("ts", TIME),
-        pa.field("lon", pa.float64()),
-        pa.field("lat", pa.float64()),
-        pa.field("text", pa.string()),
-        pa.field("terms", pa.list_(pa.int64())),
+        ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()), ("lat", pa.float64()),
+        ("text", pa.string()), ("terms", pa.list_(pa.int64())),
     ]
-)
+)  # fmt: skip
 """Accepted objects: as the table `objects`, with the row of the file in place of keys."""
 
 _RANGES = {"lon": 180.0, "lat": 90.0}

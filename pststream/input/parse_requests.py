@@ -1,6 +1,6 @@
-"""Parse a chunk of raw request records into typed insertions and deletions, and rejects with their reasons.
+"""Parse a chunk of raw requests, one by one or in columns, into typed insertions and deletions, and rejects.
 
-This module parses the fields that all requests share; the kind of query (pststream/kinds) parses its own fields.
+This module parses the fields that all requests share; the kind of query (queries/kinds) parses its own fields.
 """
 
 import json
@@ -28,16 +28,11 @@ _QUERY_NAMES = [column.name for column in _QUERY_COLUMNS]
 
 REQUESTS = pa.schema(
     [
-        pa.field("row", pa.int64()),
-        pa.field("op", pa.string()),
-        pa.field("subscription_id", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("effective_at", TIME),
-        pa.field("expires_at", TIME),
-        *(pa.field(column.name, column.type) for column in _QUERY_COLUMNS),
-        pa.field("payload", pa.string()),
+        ("row", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string()),
+        ("effective_at", TIME), ("expires_at", TIME), *((column.name, column.type) for column in _QUERY_COLUMNS),
+        ("payload", pa.string()),
     ]
-)
+)  # fmt: skip
 """Accepted requests: as the table `requests`, with the row of the file in place of keys."""
 
 DELETE_FIELDS = frozenset({"op", "subscription_id", "at"})
@@ -175,7 +170,7 @@ def raw_text(raw: Any) -> str:
         return repr(raw)
 
 
-# Parse request fields in columns, and leave the rows that are odd or not valid to the parser of single requests.
+# Requests in columns
 
 _LAST_END_US = LAST_US // 1000 * 1000
 
@@ -195,8 +190,8 @@ def parse_request_chunk(
     """
     left = np.ones(len(chunk.rows), bool)
     parsed = []
-    for places, batch in _parse_groups(chunk, to_micros(ingested_at), timezone, limits):
-        left[places] = False
+    for indices, batch in _parse_groups(chunk, to_micros(ingested_at), timezone, limits):
+        left[indices] = False
         parsed.append(batch)
     records = chunk.records(np.flatnonzero(left)) if left.any() else RecordChunk("", [], [])
     records.rejected.extend(chunk.rejected)
@@ -207,14 +202,14 @@ def parse_request_chunk(
 def _parse_groups(
     chunk: RequestChunk, now: int, timezone: str, limits: RequestLimits
 ) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
-    """Yield the requests of one operation and kind that could be parsed: their places in the chunk, their columns."""
+    """Yield the requests of one operation and kind that could be parsed: their indices in the chunk, their columns."""
     for kind, chosen in _split_by_kind(chunk.fields):
-        places = np.flatnonzero(chosen)
-        fields = chunk.fields if chosen.all() else chunk.fields.select(places)
+        indices = np.flatnonzero(chosen)
+        fields = chunk.fields if chosen.all() else chunk.fields.select(indices)
         columns, parsed = _parse_group(kind, fields, now, timezone, limits)
-        arrays = [pa.array(chunk.rows[places]), *(columns[name] for name in REQUESTS.names[1:])]
+        arrays = [pa.array(chunk.rows[indices]), *(columns[name] for name in REQUESTS.names[1:])]
         batch = pa.RecordBatch.from_arrays(arrays, schema=REQUESTS)
-        yield places[parsed], batch if parsed.all() else batch.filter(pa.array(parsed))
+        yield indices[parsed], batch if parsed.all() else batch.filter(pa.array(parsed))
 
 
 def _split_by_kind(fields: RawFields) -> Iterator[tuple[QueryKind | None, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Convert columns of raw input values to texts or numbers, and mark the blank ones."""
+"""Convert columns of raw input values to texts or numbers, mark the blank ones, and test that texts are valid UTF-8."""
 
 import re
 from math import isfinite
@@ -26,14 +26,8 @@ class NotFinite(str):
 
 def is_plain(kind: pa.DataType) -> bool:
     """Whether values of this type are texts, numbers or times, not lists, objects, truth values or bytes."""
-    tests = (
-        pa.types.is_string,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        pa.types.is_temporal,
-        pa.types.is_null,
-    )
+    of = pa.types
+    tests = (of.is_string, of.is_integer, of.is_floating, of.is_decimal, of.is_temporal, of.is_null)
     return any(test(kind) for test in tests)
 
 
@@ -77,7 +71,9 @@ def to_texts(values: pa.Array) -> pa.Array:
 def to_numbers(values: pa.Array) -> np.ndarray:
     """Values as numbers, float64[n]; NaN where a value is not a number."""
     if pa.types.is_string(values.type):
-        values = _without_long(values)
+        long = is_longer(values, LONGEST_NUMBER)
+        if long.any():
+            values = pc.if_else(pa.array(long), pa.scalar(None, pa.string()), values)
         try:
             return _floats(pc.cast(values, pa.float64()))
         except pa.ArrowInvalid:  # a text is not a number, or has white space around it
@@ -85,12 +81,6 @@ def to_numbers(values: pa.Array) -> np.ndarray:
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
         return _floats(pc.cast(values, pa.float64(), safe=False))
     return np.full(len(values), np.nan)
-
-
-def _without_long(texts: pa.Array) -> pa.Array:
-    """Return the texts with null for those that are longer than any number."""
-    long = is_longer(texts, LONGEST_NUMBER)
-    return pc.if_else(pa.array(long), pa.scalar(None, pa.string()), texts) if long.any() else texts
 
 
 def _texts_to_numbers(texts: pa.Array) -> np.ndarray:
@@ -108,9 +98,6 @@ def _texts_to_numbers(texts: pa.Array) -> np.ndarray:
 
 def _floats(values: pa.Array) -> np.ndarray:
     return np.array(pc.fill_null(values, np.nan).to_numpy(zero_copy_only=False))
-
-
-# Test whether bytes and text columns are valid UTF-8, and move the rows of a chunk that are not to its rejects.
 
 
 def is_utf8(data: bytes) -> bool:

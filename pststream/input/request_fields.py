@@ -1,4 +1,4 @@
-"""Find the fields of JSON Lines and offer them as columns; lines that are odd or not valid are marked."""
+"""Offer the fields of requests in JSON Lines or Parquet as columns; rows that are odd or not valid are marked."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import utf8_of
 from pststream.input.parse_times import parse_times
 from pststream.input.raw_values import is_utf8_block
@@ -129,7 +130,7 @@ class JsonFields:
     def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
         """See RawFields."""
         is_known = np.zeros(len(self.names) + 1, bool)
-        is_known[[place for name, place in self.names.items() if name in known]] = True
+        is_known[[index for name, index in self.names.items() if name in known]] = True
         is_other = ~is_known[self.fields]
         offsets, texts, has, written = write_others(
             self.data, self.firsts, self.lasts, self.kinds, self.spans, is_other
@@ -199,11 +200,10 @@ def _strings(offsets: np.ndarray, texts: np.ndarray, valid: np.ndarray | None = 
 
 def _names_as_bytes(names: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
     encoded = [name.encode() for name in names]
-    offsets = np.concatenate([[0], np.cumsum([len(name) for name in encoded])]).astype(np.int64)
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets_of([len(name) for name in encoded])
 
 
-# Offer the fields of a Parquet chunk as columns, for the parsers that take many requests at once.
+# Parquet
 
 _ESCAPED = r'[\x00-\x1f"\\]'
 
@@ -261,9 +261,9 @@ class ParquetField(NamedTuple):
             return np.zeros((len(self.values), len(names))), np.zeros(len(self.values), bool)
         numbers = np.column_stack([_to_floats(pc.struct_field(self.values, name)) for name in names])
         alone = np.ones(len(numbers), bool)
-        for place, part in enumerate(kind):
+        for index, part in enumerate(kind):
             if part.name not in names:
-                alone &= pc.struct_field(self.values, [place]).is_null().to_numpy(zero_copy_only=False)
+                alone &= pc.struct_field(self.values, [index]).is_null().to_numpy(zero_copy_only=False)
         return numbers, alone & np.isfinite(numbers).all(axis=1)
 
     def polygons(self, longest: int) -> RawPolygons:
@@ -335,9 +335,7 @@ def _polygons_of_objects(values: pa.Array) -> RawPolygons:
     name = "Polygon" if len(nested) == 3 else "MultiPolygon"
     read = pc.fill_null(pc.equal(names.cast(pa.string()), name), False).to_numpy(zero_copy_only=False)
     counts = nested[-4] if len(nested) == 4 else np.ones(rows, np.int64)
-    polygons, rings, positions = (
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]) for lengths in (counts, *nested[-3:-1])
-    )
+    polygons, rings, positions = map(offsets_of, (counts, *nested[-3:-1]))
     return RawPolygons(read, polygons, rings, positions, _points(nested[-1], _to_floats(values)))
 
 
@@ -368,5 +366,5 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _has_numbers(kind: pa.DataType, names: Sequence[str]) -> bool:
     """Whether a type is an object that has each of these members once, as a number."""
-    places = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
-    return all(place >= 0 and _is_number(kind.field(place).type) for place in places)
+    indices = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
+    return all(index >= 0 and _is_number(kind.field(index).type) for index in indices)

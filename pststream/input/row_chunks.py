@@ -1,4 +1,4 @@
-"""Chunks that readers return: row numbers, raw values as columns or records, and rejects; check a file's columns."""
+"""Define what readers return: chunks of raw rows, and rejects with their reasons; check the columns of a file."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,6 @@ import pyarrow as pa
 from pststream.base.errors import InputFileError
 from pststream.queries.raw_fields import RawFields
 from pststream.tables.ledgers import MAX_ROW
-
-# Reason codes of rejected rows with their sentences, the type of a reject, and the table of rejects.
 
 REASONS: dict[str, str] = {
     # The row cannot be read.
@@ -61,13 +59,10 @@ RETRIABLE = ("future", "late", "duplicate")
 
 REJECTED = pa.schema(
     [
-        pa.field("row", pa.int64()),
-        pa.field("field", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("detail", pa.string()),
-        pa.field("raw", pa.string()),
+        ("row", pa.int64()), ("field", pa.string()), ("reason", pa.string()), ("detail", pa.string()),
+        ("raw", pa.string()),
     ]
-)
+)  # fmt: skip
 """Rejected rows: row number, faulty field (empty: the row as a whole), code, sentence, and the raw value."""
 
 MAX_RAW_CHARACTERS = 1_000
@@ -189,16 +184,12 @@ def check_columns(path: str, sources: ColumnSources, present: Sequence[str], hin
     """Raise InputFileError, with the file's columns and a remedy, unless each wanted column occurs exactly once."""
     absent = {name: wanting for wanting, names in sources.items() for name in names if name not in present}
     if absent:
-        wanted = ", ".join(_for_field(name, wanting) for name, wanting in absent.items())
+        wanted = ", ".join(name if name == field else f"{name} (for {field})" for name, field in absent.items())
         reason = f"no column {wanted}; it has: {_listed(present)}"
         raise InputFileError(path, reason, hint or _remedy(absent.values()))
     twice = [name for name in column_names(sources) if list(present).count(name) > 1]
     if twice:
         raise InputFileError(path, f"column {_listed(twice)} occurs more than once", "rename one of them in the file")
-
-
-def _for_field(name: str, wanting: str) -> str:
-    return name if name == wanting else f"{name} (for {wanting})"
 
 
 def _remedy(fields: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Judge pandas frames by suites, with a Checkpoint of Great Expectations, and build the Data Docs of the run.
+"""Judge pandas frames by the suites of a home with Great Expectations, and write the Data Docs of the run.
 
 Only this module loads the library, which takes 3 s of CPU time and 255 MB, and only for a home that has suites. Its
 context is ephemeral: it has no files but the Data Docs, uses no network and sends no usage statistics.
@@ -92,9 +92,9 @@ def load_suites(files: Files, home: str, subject: str) -> list[Suite]:
 def check_suite(suite: Suite) -> None:
     """Raise SuiteError if the library refuses an expectation of a suite, or cannot compute it on the example rows."""
     (judged,) = judge_frame([suite], make_example(suite.subject), "example")
-    for number, (one, result) in enumerate(zip(suite.expectations, judged.results, strict=True), start=1):
+    for ordinal, (one, result) in enumerate(zip(suite.expectations, judged.results, strict=True), start=1):
         if result.problem is not None:
-            raise SuiteError(suite.path, f"expectation {number}, {one}", result.problem, "correct or remove the file")
+            raise SuiteError(suite.path, f"expectation {ordinal}, {one}", result.problem, "correct or remove the file")
 
 
 def judge_frame(
@@ -127,7 +127,9 @@ def judge_frame(
         raise
     except Exception as error:  # the library catches errors of its expectations, but not all of its own
         problem = _show(f"{type(error).__name__}: {error}", LONGEST_PROBLEM)
-        return [_failed(suite, problem) for suite in suites]
+        return [
+            SuiteResult(suite, tuple(_not_computed(one, problem) for one in suite.expectations)) for suite in suites
+        ]
     by_name = {one.suite_name: one for one in outcome.run_results.values()}
     results = [_read_result(suite, by_name[suite.name]) for suite in suites]
     if site is not None:
@@ -185,13 +187,13 @@ def _make_context(library: Any, site: Path | None) -> Any:
 def _build(library: Any, suite: Suite) -> Any:
     """Return the suite as the library has it; raises SuiteError for arguments that it refuses."""
     built = library.ExpectationSuite(suite.name)
-    for number, one in enumerate(suite.expectations, start=1):
+    for ordinal, one in enumerate(suite.expectations, start=1):
         name = "".join(word.capitalize() for word in one.type.split("_"))
         described = {} if one.description is None else {"description": escape(one.description)}
         try:
-            expectation = getattr(library.expectations, name)(**one.arguments, **described, meta={NUMBER: number})
+            expectation = getattr(library.expectations, name)(**one.arguments, **described, meta={NUMBER: ordinal})
         except (ValueError, TypeError) as error:  # pydantic's error is a ValueError
-            raise SuiteError(suite.path, f"expectation {number}, {one.type}", _explain(error)) from None
+            raise SuiteError(suite.path, f"expectation {ordinal}, {one.type}", _explain(error)) from None
         built.expectations.append(expectation)
     return built
 
@@ -202,20 +204,15 @@ def _explain(error: Exception) -> str:
     return "; ".join(lines[1:] or lines)[:LONGEST_PROBLEM]
 
 
-def _failed(suite: Suite, problem: str) -> SuiteResult:
-    """Return the results of a suite of which no expectation could be computed."""
-    return SuiteResult(suite, tuple(_not_computed(one, problem) for one in suite.expectations))
-
-
 def _not_computed(one: ExpectationText, problem: str) -> ExpectationResult:
     return ExpectationResult(str(one), False, None, f"{one} cannot be computed: {problem}", problem)
 
 
 def _read_result(suite: Suite, judged: Any) -> SuiteResult:
     """Return the results in the order of the suite, which the library may change."""
-    by_number = {result.expectation_config.meta[NUMBER]: result for result in judged.results}
-    numbered = enumerate(suite.expectations, start=1)
-    return SuiteResult(suite, tuple(_read_expectation(one, by_number[number]) for number, one in numbered))
+    by_ordinal = {result.expectation_config.meta[NUMBER]: result for result in judged.results}
+    listed = enumerate(suite.expectations, start=1)
+    return SuiteResult(suite, tuple(_read_expectation(one, by_ordinal[ordinal]) for ordinal, one in listed))
 
 
 def _read_expectation(one: ExpectationText, judged: Any) -> ExpectationResult:
@@ -268,8 +265,6 @@ def _show(value: Any, longest: int = LONGEST_VALUE) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-# Judge several frames by the suites of a home, and write the Data Docs of the run into the home.
-
 LONGEST_LABEL = 80
 
 
@@ -283,8 +278,8 @@ def judge_frames(
     """
     results, pages = [], []
     with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
-        for number, (title, frame) in enumerate(frames, start=1):
-            label = f"{number}-{re.sub(r'[^A-Za-z0-9_.-]', '_', title)[-LONGEST_LABEL:]}"
+        for ordinal, (title, frame) in enumerate(frames, start=1):
+            label = f"{ordinal}-{re.sub(r'[^A-Za-z0-9_.-]', '_', title)[-LONGEST_LABEL:]}"
             of_frame = judge_frame(suites, frame, label, Path(folder))
             results.append(of_frame)
             pages += [JudgedPage(title, label, one.suite.name, tuple(one.reasons)) for one in of_frame]

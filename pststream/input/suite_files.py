@@ -151,8 +151,8 @@ def parse_suite(subject: str, name: str, path: str, content: bytes) -> Suite:
     return Suite(subject, name, path, content, tuple(expectations))
 
 
-def _parse(subject: str, path: str, number: int, given: Any) -> ExpectationText:
-    place = f"expectation {number}"
+def _parse(subject: str, path: str, ordinal: int, given: Any) -> ExpectationText:
+    place = f"expectation {ordinal}"
     if not isinstance(given, dict) or not isinstance(given.get("type"), str):
         raise SuiteError(path, place, 'is not {"type": ..., "kwargs": {...}}', "docs/input.md shows a suite")
     kind, arguments = given["type"], given.get("kwargs", {})

@@ -64,17 +64,17 @@ def _move_cells(plan: PartitionPlan, move: Move) -> PartitionPlan:
     cell_leaf = plan.cell_leaf.copy()
     cell_leaf[move.cells] = copied_leaf[cell_leaf[move.cells]]
     leaf_unit = plan.leaf_unit[touched]
-    term_places, term_offsets = _slices(plan.term_offsets, touched)
-    spread_places, spread_offsets = _slices(plan.spread_offsets, touched)
+    term_indices, term_offsets = _slices(plan.term_offsets, touched)
+    spread_indices, spread_offsets = _slices(plan.spread_offsets, touched)
     return replace(
         plan,
         cell_leaf=cell_leaf,
         leaf_unit=_append_int32(plan.leaf_unit, np.where(leaf_unit >= 0, copied_unit[np.maximum(leaf_unit, 0)], -1)),
         term_offsets=np.append(plan.term_offsets, plan.term_offsets[-1] + term_offsets),
-        terms=np.append(plan.terms, plan.terms[term_places]),
-        term_unit=_append_int32(plan.term_unit, copied_unit[plan.term_unit[term_places]]),
+        terms=np.append(plan.terms, plan.terms[term_indices]),
+        term_unit=_append_int32(plan.term_unit, copied_unit[plan.term_unit[term_indices]]),
         spread_offsets=np.append(plan.spread_offsets, plan.spread_offsets[-1] + spread_offsets),
-        spread_unit=_append_int32(plan.spread_unit, copied_unit[plan.spread_unit[spread_places]]),
+        spread_unit=_append_int32(plan.spread_unit, copied_unit[plan.spread_unit[spread_indices]]),
         unit_worker=_append_int32(plan.unit_worker, np.where(worker == move.origin, move.target, worker)),
     )
 
@@ -111,8 +111,8 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
     used = np.flatnonzero(np.bincount(plan.cell_leaf, minlength=plan.leaves))  # ascending, without a sort of all cells
     leaf_number = np.full(plan.leaves, -1, np.int64)
     leaf_number[used] = np.arange(len(used))
-    term_places, term_offsets = _slices(plan.term_offsets, used)
-    spread_places, spread_offsets = _slices(plan.spread_offsets, used)
+    term_indices, term_offsets = _slices(plan.term_offsets, used)
+    spread_indices, spread_offsets = _slices(plan.spread_offsets, used)
     units = np.sort(np.concatenate([_units_of(plan, leaf) for leaf in used.tolist()]))
     unit_number = np.full(plan.units, -1, np.int64)
     unit_number[units] = np.arange(len(units))
@@ -122,10 +122,10 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
         cell_leaf=leaf_number[plan.cell_leaf].astype(np.int32),
         leaf_unit=np.where(leaf_unit >= 0, unit_number[np.maximum(leaf_unit, 0)], -1).astype(np.int32),
         term_offsets=np.append(0, term_offsets),
-        terms=plan.terms[term_places],
-        term_unit=unit_number[plan.term_unit[term_places]].astype(np.int32),
+        terms=plan.terms[term_indices],
+        term_unit=unit_number[plan.term_unit[term_indices]].astype(np.int32),
         spread_offsets=np.append(0, spread_offsets),
-        spread_unit=unit_number[plan.spread_unit[spread_places]].astype(np.int32),
+        spread_unit=unit_number[plan.spread_unit[spread_indices]].astype(np.int32),
         unit_worker=plan.unit_worker[units],
     )
 

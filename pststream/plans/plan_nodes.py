@@ -56,8 +56,8 @@ class PlanNodes:
     def child_slices(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the first child of each node, 0 if it has none, and the number of children: int32[n] each."""
         first, number = np.zeros((2, self.count), np.int32)
-        parents, places, counts = np.unique(self.parent[1:], return_index=True, return_counts=True)
-        first[parents], number[parents] = places + 1, counts
+        parents, indices, counts = np.unique(self.parent[1:], return_index=True, return_counts=True)
+        first[parents], number[parents] = indices + 1, counts
         return first, number
 
     def known_keywords(self) -> tuple[np.ndarray, np.ndarray]:
@@ -106,11 +106,11 @@ def find_child(
     ]
     increments = []
     for child in range(CHILDREN):
-        place = int(first[node]) + child
-        more = int(known[place]) + sum(number for number, holders in asked if not (holders >> child) & 1)
-        count = int(nodes.objects[place])
+        index = int(first[node]) + child
+        more = int(known[index]) + sum(number for number, holders in asked if not (holders >> child) & 1)
+        count = int(nodes.objects[index])
         after = _covered(more / max(int(total[node]), 1), shares) * (count + 1)
-        increments.append(after - _covered(int(known[place]) / max(int(total[node]), 1), shares) * count)
+        increments.append(after - _covered(int(known[index]) / max(int(total[node]), 1), shares) * count)
     return int(first[node]) + increments.index(min(increments))
 
 
@@ -138,7 +138,7 @@ def _covered(known: float, shares: list[float]) -> float:
 
 
 def paint_leaves(nodes: PlanNodes, columns: int, rows: int) -> np.ndarray:
-    """Return for each raster cell the place in `starts` of the node where its walks begin: int32[cells]."""
+    """Return for each raster cell the index in `starts` of the node where its walks begin: int32[cells]."""
     cell_leaf = np.full((rows, columns), -1, np.int32)
     for leaf, node in enumerate(nodes.starts().tolist()):
         west, south, east, north = nodes.rectangle[node].tolist()
@@ -202,12 +202,17 @@ def _find_fault_of_terms(nodes: PlanNodes) -> str | None:
     whole = nodes.term_offsets[0] == 0 and all(len(values) == nodes.term_offsets[-1] for values in lists)
     if not whole or (lengths < 0).any() or lengths[~nodes.by_text].any():
         return "only nodes by text list keywords"
-    borders = np.zeros(len(nodes.terms) + 1, bool)
-    borders[nodes.term_offsets] = True
-    if len(nodes.terms) and not (borders[1:-1] | (nodes.terms[1:] > nodes.terms[:-1])).all():
+    if not ascend_in_slices(nodes.terms, nodes.term_offsets):
         return "the keywords of a node ascend"
     if (nodes.asked <= 0).any() or (nodes.holders >= 1 << CHILDREN).any():
         return "a listed keyword is asked for, and its holders are children"
     if (nodes.queries < 0).any() or (nodes.objects < 0).any():
         return "counts of objects and queries are at least 0"
     return None
+
+
+def ascend_in_slices(values: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether values ascend strictly inside each slice."""
+    borders = np.zeros(len(values) + 1, dtype=bool)
+    borders[offsets] = True
+    return bool((borders[1:-1] | (values[1:] > values[:-1])).all()) if len(values) else True

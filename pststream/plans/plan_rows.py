@@ -1,17 +1,15 @@
-"""Convert a plan to rows of the tables `plans` and `plan_units` and back, and validate the arrays of a plan.
-
-The tree of a plan has rows in `plan_nodes` (`plans/plan_rows.py`).
-"""
+"""Convert plans to rows of `plans`, `plan_units`, `plan_nodes` and `topk_plans` and back, and validate their arrays."""
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import distinct_values
-from pststream.base.arrow_columns import one_array
+from pststream.base.arrow_columns import lists, one_array
 from pststream.plans.plan import (
     BY_SUBSCRIPTION,
     DispatchGrid,
@@ -20,7 +18,7 @@ from pststream.plans.plan import (
     plan_of_arrays,
     tree_plan,
 )
-from pststream.plans.plan_nodes import PlanNodes, find_fault
+from pststream.plans.plan_nodes import PlanNodes, ascend_in_slices, find_fault
 from pststream.plans.topk_plan import SPACE_FIRST, WORDS_FIRST, TopkPlan
 
 GRID_COLUMNS = ("west", "south", "east", "north", "columns", "rows")
@@ -59,7 +57,7 @@ def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
         "unit": np.arange(plan.units),
         "worker": plan.unit_worker.astype(np.int64),
         "leaf": leaf,
-        "cell_runs": _runs_of_leaves(plan).take(_array(leaf)),
+        "cell_runs": _runs_of_leaves(plan).take(pa.array(leaf)),
         "terms": _terms_of_units(plan, whole),
         "takes_other_terms": others,
     }
@@ -76,22 +74,14 @@ def _runs_of_leaves(plan: PartitionPlan) -> Any:
     order = np.argsort(leaf, kind="stable")
     offsets = np.searchsorted(leaf[order], np.arange(plan.leaves + 1)) * 2
     values = np.column_stack([starts[order], lengths[order]]).ravel()
-    return _lists(offsets, values)
+    return lists(offsets, values)
 
 
 def _terms_of_units(plan: PartitionPlan, whole: np.ndarray) -> Any:
     """The listed terms of each unit, ascending; null where it serves the whole leaf: list<int64>[units]."""
     order = np.lexsort((plan.terms, plan.term_unit))
     offsets = np.searchsorted(plan.term_unit[order], np.arange(plan.units + 1))
-    return _lists(offsets, plan.terms[order]).take(_array(np.arange(plan.units), whole))
-
-
-def _lists(offsets: np.ndarray, values: np.ndarray) -> Any:
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values, pa.int64()))
-
-
-def _array(values: np.ndarray, null: np.ndarray | None = None) -> Any:
-    return pa.array(values, mask=null)
+    return lists(offsets, plan.terms[order]).take(pa.array(np.arange(plan.units), mask=whole))
 
 
 def plan_from_rows(row: Mapping[str, object], units: pa.Table, nodes: PlanNodes | None = None) -> PartitionPlan:
@@ -105,17 +95,14 @@ def plan_from_rows(row: Mapping[str, object], units: pa.Table, nodes: PlanNodes 
     grid = DispatchGrid(**{name: row[name] for name in GRID_COLUMNS})  # type: ignore[arg-type]
     worker = units.column("worker").to_numpy().astype(np.int32)
     made = str(row["planner"]), int(str(row["workers"])), json.loads(str(row["options"]))
-    plan = _plan_of_units(units, grid, worker, *made) if nodes is None else _plan_of_tree(nodes, grid, worker, *made)
+    if nodes is None:
+        plan = _plan_of_units(units, grid, worker, *made)
+    else:
+        _require_tree(nodes, grid)
+        planner, workers, options = made
+        plan = tree_plan(planner, grid, nodes, worker, workers, options)
     validate(plan)
     return plan
-
-
-def _plan_of_tree(
-    nodes: PlanNodes, grid: DispatchGrid, worker: np.ndarray, planner: str, workers: int, options: dict[str, object]
-) -> PartitionPlan:
-    """Return the plan of a tree; raises ValueError if it is not one over the raster."""
-    _require_tree(nodes, grid)
-    return tree_plan(planner, grid, nodes, worker, workers, options)
 
 
 def _plan_of_units(
@@ -158,21 +145,21 @@ def _terms(units: pa.Table, leaf: np.ndarray, leaves: int) -> tuple[np.ndarray, 
 def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
     """cell_leaf of a plan, from the runs of the first unit of each leaf."""
     _, first = np.unique(leaf, return_index=True)
-    place, runs = _flat(units.column("cell_runs").take(_array(first)))
+    owner, runs = _flat(units.column("cell_runs").take(pa.array(first)))
     starts, lengths = runs[0::2], runs[1::2]
-    if (np.bincount(place) % 2).any() or (lengths < 1).any():
+    if (np.bincount(owner) % 2).any() or (lengths < 1).any():
         raise ValueError("cell_runs are not pairs of start and length")
     order = np.argsort(starts, kind="stable")
     if not np.array_equal(np.append(starts[order], grid.cells), np.append(0, np.cumsum(lengths[order]))):
         raise ValueError("the leaves do not cover each raster cell once")
-    return np.repeat(leaf[first[place[0::2][order]]], lengths[order]).astype(np.int32)
+    return np.repeat(leaf[first[owner[0::2][order]]], lengths[order]).astype(np.int32)
 
 
 def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Row and value of each entry of a list<int64> column; null lists have none."""
-    lists = one_array(column)
-    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    return np.repeat(np.arange(len(lists)), lengths), lists.flatten().to_numpy(zero_copy_only=False)
+    rows = one_array(column)
+    lengths = rows.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(rows)), lengths), rows.flatten().to_numpy(zero_copy_only=False)
 
 
 def validate(plan: PartitionPlan) -> None:
@@ -205,8 +192,10 @@ def validate(plan: PartitionPlan) -> None:
         "all text leaves, and only these, have units for their other terms",
     )
     _require(bool((by_text | (np.diff(plan.term_offsets) == 0)).all()), "a leaf that is served whole lists no terms")
-    _require(_ascend(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
-    _require(_ascend(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf")
+    _require(ascend_in_slices(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
+    _require(
+        ascend_in_slices(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf"
+    )
     _require_one_leaf_per_unit(plan)
 
 
@@ -244,9 +233,12 @@ def _require_one_leaf_per_unit(plan: PartitionPlan) -> None:
     _require(bool((greatest == least).all()), "each unit serves one leaf")
 
 
-def _require(holds: bool, rule: str) -> None:
+def _require(holds: bool, rule: str, what: str = "invalid plan; broken rule") -> None:
     if not holds:
-        raise ValueError(f"invalid plan; broken rule: {rule}")
+        raise ValueError(f"{what}: {rule}")
+
+
+_require_topk = partial(_require, what="not a plan of topk")
 
 
 def _within(values: np.ndarray, end: int) -> bool:
@@ -258,14 +250,7 @@ def _slices(offsets: np.ndarray, slices: int, end: int, name: str) -> None:
     _require(bool(shaped and (np.diff(offsets) >= 0).all()), f"{name} are ascending offsets over all values")
 
 
-def _ascend(values: np.ndarray, offsets: np.ndarray) -> bool:
-    """Whether values ascend strictly inside each slice."""
-    borders = np.zeros(len(values) + 1, dtype=bool)
-    borders[offsets] = True
-    return bool((borders[1:-1] | (values[1:] > values[:-1])).all()) if len(values) else True
-
-
-# Convert the tree of a plan to rows of the table `plan_nodes` and back.
+# Trees
 
 _SIDES = ("first_column", "first_row", "last_column", "last_row")
 _LISTS = ("terms", "asked", "holders")
@@ -278,11 +263,8 @@ def node_rows(nodes: PlanNodes | None) -> pa.Table:
     if nodes is None:
         return pa.table({"node": pa.array([], pa.int64())})
     is_root, is_leaf = nodes.parent < 0, nodes.unit >= 0
-    offsets = pa.array(nodes.term_offsets, pa.int32())
+    offsets, no_terms = pa.array(nodes.term_offsets, pa.int32()), pa.array(~nodes.by_text)
     values = {name: pa.array(getattr(nodes, name), pa.int64()) for name in _LISTS}
-    lists = {
-        name: pa.ListArray.from_arrays(offsets, own, mask=pa.array(~nodes.by_text)) for name, own in values.items()
-    }
     return pa.table(
         {
             "node": pa.array(np.arange(nodes.count), pa.int64()),
@@ -291,7 +273,7 @@ def node_rows(nodes: PlanNodes | None) -> pa.Table:
             "by_text": pa.array(nodes.by_text),
             "unit": pa.array(nodes.unit.astype(np.int64), mask=~is_leaf),
             "objects": pa.array(nodes.objects, pa.int64()),
-            **lists,
+            **{name: pa.ListArray.from_arrays(offsets, own, mask=no_terms) for name, own in values.items()},
             "queries": pa.array([nodes.queries.tolist(), *[None] * (nodes.count - 1)], pa.list_(pa.int64())),
         }
     )
@@ -327,12 +309,10 @@ def _numbers(rows: pa.Table, name: str) -> np.ndarray:
 
 def _values(rows: pa.Table, name: str) -> np.ndarray:
     """Return the values of all lists of a column, one list after another: int64[m]."""
-    column = rows.column(name)
-    lists = one_array(column)
-    return np.array(lists.flatten().to_numpy(zero_copy_only=False), np.int64)
+    return np.array(one_array(rows.column(name)).flatten().to_numpy(zero_copy_only=False), np.int64)
 
 
-# Convert a plan of `topk` subscriptions to columns of the table `topk_plans` and back, and validate its arrays.
+# Plans of `topk`
 
 _SCALARS, _ARRAYS = ("planner", "way", "first", "second", "is_prefix"), ("space_cuts", "words", "word_cuts")
 
@@ -377,12 +357,7 @@ def validate_topk(plan: TopkPlan) -> None:
     _require_topk(bool((np.diff(within, axis=1) >= 0).all()), "cuts of the words ascend within the words")
 
 
-def _require_topk(holds: bool, rule: str) -> None:
-    if not holds:
-        raise ValueError(f"not a plan of topk: {rule}")
-
-
-# Describe which planner `auto` chose, and why; plans keep the choice in their options.
+# The choice of `auto`, which plans keep in their options
 
 
 def planner_of(planner: str, options: Mapping[str, Any]) -> str:

@@ -1,4 +1,11 @@
-"""The sample that planners and the load model get: points, terms and boxes of objects and subscriptions, as arrays."""
+"""The sample that planners and the load model get, as arrays, and its counts of objects by raster cell and term.
+
+A plan places subscriptions one by one by the counts. They are frozen when the plan is made, so a subscription costs the
+same whenever it is placed. P(word) of DkM-SKS (section 3.1) is the count of a word over the count of all objects, P(R)
+and P(R, word) (Equations 2 and 4) are those of the cells that a rectangle covers. All costs have the count of all
+objects as their divisor, so counts serve as costs. Departure from the paper, which counts objects inside of the exact
+rectangle: a rectangle is rounded out to the cells.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,16 +110,6 @@ class WorkloadSample:
         return distinct_values(self.post_terms)
 
 
-# Count the sampled objects by raster cell and term: the numbers by which a plan places subscriptions one by one.
-#
-# They are frozen when the plan is made, so a subscription costs the same whenever it is placed. P(word) of DkM-SKS
-# (section 3.1) is the count of a word over the count of all objects, P(R) and P(R, word) (Equations 2 and 4) are those
-# of the cells that a rectangle covers. All costs have the count of all objects as their divisor, so counts serve as
-# costs.
-#
-# Departure from the paper, which counts objects inside of the exact rectangle: a rectangle is rounded out to the cells.
-
-
 @dataclass(frozen=True)
 class SampleCounts:
     """Counts of sampled objects over a raster of `columns` x `rows` cells, sorted by term and cell.
@@ -144,17 +141,17 @@ class SampleCounts:
         return sums
 
     def number_terms(self, terms: np.ndarray) -> np.ndarray:
-        """Return the place of each term in the vocabulary, -1 for a term that no sampled object has: int64[n]."""
-        place, is_known = find_among(terms, self.vocabulary[0])
-        return np.where(is_known, place, -1)
+        """Return the index of each term in the vocabulary, -1 for a term that no sampled object has: int64[n]."""
+        index, is_known = find_among(terms, self.vocabulary[0])
+        return np.where(is_known, index, -1)
 
     def frequency(self, terms: np.ndarray) -> np.ndarray:
         """Return the number of sampled objects with each term: int64[n]."""
         totals = np.append(0, np.cumsum(self.objects))
         borders = self.vocabulary[1]
-        place = self.number_terms(terms)
-        counts = totals[borders[place + 1]] - totals[borders[place]]
-        return np.where(place >= 0, counts, 0)
+        index = self.number_terms(terms)
+        counts = totals[borders[index + 1]] - totals[borders[index]]
+        return np.where(index >= 0, counts, 0)
 
     def objects_in(self, ranges: np.ndarray) -> np.ndarray:
         """Return the number of sampled objects in each range of cells: int64[n].

@@ -116,14 +116,14 @@ class TopkPlan:
         elif self.way == SPACE_FIRST:
             leaf, run = find_leaves(self.space_cuts[0], lon, lat)[owner], np.empty(len(terms), np.int64)
             places = self.places(terms)
-            for number, cuts in enumerate(self.word_cuts):
-                run[leaf == number] = np.searchsorted(cuts, places[leaf == number], "right")
+            for ordinal, cuts in enumerate(self.word_cuts):
+                run[leaf == ordinal] = np.searchsorted(cuts, places[leaf == ordinal], "right")
             unit = leaf * self.second + run
         else:
             run, leaf = np.searchsorted(self.word_cuts[0], self.places(terms), "right"), np.empty(len(terms), np.int64)
-            for number, cuts in enumerate(self.space_cuts):
-                here = owner[run == number]
-                leaf[run == number] = find_leaves(cuts, lon[here], lat[here])
+            for ordinal, cuts in enumerate(self.space_cuts):
+                here = owner[run == ordinal]
+                leaf[run == ordinal] = find_leaves(cuts, lon[here], lat[here])
             unit = run * self.second + leaf
         unit, subscription = np.divmod(distinct_values(unit * count + owner), count)
         return subscription, unit

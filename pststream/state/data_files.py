@@ -77,11 +77,7 @@ class FileWriter:
     """
 
     def __init__(
-        self,
-        root: str,
-        schema: pa.Schema,
-        partition: Mapping[str, Any] | None = None,
-        row_group: int = ROW_GROUP,
+        self, root: str, schema: pa.Schema, partition: Mapping[str, Any] | None = None, row_group: int = ROW_GROUP
     ) -> None:
         self.partition = dict(partition or {})
         self.schema = pa.schema([f for f in schema if f.name not in self.partition])
@@ -133,11 +129,11 @@ def _bounds(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, Any
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
-    for place in range(metadata.num_columns):
-        name = metadata.schema.column(place).path
+    for index in range(metadata.num_columns):
+        name = metadata.schema.column(index).path
         if name not in schema.names or not has_bounds(schema.field(name)):
             continue
-        parts = [metadata.row_group(group).column(place).statistics for group in range(metadata.num_row_groups)]
+        parts = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
         kept = [part for part in parts if part is not None and part.has_min_max]
         if all(part is not None and (part.has_min_max or part.num_values == 0) for part in parts):
             nulls[name] = sum(part.null_count for part in parts)
@@ -374,7 +370,9 @@ def _writer_of(files: Sequence[DataFile], step: str) -> dict[str, str]:
 def _stats(file: DataFile, schema: pa.Schema) -> str:
     def shown(bounds: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            name: _moment(value) if pa.types.is_timestamp(schema.field(name).type) else value
+            name: str(iso(from_micros(value), "milliseconds"))
+            if pa.types.is_timestamp(schema.field(name).type)
+            else value
             for name, value in bounds.items()
             if name in schema.names
         }
@@ -382,7 +380,3 @@ def _stats(file: DataFile, schema: pa.Schema) -> str:
     bounds = {"minValues": shown(file.low), "maxValues": shown(file.high), "nullCount": dict(file.nulls)}
     # delta-rs misreads escapes of characters beyond the Basic Multilingual Plane.
     return json.dumps({"numRecords": file.rows, **bounds}, ensure_ascii=False)
-
-
-def _moment(micros: int) -> str:
-    return str(iso(from_micros(micros), "milliseconds"))

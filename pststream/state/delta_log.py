@@ -1,14 +1,15 @@
-"""Make the entry that begins the Delta log of a table: its protocol, its columns and its properties."""
+"""Make the first entry of a table's Delta log, and write checkpoints that are flushed before they get their names."""
 
 import json
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from deltalake import DeltaTable, Schema
 
@@ -31,19 +32,26 @@ def first_entry(table: Table, properties: Mapping[str, str]) -> bytes:
 
     delta-rs would write it without flushing it to disk.
     """
-    now = to_micros(utc_now()) // 1000
-    info = {"timestamp": now, "operation": "CREATE TABLE", "operationParameters": {}, "engineInfo": ENGINE}
     metadata = {
         "id": str(uuid.uuid4()), "name": None, "description": table.meaning,
         "format": {"provider": "parquet", "options": {}},
         "schemaString": Schema.from_arrow(table.delta_schema).to_json(),
-        "partitionColumns": list(table.partitions), "createdTime": now, "configuration": dict(properties),
+        "partitionColumns": list(table.partitions), "createdTime": now_millis(), "configuration": dict(properties),
     }  # fmt: skip
-    lines = ({"commitInfo": info}, {"protocol": PROTOCOL}, {"metaData": metadata})
+    return entry_of("CREATE TABLE", [{"protocol": PROTOCOL}, {"metaData": metadata}])
+
+
+def entry_of(operation: str, actions: Iterable[Mapping[str, Any]], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return an entry of a log: what commits, with further metadata, and the actions."""
+    info = {"timestamp": now_millis(), "operation": operation, "operationParameters": {}, "engineInfo": ENGINE}
+    lines = [{"commitInfo": info | dict(metadata or {})}, *actions]
     return "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines).encode()
 
 
-# Write checkpoints of Delta's logs, flushed to disk before they get their names.
+def now_millis() -> int:
+    """Return the current time as entries have it."""
+    return to_micros(utc_now()) // 1000
+
 
 MARK = ".checkpoint."
 """What follows the version in the name of a checkpoint."""

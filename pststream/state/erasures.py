@@ -50,20 +50,20 @@ class PairCounts:
     @staticmethod
     def sum(batch_ids: np.ndarray, pairs: np.ndarray, retractions: np.ndarray) -> "PairCounts":
         """Add up counts, int64[n] each, by batch."""
-        numbers, place = np.unique(batch_ids, return_inverse=True)
+        numbers, index = np.unique(batch_ids, return_inverse=True)
         sums = [np.zeros(len(numbers), np.int64) for _ in range(2)]
         for total, counts in zip(sums, (pairs, retractions)):
-            np.add.at(total, place, counts)
+            np.add.at(total, index, counts)
         return PairCounts(numbers, *sums)
 
     def of_batches(self, batch_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs and the retractions that each of these batches lost: int64[n] each."""
-        place = np.searchsorted(self.batch_ids, batch_ids)
-        place[place == len(self.batch_ids)] = 0
-        known = self.batch_ids[place] == batch_ids if len(self.batch_ids) else np.zeros(len(batch_ids), bool)
+        index = np.searchsorted(self.batch_ids, batch_ids)
+        index[index == len(self.batch_ids)] = 0
+        known = self.batch_ids[index] == batch_ids if len(self.batch_ids) else np.zeros(len(batch_ids), bool)
         if not known.any():
             return np.zeros(len(batch_ids), np.int64), np.zeros(len(batch_ids), np.int64)
-        return np.where(known, self.pairs[place], 0), np.where(known, self.retractions[place], 0)
+        return np.where(known, self.pairs[index], 0), np.where(known, self.retractions[index], 0)
 
 
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ def removed_rows(home: Home) -> pa.Table:
     """Return the rows of `erasures` that count, without those of killed processes."""
     rows = read_table(home.table(names.ERASURES)).sort_by("erased_at")
     last: dict[tuple[str, int], int] = {}
-    for place, key in enumerate(zip(rows.column("table_name").to_pylist(), rows.column("transaction_id").to_pylist())):
-        last[key] = place
+    for index, key in enumerate(zip(rows.column("table_name").to_pylist(), rows.column("transaction_id").to_pylist())):
+        last[key] = index
     committed = {name: last_transaction(home.table(name), APPLICATION) for name in {name for name, _ in last}}
     return rows.take(pa.array(sorted(p for (name, n), p in last.items() if n <= committed[name]), pa.int64()))
 

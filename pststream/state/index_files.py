@@ -107,15 +107,11 @@ def _for_tasks(home: Home, files: list[FileOfPlan]) -> list[IndexFile]:
     root = home.table(names.WORKER_INDEX)
     return [
         IndexFile(
-            f"{root}/{file.data.path}",
-            file.worker,
-            file.data.bytes,
-            file.data.high.get("subscription_key", names.MAX_INT64),
-            file.data.rows,
-            file.plan_version,
+            f"{root}/{file.data.path}", file.worker, file.data.bytes,
+            file.data.high.get("subscription_key", names.MAX_INT64), file.data.rows, file.plan_version,
         )
         for file in files
-    ]
+    ]  # fmt: skip
 
 
 def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:

@@ -1,4 +1,4 @@
-"""Append to, compact, trim and vacuum Delta tables of a home on the driver, mostly the small control tables."""
+"""Append to, compact, trim and vacuum Delta tables of a home on the driver; describe them as lineage datasets."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -169,7 +169,11 @@ def delete_versions(home: Home, name: str, column: str, first: int, last: int = 
 
     Files that also have other rows are written again without these.
     """
-    removed = [file for file in list_data_files(home, name) if _may_have_version(file, column, first, last)]
+    removed = [
+        file
+        for file in list_data_files(home, name)
+        if first <= file.partition.get(column, first) <= last and file.may_contain(column, first, last)
+    ]
     if removed:
         kept = (pc.field(column) < first) | (pc.field(column) > last)
         mixed = [file for file in removed if column not in file.partition]
@@ -177,12 +181,6 @@ def delete_versions(home: Home, name: str, column: str, first: int, last: int = 
         transaction = last_transaction(home.table(name), DELETION) + 1
         commit_files(home, name, added, removed, application=DELETION, transaction=transaction)
 
-
-def _may_have_version(file: DataFile, column: str, first: int, last: int) -> bool:
-    return first <= file.partition.get(column, first) <= last and file.may_contain(column, first, last)
-
-
-# Describe the tables of a home as datasets of lineage events: address, and columns with type and meaning.
 
 _SQL_TYPES = {
     pa.int64(): "bigint", pa.int32(): "int", pa.float64(): "double", pa.float32(): "float",

@@ -1,4 +1,17 @@
-"""Describe the process that holds a lock, and say whether it has ended."""
+"""Hold locks of a home, as files or as leases in a bucket, and fence tables from processes that have lost theirs.
+
+A file lock (flock) ends with its process. A lease is a small file in a storage without file locks, which its holder
+renews by conditional writes; it lapses LEASE_SECONDS after the last renewal, by the clock of the storage, and is free
+at once if the holder was a process of the same machine that has ended. Both files name the holder and have a fencing
+token, which goes up with each holder.
+
+A process that is paused, or that a server has lost from sight, may lose its lock without knowing it; some file systems
+even grant a lock to each machine. So the next holder writes itself into the file, and then its fencing token into every
+table that the lock protects. A previous holder fails at its next commit: it sees the token in the table, or that the
+file names another holder, or it had read the table before the token was written, and then the version that it commits
+is taken. Safety depends on no clock and no timing. A file that was deleted or damaged counts as a lapsed lease, unless
+no table has a fencing token of this lock yet.
+"""
 
 import fcntl
 import json
@@ -19,8 +32,8 @@ from deltalake.exceptions import TableNotFoundError
 
 from pststream.base import names
 from pststream.base.errors import PstError, RetryableError
-from pststream.base.utc_times import iso, to_micros, utc_now
-from pststream.state.delta_log import ENGINE
+from pststream.base.utc_times import iso, utc_now
+from pststream.state.delta_log import entry_of
 from pststream.state.tables import TABLES
 from pststream.storage.contract import ConditionalFiles
 from pststream.storage.registry import files_at
@@ -69,13 +82,16 @@ def _start_time(process: Any) -> str | None:
         return None
 
 
-# Hold the lock of a local file (flock), which ends with its process; the file says which process holds it.
-#
-# A process that is stopped keeps the lock. It can lose it all the same: the file is deleted, or the home is replaced,
-# or a server of NFS takes the lock from a machine that it could not reach; and some file systems grant a lock to each
-# machine. Then the next holder writes itself into the file, and after that a fencing token into every table that the
-# lock protects (fencing.py). A commit reads its table, then the file, and then creates the next version. So a previous
-# holder either sees that the file names another one, or had read its table before the token, and the version is taken.
+def _parse(content: bytes) -> dict[str, Any] | None:
+    """Return the content of a lock; None if it has none, because it is new, or was damaged by a power cut."""
+    try:
+        parsed = json.loads(content)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+# File locks
 
 POLL_SECONDS = 0.05
 """Pause between two attempts to take a lock."""
@@ -112,7 +128,7 @@ class FileLock:
         try:
             with open(self._path, "rb", buffering=0) as named:  # opened again: until then NFS reads from its cache
                 is_same = os.path.samestat(os.fstat(self._file.fileno()), os.fstat(named.fileno()))
-                return not is_same or (_parse(named) or {}).get("token") != self._content["token"]
+                return not is_same or (_read(named) or {}).get("token") != self._content["token"]
         except OSError:
             return True
 
@@ -146,7 +162,7 @@ def hold_file_lock(
     calls it again.
     """
     with _locked_file(path, time.monotonic() + seconds) as file:
-        content = _parse(file)
+        content = _read(file)
         token = int(content.get("number", 0)) if content is not None else last_token()
         lock = FileLock(path, file, token + 1, _has_lapsed(content, token))
         _open_files.add(file)
@@ -182,7 +198,7 @@ def _locked_file(path: Path, until: float) -> Iterator[FileIO]:
         with open(path, "r+b", buffering=0, opener=_open_or_create) as file:
             while not _try_lock(file):
                 if time.monotonic() >= until:
-                    raise LockTaken(describe_holder(_parse(file)))
+                    raise LockTaken(describe_holder(_read(file)))
                 time.sleep(POLL_SECONDS)
             if path.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 yield file
@@ -206,13 +222,8 @@ def _write(file: FileIO, content: Mapping[str, Any]) -> None:
     os.pwrite(file.fileno(), json.dumps(content).encode().ljust(SIZE), 0)
 
 
-def _parse(file: FileIO) -> dict[str, Any] | None:
-    """Return the content of the file; None if it has none, because it is new, or was damaged by a power cut."""
-    try:
-        parsed = json.loads(os.pread(file.fileno(), SIZE, 0))
-    except ValueError:
-        return None
-    return parsed if isinstance(parsed, dict) else None
+def _read(file: FileIO) -> dict[str, Any] | None:
+    return _parse(os.pread(file.fileno(), SIZE, 0))
 
 
 def _close_in_child() -> None:
@@ -223,17 +234,7 @@ def _close_in_child() -> None:
 
 os.register_at_fork(after_in_child=_close_in_child)
 
-# Hold a lock as a lease in a storage without file locks: a small file that its holder renews by conditional writes.
-#
-# The file names the holder of the lock, and has a fencing token, which goes up with each holder. A holder that stops
-# renewing the lease loses it after LEASE_SECONDS by the clock of the storage, so the clocks of machines do not matter.
-# If the holder was a process of the same machine that has ended, the lease is free at once.
-#
-# A process that takes over a lapsed lease first writes its fencing token into every table that the lock protects
-# (fencing.py), and every commit carries the token of its writer. So a previous holder that was only slow fails at its
-# next commit. Either it reads the new token in the table; or the token was committed after it had read the table, and
-# then the version that it commits is taken. Safety depends on no clock and no timing. A file that was deleted or
-# damaged counts as a lapsed lease, unless no table has a fencing token of this lock yet.
+# Leases
 
 LEASE_SECONDS = 60.0
 """Time after its last renewal when a lease lapses."""
@@ -311,7 +312,7 @@ class Lease:
             stored = self._files.version(self.name)
             if stored is not None and stored.content == content:
                 written = stored.etag
-            elif stored is not None and _parse_lease(stored.content).get("token") == self._holder_id:
+            elif stored is not None and (_parse(stored.content) or {}).get("token") == self._holder_id:
                 written = self._files.write_if(self.name, content, stored.etag)
             if written is None:
                 return False
@@ -321,11 +322,7 @@ class Lease:
 
 @contextmanager
 def hold_lease(
-    files: ConditionalFiles,
-    name: str,
-    seconds: float,
-    last_token: Callable[[], int],
-    fence: Callable[[Lease], None],
+    files: ConditionalFiles, name: str, seconds: float, last_token: Callable[[], int], fence: Callable[[Lease], None]
 ) -> Iterator[Lease]:
     """Hold the lease of this name; wait for it for at most `seconds`. Raises LockTaken.
 
@@ -351,16 +348,16 @@ def hold_lease(
 def has_other_holder(files: ConditionalFiles, name: str) -> bool:
     """Whether another process holds the lease, or was killed while it held it."""
     version = files.version(name)
-    content = _parse_lease(version.content) if version else {}
+    content = (_parse(version.content) if version else None) or {}
     return "token" in content and (content.get("place"), content.get("process")) != (process_namespace(), os.getpid())
 
 
 def _try_acquire(files: ConditionalFiles, name: str, is_last_try: bool, last_token: Callable[[], int]) -> Lease | None:
     """Return the lease, or None if another process has it; raise LockTaken at the last try."""
     version = files.version(name)
-    content = _parse_lease(version.content) if version else {}
+    content = (_parse(version.content) if version else None) or {}
     has_holder = "token" in content
-    lapsed = version is not None and has_holder and (_is_late(version.age) or has_ended(content))
+    lapsed = version is not None and has_holder and (version.age > LEASE_SECONDS + MARGIN_SECONDS or has_ended(content))
     if not has_holder or lapsed:
         token = int(content["number"]) if "number" in content else last_token()
         if "number" not in content and token:
@@ -374,24 +371,12 @@ def _try_acquire(files: ConditionalFiles, name: str, is_last_try: bool, last_tok
     return None
 
 
-def _is_late(age: float) -> bool:
-    return age > LEASE_SECONDS + MARGIN_SECONDS
-
-
-def _parse_lease(content: bytes) -> dict[str, Any]:
-    try:
-        parsed = json.loads(content)
-    except ValueError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
-
-
 def _clock() -> float:
     """Return seconds of a clock that also runs while the process or the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-# Write the fencing token of a lock into tables and commits, so that a process that lost its lock cannot commit.
+# Fencing tokens of the locks, in tables and commits
 
 DELIVERY_TABLES = (names.DELIVERIES, names.DEAD_LETTERS)
 QUESTION_TABLES = (names.QUESTION_FILES, names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)
@@ -441,10 +426,7 @@ def write_fencing_token(tables: Iterable[str], lock: HeldLock) -> None:
     for address in tables:
         for _ in range(TRIES):
             version = open_table(address).version() + 1
-            now = to_micros(utc_now()) // 1000
-            info = {"timestamp": now, "operation": "FENCE", "operationParameters": {}, "engineInfo": ENGINE}
-            content = "".join(json.dumps(line) + "\n" for line in ({"commitInfo": info}, transaction))
-            if files_at(address).create(f"_delta_log/{version:020}.json", content.encode()):
+            if files_at(address).create(f"_delta_log/{version:020}.json", entry_of("FENCE", [transaction])):
                 break  # otherwise the earlier holder has committed just now, for the last time
         else:
             raise RetryableError(f"{address}: others commit to it all the time", "run this again")

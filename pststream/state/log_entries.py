@@ -7,8 +7,7 @@ from typing import Any
 from deltalake import DeltaTable, Transaction
 
 from pststream.base.errors import HomeError, RetryableError
-from pststream.base.utc_times import to_micros, utc_now
-from pststream.state.delta_log import ENGINE, write_checkpoint
+from pststream.state.delta_log import entry_of, now_millis, write_checkpoint
 from pststream.state.home import Home
 
 CHECKPOINT_INTERVAL = "delta.checkpointInterval"
@@ -66,20 +65,16 @@ def commit_entry(
 
     The files that the actions add are flushed to disk already; the entry is flushed here. delta-rs flushes nothing. It
     also lists the log several times in a commit, which takes 7 us for each entry, and names every commit of given files
-    WRITE. Raises VersionTaken if another process has committed that version, HomeError if
-    another program has changed the protocol of the table.
+    WRITE. Raises VersionTaken if another process has committed that version, HomeError if another program has changed
+    the protocol of the table.
     """
     _check_protocol(home, name, table)
-    now, version = to_micros(utc_now()) // 1000, table.version() + 1
-    info = {"timestamp": now, "operation": operation, "operationParameters": {}, "engineInfo": ENGINE}
-    lines: list[Mapping[str, Any]] = [{"commitInfo": info | dict(metadata or {})}]
-    lines += [
+    now, version = now_millis(), table.version() + 1
+    carried = [
         {"txn": {"appId": one.app_id, "version": one.version, "lastUpdated": now}}
         for one in home.transactions(table, *transactions)
     ]
-    content = "".join(
-        json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in [*lines, *actions]
-    ).encode()
+    content = entry_of(operation, [*carried, *actions], metadata)
     entry = f"tables/{name}/_delta_log/{version:020}.json"
     # A storage may have created the file and lost its answer; then a second try finds this content.
     if not home.files.create(entry, content) and _read(home, entry) != content:

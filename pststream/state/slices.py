@@ -101,8 +101,8 @@ def _row_groups(metadata: pq.FileMetaData, one: Slice, rows: KeyRange | None) ->
 
 
 def _may_contain(group: pq.RowGroupMetaData, rows: KeyRange) -> bool:
-    for place in range(group.num_columns):
-        column = group.column(place)
+    for index in range(group.num_columns):
+        column = group.column(index)
         if column.path_in_schema == rows.column and column.statistics is not None and column.statistics.has_min_max:
             return _number(column.statistics.min) <= rows.up_to and _number(column.statistics.max) > rows.after
     return True

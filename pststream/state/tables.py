@@ -14,8 +14,6 @@ from pststream.base.arrow_columns import TIME
 from pststream.queries.kinds.registry import request_columns
 from pststream.queries.shapes.registry import PIECE_COLUMNS
 
-# Define the types of columns, and what the declaration of a Delta table says (state/tables.py declares them).
-
 IDS = pa.list_(pa.int64())
 SECONDS = pa.map_(pa.string(), pa.float64())
 COUNTS = pa.map_(pa.string(), pa.int64())
@@ -73,7 +71,7 @@ class Table:
         )
 
 
-# Declare the tables of subscriptions with memory: what each batch changed in their answers, and snapshots of them.
+# Answers of subscriptions with memory
 
 _BUCKET = "bucket of the subscription, from 0; home.json has the number of buckets"
 _VALUE = "knn: distance, metres; topk: negative score"
@@ -125,7 +123,7 @@ ANSWER_TABLES = (
     ),
 )
 
-# Declare the tables of delivery: what each sink has received, and messages that it refused.
+# Delivery
 
 DELIVERY_TABLES = (
     Table(
@@ -171,8 +169,7 @@ DELIVERY_TABLES = (
     ),
 )
 
-# Declare the tables of plans that share by subscription, the counts that they place by and what they have placed, and
-# of plans that share by object, their trees.
+# Placements of plans that share by subscription, trees of plans that share by object
 
 PLACEMENT_TABLES = (
     Table(
@@ -257,7 +254,7 @@ PLACEMENT_TABLES = (
     ),
 )
 
-# Declare the tables of answered questions: the ledger of their files, the answers, and what was asked.
+# Answered questions
 
 _FILE = "the file of the question, see question_files"
 
@@ -325,7 +322,7 @@ QUESTION_TABLES = (
     ),
 )
 
-# Declare the table of the plans of `topk` subscriptions.
+# Plans of `topk` subscriptions
 
 TOPK_PLAN_TABLE = Table(
     names.TOPK_PLANS,
@@ -610,11 +607,7 @@ _TABLES = (
             Column("object_id", pa.string(), "as published"),
             Column("ts", TIME, "event time of the object"),
             Column("subscription_keys", IDS, "subscriptions that the object matched, see requests"),
-            Column(
-                "retracted",
-                pa.bool_(),
-                "true: retracted, by a deletion read later or a withdrawal",
-            ),
+            Column("retracted", pa.bool_(), "true: retracted, by a deletion read later or a withdrawal"),
             Column("worker", pa.int64(), "the worker that matched; -1 in a retraction"),
             Column("batch_id", pa.int64(), "the batch that wrote the row"),
             Column("plan_version", pa.int64(), "plan of the batch"),

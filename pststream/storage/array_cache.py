@@ -1,7 +1,7 @@
-"""Keep arrays that are built from immutable data files in a folder of the node, bounded, for all its processes.
+"""Write arrays to files that processes map, and keep those built from data files in a bounded folder of the node.
 
 A file of a Delta table never changes, so the paths of the files that an entry is built from are its cache key. An
-entry is written whole or not at all (storage/array_cache.py); a truncated entry is built again. The least
+entry is written whole or not at all; a truncated entry is built again. The least
 recently used entries are deleted when the folders of all caches together exceed the bound, which is safe at any time: a
 mapped file exists until its last reader closes it.
 """
@@ -23,12 +23,7 @@ from pststream.base.atomic_files import TEMPORARY_PREFIX, replacing
 from pststream.base.errors import RetryableError
 from pststream.kernels.compile import cache_folder, node_folder
 
-# Write named NumPy arrays to one file atomically, and memory-map such a file in many processes.
-#
-# Layout: 16 bytes (length of the header, length of the file; little-endian int64), a JSON header {name: [dtype, shape,
-# offset]}, then the arrays, each at a multiple of 64 bytes. The file is written under another name and renamed, so that
-# a reader sees a whole file or none. It is not flushed to disk, because it can be built again: the recorded length
-# reveals a file that a power cut has truncated.
+# Files of arrays
 
 ALIGNMENT = 64
 
@@ -38,7 +33,12 @@ class TornFileError(Exception):
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write `arrays` to `path`, all or nothing."""
+    """Write `arrays` to `path`, all or nothing: under another name, which is replaced once the file is complete.
+
+    Layout: 16 bytes (length of the header, length of the file; little-endian int64), a JSON header {name: [dtype,
+    shape, offset]}, then the arrays, each at a multiple of 64 bytes. The file is not flushed to disk, because it can be
+    built again: the recorded length reveals a file that a power cut has truncated.
+    """
     entries: dict[str, list[object]] = {}
     offset = 0
     for name, array in arrays.items():
@@ -212,7 +212,7 @@ class ArrayCache:
                 total -= size
 
 
-# Keep files mapped from one batch to the next: the first write to each page of a new mapping takes about 2 us.
+# Mappings that are kept
 
 Mapped = TypeVar("Mapped")
 
@@ -221,10 +221,10 @@ MOST = 512
 
 
 class KeptMappings(Generic[Mapped]):
-    """The file that was last mapped at each path; several threads may use it.
+    """The file that was last mapped at each path, kept from one batch to the next; several threads may use it.
 
-    A mapped file keeps its inode, which no other file can have meanwhile. So a file that was replaced, or that has
-    another size now, is mapped again.
+    The first write to each page of a new mapping takes about 2 us. A mapped file keeps its inode, which no other file
+    can have meanwhile. So a file that was replaced, or that has another size now, is mapped again.
     """
 
     def __init__(self) -> None:

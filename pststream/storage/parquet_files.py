@@ -1,4 +1,4 @@
-"""Open, measure and delete Parquet files in any storage, and raise storage errors of Spark tasks on the driver."""
+"""Open, measure, flush and delete Parquet files in any storage, choose their encodings, and raise errors of tasks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,9 +34,9 @@ def open_parquet(address: str) -> pq.ParquetFile:
 
 def without_views(rows: Rows) -> Rows:
     """Return the rows with text as plain strings. Files that delta-rs rewrote have views, which Arrow cannot filter."""
-    for place, field in enumerate(rows.schema):
+    for index, field in enumerate(rows.schema):
         if pa.types.is_string_view(field.type):
-            rows = rows.set_column(place, field.name, rows.column(place).cast(pa.string()))
+            rows = rows.set_column(index, field.name, rows.column(index).cast(pa.string()))
     return rows
 
 
@@ -78,20 +78,14 @@ def raise_storage_error(error: Exception) -> None:
         kind, _, text = line.partition(": ")
         if kind == "pststream.base.errors.UsageError" and text.startswith(prefixes):
             raise UsageError(text, "each node needs what the driver has (docs/where-it-runs.md)") from None
-        if (kind.startswith("pststream.") and text.startswith(prefixes)) or _is_marked(line):
+        is_marked = (mark in line for prefix in prefixes for mark in storage_of(prefix).task_error_marks)
+        if (kind.startswith("pststream.") and text.startswith(prefixes)) or any(is_marked):
             raise RetryableError(
                 f"a task could not access the storage: {mask_urls(text)[:ERROR_LENGTH]}", "run this again"
             ) from None
 
 
-def _is_marked(line: str) -> bool:
-    return any(mark in line for prefix in names.STORAGES for mark in storage_of(prefix).task_error_marks)
-
-
-# Choose how the columns of data files are encoded in Parquet: by differences, plain, or by dictionaries; and bounds.
-#
-# A dictionary of a column whose values hardly repeat costs more than half of the time of writing the column, fills up,
-# and makes the file larger: zstd compresses the plain values better. All readers of Delta tables know these encodings.
+# Encodings of columns
 
 BY_DIFFERENCES = frozenset(("object_key", "request_key", "subscription_key", "ts"))
 """Keys of the logs and times of objects."""
@@ -112,7 +106,11 @@ DICTIONARY_BYTES = 4 * 1024 * 1024
 
 
 def encoding_options(schema: pa.Schema) -> dict[str, Any]:
-    """Return the options of `pyarrow.parquet.ParquetWriter` for columns of these names."""
+    """Return the options of `pyarrow.parquet.ParquetWriter` for columns of these names: their encodings and bounds.
+
+    A dictionary of a column whose values hardly repeat costs more than half of the time of writing the column, fills
+    up, and makes the file larger: zstd compresses the plain values better. All readers of Delta tables know these.
+    """
     leaves = [(column.name, path) for column in schema for path in _leaf_paths(column.type, column.name)]
     return {
         "use_dictionary": [path for name, path in leaves if name not in BY_DIFFERENCES | PLAIN],

@@ -1,4 +1,8 @@
-"""The storage for s3:// addresses: small files, objects to ingest, Arrow and Delta locations of a bucket prefix."""
+"""The storage for s3:// addresses: small files, objects to ingest, Arrow and Delta locations of a bucket prefix.
+
+botocore retries requests that get no answer or HTTP 5xx. It does not retry a body that breaks off, so bodies are
+retried here. What fails after that is a RetryableError.
+"""
 
 import datetime as dt
 import hashlib
@@ -29,11 +33,6 @@ from pststream.storage.contract import (
     ObjectStore,
     StoredObject,
 )
-
-# Read, write, list and delete objects below a prefix of an S3 bucket through boto3, as small files or to ingest.
-#
-# botocore retries requests that get no answer or HTTP 5xx. It does not retry a body that breaks off, so bodies are
-# retried here. What fails after that is a RetryableError.
 
 PREFIX = "s3://"
 

@@ -273,8 +273,8 @@ class TableReader:
         with self._tolerating(name):
             files = list(self.dataset(name).get_fragments())
             step = max(len(files) / count, 1.0)
-            for number in range(min(count, len(files))):
-                yield from itertools.islice(self.batches_of(name, files[int(number * step)], columns), 1)
+            for i in range(min(count, len(files))):
+                yield from itertools.islice(self.batches_of(name, files[int(i * step)], columns), 1)
 
     def files(
         self, name: str, order: str, filter: pds.Expression | None = None, greatest: bool = False

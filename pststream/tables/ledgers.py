@@ -1,4 +1,4 @@
-"""Types of the ledgers' rows, the latest row of each key, and the keys of rows of the object and request logs."""
+"""Read the ledgers of a home (files, batches), whole or their end; keys, watermarks and counts of their rows."""
 
 import datetime as dt
 import json
@@ -109,9 +109,7 @@ def step_seconds(seconds: Sequence[tuple[str, float]] | None) -> dict[str, float
     return {step: value for step, value in seconds or () if not step.endswith("_cpu")}
 
 
-# Read only the end of both ledgers: the last batch, the files since then, and what the next batch will process.
-#
-# For the pipeline and for `state`; reports read whole ledgers (history.py).
+# The end of both ledgers, for the pipeline and for `state`
 
 RECENT_BATCHES = 9
 """Batches whose rows a ledger has."""
@@ -279,18 +277,13 @@ def read_files(home: TableAddresses, filter: pds.Expression | None = None) -> li
 
 def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.MAX_INT64) -> list[BatchRow]:
     """Return the batches with after < batch_id <= up_to, in order."""
-    number = pds.field("batch_id")
-    within = (number > after) & (number <= up_to)
+    within = (pds.field("batch_id") > after) & (pds.field("batch_id") <= up_to)
     rows: list[BatchRow] = read_latest(home, names.BATCHES, "batch_id", filter=within).to_pylist()
     return rows
 
 
 def read_latest(
-    home: TableAddresses,
-    name: str,
-    key: str,
-    columns: list[str] | None = None,
-    filter: pds.Expression | None = None,
+    home: TableAddresses, name: str, key: str, columns: list[str] | None = None, filter: pds.Expression | None = None
 ) -> pa.Table:
     """Return the latest row of each key of a ledger, by key; `columns`: those besides key and status, None: all."""
     selected = None if columns is None else [key, "status", *columns]
@@ -320,7 +313,7 @@ def _watermark_after(done: list[FileRow]) -> dt.datetime | None:
     return watermark_after(done[-1]) if done else None
 
 
-# Define the columns of `batches` that count by kind what a batch does to answers of subscriptions with memory.
+# The columns of `batches` that count by kind what a batch does to answers
 
 Counts = Mapping[str, int]
 """Numbers by the name of the kind."""
@@ -367,7 +360,7 @@ def _sum(column: pa.ChunkedArray) -> Counts:
     return dict(sums)
 
 
-# Read both ledgers of a home (files, batches) from their beginning as tables, for commands, pages and `export`.
+# Whole ledgers as tables, for commands, pages and `export`
 
 _FILES = (
     "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "started_at",
@@ -405,13 +398,15 @@ class LedgerHistory:
     @property
     def withdrawals(self) -> list[dict[str, Any]]:
         """The rows of withdrawals, in the order of the log."""
-        rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column("withdrawal_id"))).to_pylist()
-        return rows
+        return self._with("withdrawal_id")
 
     @property
     def statistics_changes(self) -> list[dict[str, Any]]:
         """The rows that put term statistics in force, in the order of the log."""
-        rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column("statistics_version"))).to_pylist()
+        return self._with("statistics_version")
+
+    def _with(self, column: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column(column))).to_pylist()
         return rows
 
     def watermark(self) -> dt.datetime | None:

@@ -1,12 +1,12 @@
-"""Read which objects are withdrawn at a position of the object log.
+"""Read the rows of `files` that are no new files: withdrawals, retries of rejects, and changes of the term statistics.
 
-A withdrawal takes one position of the log: a row of `files` with its number. The table `withdrawals` names its objects.
+A withdrawal takes one position of the object log, a change of the statistics one of the request log: a row of `files`
+with its number. The table `withdrawals` names the objects, and `term_statistics` has the counts.
 """
 
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +16,7 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among
 from pststream.tables.delta_tables import describe_snapshot, greatest_value, read_table
-from pststream.tables.ledgers import MAX_ROW, log_key
-
-
-class TableAddresses(Protocol):
-    """The part of a home that this module uses; `state.home.Home` has it."""
-
-    def table(self, name: str) -> str:
-        """Return the address of a table."""
+from pststream.tables.ledgers import MAX_ROW, TableAddresses, log_key
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ def _read_keys(withdrawn: WithdrawnObjects) -> np.ndarray:
     return distinct_values(rows.column(0).to_numpy())
 
 
-# Read which rejects were ingested again: a retry is a row of `files` that says in its options which ones it has.
+# Retries of rejects
 
 OPTION = "retry"
 """Key in the options of a file that is a retry: {"reason", "ingests_to"}."""
@@ -105,10 +98,7 @@ def retries_among(files: pa.Table) -> list[Retry]:
     return sorted(retries, key=lambda retry: retry.ingest_id)
 
 
-# Read which version of the term statistics is in force at a position of the request log.
-#
-# A change of version takes one position of the log: a row of `files` with its number, whose options have the number of
-# objects that it counts. The table `term_statistics` has the counts.
+# Versions of the term statistics
 
 
 @dataclass(frozen=True)

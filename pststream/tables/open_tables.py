@@ -171,21 +171,16 @@ class _Seen(NamedTuple):
 
 
 def _look(address: str, version: int) -> _Seen:
+    """Look at a log; in a bucket by one request, where delta-rs would need two, and the stamps two more."""
     folder = local_path(address)
-    return _look_in_store(address, version) if folder is None else _look_in_folder(folder / DELTA_LOG, version)
-
-
-def _look_in_folder(log: Path, version: int) -> _Seen:
-    commit, checkpoint = _stamp_of_file(log / _entry_name(version)), _stamp_of_file(log / LAST_CHECKPOINT)
-    return _Seen(commit, checkpoint, commit is not None and _has_later(os.listdir(log), version))
-
-
-def _look_in_store(address: str, version: int) -> _Seen:
-    """Look by one request, where delta-rs would need two, and the stamps two more."""
+    if folder is not None:
+        log = folder / DELTA_LOG
+        commit, checkpoint = _stamp_of_file(log / _entry_name(version)), _stamp_of_file(log / LAST_CHECKPOINT)
+        return _Seen(commit, checkpoint, commit is not None and _has_later(os.listdir(log), version))
     store = storage_of(address).objects(address)
-    log = f"{store.prefix}/{DELTA_LOG}/"
-    listed = store.list_objects(log, after=f"{log}{version:020}")
-    stamps = {one.key.removeprefix(log): (one.bytes, one.etag) for one in listed}
+    prefix = f"{store.prefix}/{DELTA_LOG}/"
+    listed = store.list_objects(prefix, after=f"{prefix}{version:020}")
+    stamps = {one.key.removeprefix(prefix): (one.bytes, one.etag) for one in listed}
     return _Seen(stamps.get(_entry_name(version)), stamps.get(LAST_CHECKPOINT), _has_later(stamps, version))
 
 
@@ -229,11 +224,8 @@ def translate_delta_errors(address: str) -> Iterator[None]:
     except (DeltaError, OSError) as error:
         if not storage_of(address).is_remote:
             raise
-        raise RetryableError(f"{address}: {type(error).__name__}: {_first_line(error)}", "run this again") from None
-
-
-def _first_line(error: Exception) -> str:
-    return mask_urls(next(iter(str(error).splitlines()), "").strip())
+        first = mask_urls(next(iter(str(error).splitlines()), "").strip())
+        raise RetryableError(f"{address}: {type(error).__name__}: {first}", "run this again") from None
 
 
 os.register_at_fork(after_in_child=_kept.clear)

@@ -163,9 +163,9 @@ class TableWriter:
 
     def _write_lines(self, lines: pa.Array) -> None:
         _, offsets, data = lines.buffers()
-        places = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
+        positions = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
         if len(lines):
-            self._file.write(memoryview(data)[places[0] : places[-1]])
+            self._file.write(memoryview(data)[positions[0] : positions[-1]])
 
 
 def check_export(out: str) -> None:
@@ -213,11 +213,7 @@ def input_file(path: str | os.PathLike[str], schema: pa.Schema, group_rows: int 
     if ending == ".csv" and any(pa.types.is_nested(field.type) for field in schema):
         raise UsageError(f"{path.name}: these rows do not fit CSV", "use .jsonl or .parquet")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        replacing(path, durable=False) as temporary,
-        temporary.open("wb") as below,
-        _compressed(below, packed) as file,
-    ):
+    with replacing(path, durable=False) as temporary, temporary.open("wb") as below, _compressed(below, packed) as file:
         writer = TableWriter(file, ending, schema, for_ingest=True, group_rows=group_rows)
         yield writer
         writer.close()
@@ -291,8 +287,8 @@ def _is_text(column: pa.Array) -> bool:
 
 def _is_same(one: pa.Array, other: pa.Array) -> bool:
     """Whether two arrays are the same memory; the caller holds the first, so its memory is not used again."""
-    places = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
-    return places[0] == places[1] and (one.offset, len(one)) == (other.offset, len(other))
+    addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
+    return addresses[0] == addresses[1] and (one.offset, len(one)) == (other.offset, len(other))
 
 
 def _runs(names: Sequence[str], columns: Sequence[pa.Array]) -> list[list[tuple[str, pa.Array]]]:

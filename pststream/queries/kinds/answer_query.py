@@ -1,6 +1,6 @@
 """Describe and show the stored query of a subscription with memory; test the words and the time of an object."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.utc_times import iso
-from pststream.queries.kinds.contract import FailedCondition, IndexPieces, MessagePart, StoredObject, Validity
+from pststream.queries.kinds.contract import (
+    FailedCondition,
+    IndexPieces,
+    MessagePart,
+    QueryKind,
+    RequestColumn,
+    StoredObject,
+    Validity,
+)
 from pststream.queries.kinds.keywords import (
     EVERY_OBJECT_TEXT,
     explain_missing_words,
@@ -64,6 +72,31 @@ class AnswerQuery:
     def describe(self) -> dict[str, Any]:
         """Return the request fields."""
         return dict(self.description)
+
+
+def kind_with_answers(
+    name: str,
+    describe: Callable[[Mapping[str, Any]], dict[str, Any]],
+    columns: tuple[RequestColumn, ...],
+    conditions: tuple[str, ...] = CONDITIONS,
+    **more: Any,
+) -> QueryKind:
+    """Return a kind with memory, which is shown by its description and has no piece at the insertion.
+
+    more: the other fields of QueryKind
+    """
+    return QueryKind(
+        name=name,
+        columns=columns,
+        piece_columns=(),
+        brief_columns=tuple(column.name for column in columns),
+        conditions=conditions,
+        make_pieces=make_no_pieces,
+        facts=facts,
+        brief=lambda row: brief(describe(row), name),
+        message_part=lambda row: message_part(describe(row), name),
+        **more,
+    )
 
 
 def make_no_pieces(insertions: pa.RecordBatch) -> IndexPieces:

@@ -1,4 +1,4 @@
-"""Define the contract of a kind of query: request fields, stored columns, index pieces, explanation, messages.
+"""Define the contract of kinds of requests and questions: fields, stored columns, index pieces, answers, messages.
 
 A kind is one `QueryKind` in a module of its own, listed in `queries/kinds/registry.py`. The fields `op`,
 `subscription_id`, `kind`, `created_at` and `expires_at`, the rules of the request log and the payload are the same for
@@ -18,9 +18,7 @@ from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes.contract import DEFAULT_LIMITS, Box, Region, RegionLimits
 from pststream.queries.text.expression import MAX_CHARACTERS, MAX_WORDS
 
-# Define what a kind of subscription with memory has beside the contract of a kind: its answers, and their rule.
-#
-# The rule is evaluated here without the kernels, for `explain`, which compares the result with the stored answers.
+# Answers of kinds with memory; their rule is evaluated without the kernels, for `explain`
 
 Description = Mapping[str, Any]
 """What `StoredQuery.describe` returns."""
@@ -82,7 +80,7 @@ class RankedAnswers:
     parts         what the value of one object (the only row) is made of: texts and numbers by name
     numbers       columns of `requests` (float64) that the values depend on; an insertion of the kind has them all
     mark          one of the columns that it stores, which `range` lacks: data files of `requests` with bounds of it may
-                  have such insertions (state/table_types.has_bounds says which columns have bounds)
+                  have such insertions (state/tables.has_bounds says which columns have bounds)
     is_weighed    whether values depend on the term statistics, so that a new version changes all answers
     reach         the region that an object must lie in to enter a full answer whose last row has this value; None: any
     """
@@ -325,10 +323,7 @@ class QueryKind:
     answers: Answers | None = None
 
 
-# Define the contract of a kind of question: its fields, and what a parsed question asks about stored objects.
-#
-# A question is asked once, about the objects that are stored; a subscription asks about those to come. The fields
-# `question_id`, `kind`, `as_of` and `version` are the same for all kinds and not part of the contract.
+# Questions, which are asked once, about the stored objects; `question_id`, `kind`, `as_of` and `version` are common
 
 
 class Window(NamedTuple):
@@ -388,7 +383,7 @@ class QuestionKind:
     parse_question: Callable[[Mapping[str, Any], QuestionLimits], ParsedQuestion] = field(repr=False)
 
 
-# Declare the columns of `requests` that store the fields of subscriptions with memory; kinds share them.
+# Columns of `requests` that kinds with memory share
 
 LON = RequestColumn("lon", pa.float64(), "insert: longitude of the point, degrees")
 LAT = RequestColumn("lat", pa.float64(), "insert: latitude of the point, degrees")

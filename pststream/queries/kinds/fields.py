@@ -1,4 +1,8 @@
-"""Parse the fields that several kinds of questions and requests share: keywords, point, numbers, window, duration."""
+"""Parse the fields that several kinds share, of one record or of many in columns: keywords, point, window, region ...
+
+The function for columns does for many rows what the one with a similar name does for one; rows with a value in a rare
+form, or that is not valid, are marked and left to it.
+"""
 
 import re
 from collections.abc import Collection, Mapping
@@ -146,10 +150,7 @@ def _whole_number(field: str, name: str, value: Any, most: int) -> int:
     return value
 
 
-# Parse the fields that kinds with memory share in columns: point, k, numbers, window, durations.
-#
-# Each function does for many rows what the function of `question_fields` with a similar name does for one; rows with a
-# value in a rare form, or that is not valid, are marked and left to it.
+# Columns
 
 _FIRST_INEXACT = 2.0**53
 """Whole numbers from here on may differ from the float64 that they are read as."""
@@ -220,9 +221,6 @@ def _to_whole(numbers: np.ndarray, read: np.ndarray, most: int) -> tuple[np.ndar
     whole = read & (numbers >= 1) & (numbers < _FIRST_INEXACT) & (numbers == np.floor(numbers))
     values = np.where(whole, numbers, 0).astype(np.int64)
     return values, whole & (values <= most)
-
-
-# Parse the region of a request or a question from one of the fields of shapes; an invalid region raises FieldError.
 
 
 def parse_region_field(record: Mapping[str, Any], limits: RegionLimits) -> Region:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.queries.kinds.answer_query import brief, duration_text, facts, make_no_pieces, message_part, window_field
+from pststream.queries.kinds.answer_query import duration_text, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     STEP_US,
     WINDOW_US,
@@ -26,7 +26,6 @@ from pststream.queries.kinds.contract import (
     FieldError,
     K,
     ParsedQuestion,
-    QueryKind,
     QuestionKind,
     QuestionLimits,
     RequestColumn,
@@ -61,7 +60,7 @@ from pststream.queries.shapes.registry import (
 )
 from pststream.queries.text.words import tokenize
 
-# Evaluate the rule of `frequent_terms` reports without the kernels: which ticks count an object of the region.
+# Reports, without the kernels
 
 REGION, WORDS, CREATED_AT, END, WINDOW = "region", "words", "created_at", "end", "window"
 CONDITIONS = (REGION, WORDS, CREATED_AT, END, WINDOW)
@@ -107,7 +106,7 @@ def ticks(asked: Description, ts: int, created_at: int, end_at: int | None) -> r
 
 REPORTS = TermReports(ticks)
 
-# Parse the fields of a `frequent_terms` request into columns of `requests`, and make them again of a stored row.
+# Requests
 
 FIELDS = frozenset({"k", "window", "step", *request_fields()})
 COLUMNS = (*(RequestColumn(*column) for column in REQUEST_COLUMNS), K, WINDOW_US, STEP_US)
@@ -173,19 +172,14 @@ def read_query(row: Mapping[str, Any]) -> RegionQuery:
 
 NAME = "frequent_terms"
 
-FREQUENT_TERMS = QueryKind(
-    name=NAME,
+FREQUENT_TERMS = kind_with_answers(
+    NAME,
+    describe,
+    COLUMNS,
+    CONDITIONS,
     fields=FIELDS,
-    columns=COLUMNS,
-    piece_columns=(),
-    brief_columns=tuple(column.name for column in COLUMNS),
-    conditions=CONDITIONS,
     parse_request=parse_request,
-    make_pieces=make_no_pieces,
     read_query=read_query,
-    facts=facts,
-    brief=lambda row: brief(describe(row), NAME),
-    message_part=lambda row: message_part(describe(row), NAME),
     parse_columns=parse_columns,
     check_start=check_start,
     check_starts=check_starts,
@@ -193,7 +187,7 @@ FREQUENT_TERMS = QueryKind(
 )
 """Questions about stored objects make its reports, so no insertion has a piece."""
 
-# Parse a question of the kind `frequent_terms`: the k terms that the most objects of a region have.
+# Questions
 
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:

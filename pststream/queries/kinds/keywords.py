@@ -10,7 +10,8 @@ import pyarrow as pa
 from pststream.base import names
 from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestColumn, RequestLimits
 from pststream.queries.raw_fields import ParsedColumns, RawField
-from pststream.queries.text.expression import ExpressionError, parse_keywords
+from pststream.queries.text.expression import ExpressionError, parse_expressions, parse_keywords
+from pststream.queries.text.tokenizer import term_id
 from pststream.queries.text.words import tokenize
 
 KEYWORD_COLUMNS = (
@@ -56,9 +57,6 @@ def parse_optional_keywords(record: Mapping[str, Any], limits: RequestLimits) ->
 
 def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumns:
     """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_optional_keywords` does each."""
-    # Imported on first use, as in `term_of`.
-    from pststream.queries.text.expression import parse_expressions
-
     keywords = field.texts()
     clauses, parsed = parse_expressions(keywords, limits.max_expression_words, MAX_PAIRS)
     # Expressions beyond ASCII, or with quotes, one by one; those that are not valid stay unparsed.
@@ -66,8 +64,8 @@ def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumn
     absent = ~field.present
     if absent.any():
         every = pa.array([[[names.EVERY_OBJECT]]], clauses.type)
-        place = np.where(absent, len(keywords), np.arange(len(keywords)))
-        clauses, parsed = pa.concat_arrays([clauses, every]).take(pa.array(place)), parsed | absent
+        index = np.where(absent, len(keywords), np.arange(len(keywords)))
+        clauses, parsed = pa.concat_arrays([clauses, every]).take(pa.array(index)), parsed | absent
     left = [row for row in np.flatnonzero(~parsed).tolist() if 0 < len(keywords[row].as_py() or "") <= _LONGEST_CACHED]
     read = {row: one for row in left if not isinstance(one := _clauses(keywords[row].as_py(), most), str)}
     if read:
@@ -90,9 +88,6 @@ def _clauses(keywords: str, max_words: int) -> list[list[int]] | str:
 
 def term_of(word: str) -> int:
     """Return the term id of a word."""
-    # Imported on first use: numba takes 0.2 s to import, and commands that only read columns need none of it.
-    from pststream.queries.text.tokenizer import term_id
-
     return term_id(word)
 
 

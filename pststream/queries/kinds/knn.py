@@ -13,15 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.queries.kinds.answer_query import (
-    CONDITIONS,
-    AnswerQuery,
-    brief,
-    facts,
-    make_no_pieces,
-    message_part,
-    window_field,
-)
+from pststream.queries.kinds.answer_query import AnswerQuery, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     LAT,
     LON,
@@ -31,7 +23,6 @@ from pststream.queries.kinds.contract import (
     K,
     ObjectRows,
     ParsedQuestion,
-    QueryKind,
     QuestionKind,
     QuestionLimits,
     RankedAnswers,
@@ -60,7 +51,7 @@ from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes.contract import Region, RegionError, RegionLimits, haversine_of_arrays
 from pststream.queries.shapes.registry import read_region
 
-# Evaluate the rule of `knn` answers without the kernels: great-circle distances of objects with the words.
+# Answers, without the kernels
 
 
 def distances(asked: Description, objects: ObjectRows, weights: WordWeights) -> np.ndarray:
@@ -95,7 +86,7 @@ NEAREST = RankedAnswers(
     reach=circle_of_last,
 )
 
-# Parse the fields of a `knn` request into columns of `requests`, and make them again of a stored row.
+# Requests
 
 FIELDS = frozenset({"keywords", "point", "k", "window"})
 COLUMNS = (*KEYWORD_COLUMNS, LON, LAT, K, WINDOW_US, WINDOW_OBJECTS)
@@ -139,25 +130,19 @@ def read_query(row: Mapping[str, Any]) -> AnswerQuery:
 
 NAME = "knn"
 
-KNN = QueryKind(
-    name=NAME,
+KNN = kind_with_answers(
+    NAME,
+    describe,
+    COLUMNS,
     fields=FIELDS,
-    columns=COLUMNS,
-    piece_columns=(),
-    brief_columns=tuple(column.name for column in COLUMNS),
-    conditions=CONDITIONS,
     parse_request=parse_request,
-    make_pieces=make_no_pieces,
     read_query=read_query,
-    facts=facts,
-    brief=lambda row: brief(describe(row), NAME),
-    message_part=lambda row: message_part(describe(row), NAME),
     parse_columns=parse_columns,
     answers=NEAREST,
 )
 """Its pieces depend on thresholds, so no insertion has one."""
 
-# Parse a question of the kind `knn`: the k objects nearest to a point, with or without keywords.
+# Questions
 
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:

@@ -57,7 +57,7 @@ from pststream.queries.shapes.registry import (
     to_json,
 )
 
-# Check an object against a stored range query without the kernels, and explain the first condition that it fails.
+# Stored queries, without the kernels
 
 REGION, KEYWORDS, CREATED_AT, END = "region", "keywords", "created_at", "end"
 CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
@@ -130,8 +130,6 @@ def _span_text(span: dt.timedelta) -> str:
     return f"{seconds:.6g} seconds"
 
 
-# Show a range query by its keywords: in messages to sinks, and as one line in lists of subscriptions.
-
 MESSAGE_COLUMNS = ("keywords",)
 
 
@@ -145,32 +143,30 @@ def brief(row: Mapping[str, Any]) -> str:
     return row["keywords"] or EVERY_OBJECT_TEXT
 
 
-# Make the index pieces of range queries: each box of the region with the query's clauses (CNF, term ids).
-
 PIECE_COLUMNS = ("clauses", *(column.name for column in REQUEST_COLUMNS))
 
 
 def make_pieces(insertions: pa.RecordBatch) -> IndexPieces:
-    """Make the pieces of insertions, in the order of the insertions."""
+    """Make the pieces of insertions, in their order: each box of a region with the query's clauses (CNF, term ids)."""
     row, columns = cut_regions(insertions)
     clauses = insertions.column("clauses").take(pa.array(row))
     return IndexPieces(row, pa.RecordBatch.from_pydict({**columns, "clauses": clauses}))
 
 
-# Parse the keywords and the region of an insertion into columns of `requests`; an invalid field raises FieldError.
+# Requests
 
 FIELDS = frozenset({"keywords", *request_fields()})
 STORED_COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLUMNS))
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
-    """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
+    """Parse the fields of a request into the values of STORED_COLUMNS; raises FieldError."""
     keywords, clauses = parse_optional_keywords(record, limits)
     return {"keywords": keywords, "clauses": clauses, **to_columns(parse_region_field(record, limits.region))}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
-    """Parse the fields of many requests into COLUMNS."""
+    """Parse the fields of many requests into STORED_COLUMNS."""
     keywords = parse_keyword_column(fields["keywords"], limits)
     regions = read_regions(fields, limits.region)
     return ParsedColumns(keywords.columns | regions.columns, keywords.parsed & regions.parsed)
@@ -192,7 +188,7 @@ RANGE = QueryKind(
     parse_columns=parse_columns,
 )
 
-# Parse a question of the kind `range`: the objects in a region, with or without keywords, at most `limit` of them.
+# Questions
 
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:

@@ -1,6 +1,6 @@
-"""List the kinds of query by name, and collect the columns of `requests` that the kinds store, index or show."""
+"""List the kinds of requests and of questions by name, and collect the columns and fields that the kinds have."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,8 +41,14 @@ def stored_kind(name: str) -> QueryKind:
 
 def fields_of_other_kinds(kind: QueryKind) -> dict[str, list[str]]:
     """Return the request fields that `kind` does not read, each with the kinds that do."""
+    return _fields_of_others(KINDS.values(), kind)
+
+
+def _fields_of_others(
+    kinds: Iterable[QueryKind | QuestionKind], kind: QueryKind | QuestionKind
+) -> dict[str, list[str]]:
     kinds_by_field: dict[str, list[str]] = {}
-    for other in KINDS.values():
+    for other in kinds:
         for name in sorted(other.fields - kind.fields):
             kinds_by_field.setdefault(name, []).append(other.name)
     return kinds_by_field
@@ -72,7 +78,7 @@ def split_by_kind(rows: pa.RecordBatch) -> Iterator[tuple[QueryKind, pa.RecordBa
         yield stored_kind(name), rows if len(present) == 1 else rows.filter(pc.equal(names, name))
 
 
-# List the kinds of question by name, and the fields that other kinds define.
+# Questions
 
 QUESTION_KINDS: dict[str, QuestionKind] = {
     kind.name: kind for kind in (RANGE_QUESTION, KNN_QUESTION, TOPK_QUESTION, FREQUENT_TERMS_QUESTION)
@@ -85,8 +91,4 @@ DEFAULT_QUESTION_KIND = RANGE_QUESTION.name
 
 def question_fields_of_other_kinds(kind: QuestionKind) -> dict[str, list[str]]:
     """Return the fields that `kind` does not read, each with the kinds that do."""
-    kinds_by_field: dict[str, list[str]] = {}
-    for other in QUESTION_KINDS.values():
-        for name in sorted(other.fields - kind.fields):
-            kinds_by_field.setdefault(name, []).append(other.name)
-    return kinds_by_field
+    return _fields_of_others(QUESTION_KINDS.values(), kind)

@@ -1,7 +1,11 @@
 """Define the kind `topk`: the k objects of a window with the best scores of place and text.
 
-Source: Skype, section 3 (Definitions 2 and 3, Equation 1). `question.py` lists the departures in the score. Of equal
-scores the newest object comes first, then the last in the log; the paper does not say which.
+Source: Skype, section 3 (Definitions 2 and 3, Equation 1). Of equal scores the newest object comes first, then the last
+in the log; the paper does not say which. Departures in the score:
+
+- a text is a set of words, so a word that a text repeats weighs no more; this changes the answers for long texts;
+- the distance is the great-circle distance, and its part of the score is not less than 0;
+- a word weighs ln(1 + N / max(df, 1)), rounded to 1/65,536, by the version of the term statistics that is in force.
 """
 
 import math
@@ -13,15 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.queries.kinds.answer_query import (
-    CONDITIONS,
-    AnswerQuery,
-    brief,
-    facts,
-    make_no_pieces,
-    message_part,
-    window_field,
-)
+from pststream.queries.kinds.answer_query import AnswerQuery, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     ALPHA,
     DISTANCE_SCALE,
@@ -34,7 +30,6 @@ from pststream.queries.kinds.contract import (
     K,
     ObjectRows,
     ParsedQuestion,
-    QueryKind,
     QuestionKind,
     QuestionLimits,
     RankedAnswers,
@@ -67,7 +62,7 @@ from pststream.queries.shapes.contract import EARTH_RADIUS_M, haversine_of_array
 from pststream.queries.text.expression import MAX_CLAUSES, OPERATORS
 from pststream.queries.text.words import tokenize
 
-# Evaluate the rule of `topk` answers without the kernels: the score of place and text (Skype, Equation 1).
+# Answers, without the kernels
 
 
 @dataclass(frozen=True)
@@ -150,12 +145,7 @@ BEST_SCORES = RankedAnswers(
     reach=no_reach,
 )
 
-# Parse a question of the kind `topk`: the k objects with the best score of place and text.
-#
-# Departures from Skype (Equation 1): a text is a set of words, so a word that a text repeats weighs no more; this
-# changes the answers for long texts. The distance is the great-circle distance, and its part of the score is not less
-# than 0. A word weighs ln(1 + N / max(df, 1)), rounded to 1/65,536, by the version of the term statistics that is in
-# force.
+# Questions
 
 GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
 """The default of `distance_scale_m`: the greatest distance on the sphere."""
@@ -218,7 +208,7 @@ TOPK_QUESTION = QuestionKind(
     parse_question,
 )
 
-# Parse the fields of a `topk` request into columns of `requests`, and make them again of a stored row.
+# Requests
 
 FIELDS = frozenset({"keywords", "point", "k", "alpha", "distance_scale_m", "window"})
 COLUMNS = (*KEYWORD_COLUMNS, LON, LAT, K, ALPHA, DISTANCE_SCALE, WINDOW_US, WINDOW_OBJECTS)
@@ -287,19 +277,13 @@ def read_query(row: Mapping[str, Any]) -> WordsQuery:
 
 NAME = "topk"
 
-TOPK = QueryKind(
-    name=NAME,
+TOPK = kind_with_answers(
+    NAME,
+    describe,
+    COLUMNS,
     fields=FIELDS,
-    columns=COLUMNS,
-    piece_columns=(),
-    brief_columns=tuple(column.name for column in COLUMNS),
-    conditions=CONDITIONS,
     parse_request=parse_request,
-    make_pieces=make_no_pieces,
     read_query=read_query,
-    facts=facts,
-    brief=lambda row: brief(describe(row), NAME),
-    message_part=lambda row: message_part(describe(row), NAME),
     parse_columns=parse_columns,
     answers=BEST_SCORES,
 )

@@ -34,8 +34,8 @@ PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
 )
 CODE = contains_point.CIRCLE
 
-# Degrees: far more than the rounding of the haversine formula (1e-8), and too little to add candidates.
 _PAD = 1e-6
+"""Degrees: far more than the rounding of the haversine formula (1e-8), and too little to add candidates."""
 _NEAR_POLE = 1e-4
 _NEAR_HALF_TURN = math.pi - 1e-4
 _CORNERS = 48
@@ -58,14 +58,11 @@ def read(value: Any, limits: RegionLimits) -> Region:
 
 def read_column(field: RawField, limits: RegionLimits) -> Regions:
     """The regions of many objects with lon, lat and radius_m."""
-    # Imported on first use: numba takes 0.2 s to import, and commands that only show a region need none of it.
-    from pststream.kernels.matching.contains_point import boxes_around
-
     numbers, parsed = field.number_members(("lon", "lat", "radius_m"))
     lon, lat, radius_m = numbers.T
     parsed &= (np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0) & (radius_m >= 0.0)
     circles = numbers[parsed]
-    owner, boxes = boxes_around(circles)
+    owner, boxes = contains_point.boxes_around(circles)
     offsets = np.concatenate([[0], np.cumsum(3 * parsed)]).astype(np.int32)
     column = pa.ListArray.from_arrays(pa.array(offsets), pa.array(circles.ravel()), mask=pa.array(~parsed))
     return Regions(parsed, np.flatnonzero(parsed)[owner], boxes, column)

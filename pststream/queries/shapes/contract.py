@@ -1,4 +1,4 @@
-"""Define the contract of a shape: what its module provides to requests, tables, the index, explanations and maps."""
+"""Define the contract of a shape, the regions that shapes read, and great-circle distances in metres."""
 
 import math
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from pststream.base.errors import UsageError
 from pststream.queries.raw_fields import RawField
-
-# Define the region of a subscription (boxes, shape, numbers), its limits, and the error for an invalid one.
 
 _MOST_TEXT_OF_VERTEX = 200
 
@@ -84,7 +82,7 @@ class ShapeColumn(NamedTuple):
 class Pieces(NamedTuple):
     """The pieces that regions are cut into for the index: disjoint boxes, each with the numbers of its exact test.
 
-    owner    int64[pieces]        place of the piece's region, ascending
+    owner    int64[pieces]        index of the piece's region, ascending
     boxes    float64[pieces, 4]   west, south, east, north, degrees
     numbers  the values of the shape's PIECE_COLUMN, null where the box alone decides; None without such a column
     """
@@ -167,8 +165,6 @@ class ColumnShape(Protocol):
         """The regions that FIELD gives in many requests, as `read` reads each."""
         ...
 
-
-# Compute great-circle distances in metres by the haversine formula, and format distances for people.
 
 EARTH_RADIUS_M = 6_371_008.8
 """Mean radius of the Earth (IUGG), metres."""

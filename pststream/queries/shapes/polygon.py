@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import offsets_of
 from pststream.kernels.matching import contains_point
-from pststream.kernels.matching.cut_polygon import are_rings, bounding_boxes, signed_areas, turned_rings
+from pststream.kernels.matching.cut_polygon import are_rings, bounding_boxes, cut_polygons, signed_areas, turned_rings
 from pststream.queries.raw_fields import RawField, RawPolygons
 from pststream.queries.shapes.contract import (
     EARTH_RADIUS_M,
@@ -29,89 +30,6 @@ from pststream.queries.shapes.contract import (
     metres,
     read_number,
 )
-
-# Check and turn the polygons of many requests at once, with kernels and Shapely's functions of arrays.
-#
-# Polygons that are not valid are left to the parser of single requests (`read` of queries/shapes/polygon.py), which
-# reports their fault.
-
-
-def check_polygons(raw: RawPolygons, most_vertices: int) -> Regions:
-    """Return the regions of the valid polygons, as queries/shapes/polygon.py defines them."""
-    sound = _select(raw, raw.read & _are_sound(raw, most_vertices))
-    valid = _select(sound, _are_valid(sound))
-    exteriors = valid.rings[:-1]
-    points = turned_rings(valid.positions, valid.points, _are_turned(valid))
-    return Regions(
-        valid.read,
-        np.repeat(np.arange(len(valid.read)), np.diff(valid.polygons)),
-        bounding_boxes(valid.positions, points, exteriors),
-        _as_column(valid, points),
-    )
-
-
-def _are_sound(raw: RawPolygons, most_vertices: int) -> np.ndarray:
-    """Return which rows have polygons, in each of them rings, and at most so many positions: bool[n]."""
-    counts, rings = np.diff(raw.polygons), np.diff(raw.rings)
-    vertices = np.diff(raw.positions[raw.rings[raw.polygons]])
-    row_of_polygon = np.repeat(np.arange(len(counts)), counts)
-    row_of_ring = np.repeat(row_of_polygon, rings)
-    sound = (counts > 0) & (vertices <= most_vertices)
-    sound[row_of_polygon[rings == 0]] = False
-    sound[row_of_ring[~are_rings(raw.positions, raw.points)]] = False
-    return sound
-
-
-def _select(raw: RawPolygons, rows: np.ndarray) -> RawPolygons:
-    """Return the polygons of some rows (bool[n]); the other rows have none and are not read."""
-    if rows.all():
-        return raw
-    polygons = np.repeat(rows, np.diff(raw.polygons))
-    rings = np.repeat(polygons, np.diff(raw.rings))
-    positions = np.repeat(rings, np.diff(raw.positions))
-    return RawPolygons(
-        raw.read & rows,
-        offsets_of(np.diff(raw.polygons) * rows),
-        offsets_of(np.diff(raw.rings)[polygons]),
-        offsets_of(np.diff(raw.positions)[rings]),
-        raw.points[positions],
-    )
-
-
-def _are_valid(raw: RawPolygons) -> np.ndarray:
-    """Return which rows are valid geometries: bool[n]; a row of one polygon is a Polygon."""
-    import shapely
-
-    counts, valid = np.diff(raw.polygons), raw.read.copy()
-    if not len(raw.points):
-        return valid
-    made = shapely.from_ragged_array(shapely.GeometryType.POLYGON, raw.points, (raw.positions, raw.rings))
-    valid[counts == 1] = shapely.is_valid(made[raw.polygons[:-1][counts == 1]])
-    several = counts > 1
-    if several.any():
-        number = np.cumsum(several) - 1
-        together = shapely.multipolygons(made[np.repeat(several, counts)], indices=np.repeat(number, counts * several))
-        valid[several] = shapely.is_valid(together)
-    return valid
-
-
-def _are_turned(raw: RawPolygons) -> np.ndarray:
-    """Return which rings are to be reversed, exteriors to counter-clockwise and holes to clockwise: bool[rings]."""
-    areas, errors = signed_areas(raw.positions, raw.points)
-    left = areas > 0
-    for ring in np.flatnonzero(np.abs(areas) <= errors).tolist():
-        left[ring] = turns_left(raw.points[raw.positions[ring] : raw.positions[ring + 1]].ravel().tolist())
-    is_exterior = np.zeros(len(areas), bool)
-    is_exterior[raw.rings[:-1]] = True
-    return left != is_exterior
-
-
-def _as_column(raw: RawPolygons, points: np.ndarray) -> pa.Array:
-    """The values of REQUEST_COLUMN: the rings of each row, null for a row that is not read."""
-    rings = pa.ListArray.from_arrays(pa.array((2 * raw.positions).astype(np.int32)), pa.array(points.ravel()))
-    offsets = pa.array(raw.rings[raw.polygons].astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, rings, mask=pa.array(~raw.read))
-
 
 NAME = "polygon"
 FIELD = "geometry"
@@ -155,15 +73,11 @@ def read(value: Any, limits: RegionLimits) -> Region:
 
 def read_column(field: RawField, limits: RegionLimits) -> Regions:
     """The regions of many Polygons and MultiPolygons that are valid."""
-    # Imported on first use: numba takes 0.2 s to import, and commands that only show a region need none of it.
-
     return check_polygons(field.polygons(limits.longest_text), limits.max_polygon_vertices)
 
 
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
     """Cut regions where it pays (kernels/matching/cut_polygon.py); a piece has the edges of its exact test."""
-    from pststream.kernels.matching.cut_polygon import cut_polygons
-
     assert numbers is not None
     rings = numbers.flatten()
     counts, cut_boxes, offsets, edges = cut_polygons(
@@ -218,9 +132,9 @@ def distance_to_edge(region: Region, lon: float, lat: float) -> float:
         # An edge whose samples lie further away than half of their spacing allows is not the nearest.
         spacing = np.hypot(x2 - x1, y2 - y1) * (last - first) / (samples - 1) * _METRES_A_DEGREE
         near = away.min(axis=0) - spacing / 2 <= away.min()
-        x1, y1, x2, y2, along, place = x1[near], y1[near], x2[near], y2[near], along[:, near], away.argmin(axis=0)[near]
-        column = np.arange(len(place))
-        first, last = along[np.maximum(place - 1, 0), column], along[np.minimum(place + 1, samples - 1), column]
+        x1, y1, x2, y2, along, index = x1[near], y1[near], x2[near], y2[near], along[:, near], away.argmin(axis=0)[near]
+        column = np.arange(len(index))
+        first, last = along[np.maximum(index - 1, 0), column], along[np.minimum(index + 1, samples - 1), column]
     return float(away.min())
 
 
@@ -328,7 +242,7 @@ def _validated(polygons: list[list[Ring]]) -> list[list[Ring]]:
     if not whole.is_valid:
         raise _fault(f"not a valid polygon: {shapely.is_valid_reason(whole)}")
     return [
-        [ring if turns_left(_flat(ring)) == (place == 0) else ring[::-1] for place, ring in enumerate(rings)]
+        [ring if turns_left(_flat(ring)) == (index == 0) else ring[::-1] for index, ring in enumerate(rings)]
         for rings in polygons
     ]
 
@@ -345,7 +259,7 @@ def turns_left(ring: Sequence[float]) -> bool:
 
 
 def _flat(ring: Ring) -> tuple[float, ...]:
-    return tuple(number for position in ring for number in position)
+    return tuple(degrees for position in ring for degrees in position)
 
 
 def _bounding_box(ring: Ring) -> Box:
@@ -361,6 +275,81 @@ def _edges(region: Region) -> Iterator[tuple[float, float, float, float]]:
                 yield x1, y1, x2, y2
 
 
-def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Return the borders of consecutive slices of these lengths: int64[n+1]."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+# Many regions at once, with kernels and functions of Shapely for arrays
+
+
+def check_polygons(raw: RawPolygons, most_vertices: int) -> Regions:
+    """Return the regions of the valid polygons; `read` reports the fault of the others, one by one."""
+    sound = _select(raw, raw.read & _are_sound(raw, most_vertices))
+    valid = _select(sound, _are_valid(sound))
+    exteriors = valid.rings[:-1]
+    points = turned_rings(valid.positions, valid.points, _are_turned(valid))
+    return Regions(
+        valid.read,
+        np.repeat(np.arange(len(valid.read)), np.diff(valid.polygons)),
+        bounding_boxes(valid.positions, points, exteriors),
+        _as_column(valid, points),
+    )
+
+
+def _are_sound(raw: RawPolygons, most_vertices: int) -> np.ndarray:
+    """Return which rows have polygons, in each of them rings, and at most so many positions: bool[n]."""
+    counts, rings = np.diff(raw.polygons), np.diff(raw.rings)
+    vertices = np.diff(raw.positions[raw.rings[raw.polygons]])
+    row_of_polygon = np.repeat(np.arange(len(counts)), counts)
+    row_of_ring = np.repeat(row_of_polygon, rings)
+    sound = (counts > 0) & (vertices <= most_vertices)
+    sound[row_of_polygon[rings == 0]] = False
+    sound[row_of_ring[~are_rings(raw.positions, raw.points)]] = False
+    return sound
+
+
+def _select(raw: RawPolygons, rows: np.ndarray) -> RawPolygons:
+    """Return the polygons of some rows (bool[n]); the other rows have none and are not read."""
+    if rows.all():
+        return raw
+    polygons = np.repeat(rows, np.diff(raw.polygons))
+    rings = np.repeat(polygons, np.diff(raw.rings))
+    positions = np.repeat(rings, np.diff(raw.positions))
+    return RawPolygons(
+        raw.read & rows,
+        offsets_of(np.diff(raw.polygons) * rows),
+        offsets_of(np.diff(raw.rings)[polygons]),
+        offsets_of(np.diff(raw.positions)[rings]),
+        raw.points[positions],
+    )
+
+
+def _are_valid(raw: RawPolygons) -> np.ndarray:
+    """Return which rows are valid geometries: bool[n]; a row of one polygon is a Polygon."""
+    import shapely
+
+    counts, valid = np.diff(raw.polygons), raw.read.copy()
+    if not len(raw.points):
+        return valid
+    made = shapely.from_ragged_array(shapely.GeometryType.POLYGON, raw.points, (raw.positions, raw.rings))
+    valid[counts == 1] = shapely.is_valid(made[raw.polygons[:-1][counts == 1]])
+    several = counts > 1
+    if several.any():
+        ordinal = np.cumsum(several) - 1
+        together = shapely.multipolygons(made[np.repeat(several, counts)], indices=np.repeat(ordinal, counts * several))
+        valid[several] = shapely.is_valid(together)
+    return valid
+
+
+def _are_turned(raw: RawPolygons) -> np.ndarray:
+    """Return which rings are to be reversed, exteriors to counter-clockwise and holes to clockwise: bool[rings]."""
+    areas, errors = signed_areas(raw.positions, raw.points)
+    left = areas > 0
+    for ring in np.flatnonzero(np.abs(areas) <= errors).tolist():
+        left[ring] = turns_left(raw.points[raw.positions[ring] : raw.positions[ring + 1]].ravel().tolist())
+    is_exterior = np.zeros(len(areas), bool)
+    is_exterior[raw.rings[:-1]] = True
+    return left != is_exterior
+
+
+def _as_column(raw: RawPolygons, points: np.ndarray) -> pa.Array:
+    """The values of REQUEST_COLUMN: the rings of each row, null for a row that is not read."""
+    rings = pa.ListArray.from_arrays(pa.array((2 * raw.positions).astype(np.int32)), pa.array(points.ravel()))
+    offsets = pa.array(raw.rings[raw.polygons].astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, rings, mask=pa.array(~raw.read))

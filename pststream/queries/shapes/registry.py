@@ -1,7 +1,7 @@
 """List the shapes, and parse, store, cut, test, describe or draw a region whatever its shape.
 
-To add a shape, add a module (queries/shapes/contract.py), its exact test in
-`kernels/matching/contains_point.py` if boxes do not decide, and a line in SHAPES.
+To add a shape, add a module (queries/shapes/contract.py), its exact test in `kernels/matching/contains_point.py` if
+boxes do not decide, and a line in SHAPES.
 """
 
 from collections.abc import Iterable, Mapping
@@ -81,8 +81,8 @@ def read_regions(fields: RawFields, limits: RegionLimits) -> ParsedColumns:
         order = np.argsort(owner, kind="stable")
         owner, sides = owner[order], sides[order]
     offsets = pa.array(np.searchsorted(owner, np.arange(len(given) + 1)).astype(np.int32))
-    for place, side in enumerate(SIDES):
-        columns[side] = pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(sides[:, place])))
+    for index, side in enumerate(SIDES):
+        columns[side] = pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(sides[:, index])))
     return ParsedColumns(columns, parsed)
 
 
@@ -177,9 +177,9 @@ def _merged(
     sides = np.concatenate([np.empty((0, 4)), *boxes])
     order = np.argsort(owner, kind="stable") if len(owners) > 1 else None
     merged = {}
-    for place, column in enumerate(PIECE_COLUMNS):
+    for index, column in enumerate(PIECE_COLUMNS):
         if column.name in SIDES:
-            values = pa.array(np.ascontiguousarray(sides[:, place]))
+            values = pa.array(np.ascontiguousarray(sides[:, index]))
         else:
             parts = [own.get(column.name, pa.nulls(len(mine), column.type)) for mine, own in zip(owners, columns)]
             values = pa.concat_arrays([pa.nulls(0, column.type), *parts])

@@ -1,4 +1,4 @@
-"""Parse a keyword expression (words, AND, OR, parentheses, quotes) into conjunctive normal form: lists of words.
+"""Parse keyword expressions (words, AND, OR, parentheses, quotes), one or a column, into clauses: an AND of ORs.
 
     expression = conjunction { "OR" conjunction }
     conjunction = part { ["AND"] part }
@@ -7,7 +7,8 @@
 Adjacent words mean AND; AND binds more tightly than OR. A word that the tokenizer splits in two means both words.
 
 An expression is first converted to a shape, in which numbers replace its distinct words. Few shapes are in use, so the
-clauses of a shape are cached (queries/text/expression.py).
+clauses of a shape are cached. The parser works by operator precedence, with stacks of its own, so that nesting is
+bounded by memory and not by Python's recursion limit.
 """
 
 import re
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import utf8_of
 from pststream.base.errors import UsageError
 from pststream.kernels.parsing.expressions import (
@@ -35,9 +37,10 @@ from pststream.kernels.parsing.expressions import (
 from pststream.kernels.parsing.texts import FOLDED
 from pststream.queries.text.words import tokenize
 
-# Combine CNF clauses by AND or OR and drop implied ones; a clause is an int with a bit for each of its words.
+# Clauses
 
 Clauses = list[int]
+"""Each clause has a bit for each of its words."""
 
 
 class TooManyClauses(Exception):
@@ -73,14 +76,7 @@ def minimal(clauses: Iterable[int], limit: int) -> Clauses:
     return kept
 
 
-# Parse the tokens of a keyword expression, with numbers in place of words, into CNF clauses, and cache the result.
-#
-# The parser works by operator precedence.
-#
-# The result is a list of clauses: each an OR of words, all of which must hold. In a shape, numbers stand for the words,
-# so that expressions of equal shape share a cache entry.
-#
-# The parser has stacks of its own, so that nesting is bounded by memory and not by Python's recursion limit.
+# Shapes
 
 Shape = tuple[str | tuple[int, ...], ...]
 """Tokens of an expression: `(`, `)`, `AND`, `OR`, or the numbers of adjacent words."""
@@ -311,10 +307,7 @@ def _position(expression: str, token: int) -> int:
     return match.start() + 1 if match else len(expression) + 1
 
 
-# Parse a column of keyword expressions into clauses of term ids, each distinct shape of an expression once.
-#
-# `expression.parse_keywords` decides what an expression means; expressions that this module does not read are left to
-# it.
+# Columns of expressions; `parse_keywords` reads those that `parse_expressions` does not
 
 LONGEST = 4_096
 """Bytes of an expression that is read here. So a distinct shape, which is cached, is short too."""
@@ -342,8 +335,8 @@ def parse_expressions(texts: pa.Array, max_words: int, max_pairs: int) -> tuple[
     shape = shapes.indices.to_numpy().astype(np.int64)
     outer, inner, terms = fill_clauses(
         np.where(readable[shape], shape, -1) if len(readable) else shape,
-        _offsets([len(clauses) for clauses in known]),
-        _offsets([len(clause) for clauses in known for clause in clauses]),
+        offsets_of([len(clauses) for clauses in known]),
+        offsets_of([len(clause) for clauses in known for clause in clauses]),
         np.array([number for clauses in known for clause in clauses for number in clause], np.int64),
         word_offsets,
         ids,
@@ -380,7 +373,3 @@ def _decode(codes: bytes) -> Shape:
         else:
             adjacent.append(code - FIRST_WORD)
     return tuple(shape)
-
-
-def _offsets(sizes: list[int]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

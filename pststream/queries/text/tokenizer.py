@@ -26,18 +26,16 @@ from pststream.kernels.parsing.texts import (
 )
 from pststream.queries.text.words import tokenize
 
-# Normalize texts character by character, where no character depends on its neighbours: a twin of `tokenize` for most.
-#
-# Normalization (NFKC) joins or sorts characters only if one of them is a mark or a vowel or final of Hangul. In all
-# other texts it replaces each character by itself, and so do case folding and the choice of the characters of words.
-# The bytes that replace a character are kept in a table, which is filled by `tokenize` when a character first occurs.
-
 _TABLE = np.zeros((CODE_POINTS, ENTRY_BYTES), np.uint8)
 _HANGUL_LETTERS = range(0x1100, 0x1200)
 
 
 def fold_characters(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Return texts with the words of `tokenize`, and whether each text is done: bool[n]; a text that is not is empty.
+
+    Normalization (NFKC) joins or sorts characters only if one of them is a mark or a vowel or final of Hangul. In all
+    other texts it replaces each character by itself, and so do case folding and the choice of the characters of words.
+    The bytes that replace a character are kept in a table, which `tokenize` fills when a character first occurs.
 
     `texts` is string or large_string without nulls. The words may have letters of ASCII in upper case, and any
     characters of ASCII that are in no word between them.
@@ -63,7 +61,7 @@ def _fill(code: int) -> None:
 
 def _fold(character: str) -> bytes:
     """The words of the character as UTF-8, between spaces where it begins or ends with a separator."""
-    before, after = (tokenize(text)[place] == "a" for text, place in (("a" + character, 0), (character + "a", -1)))
+    before, after = (tokenize(text)[index] == "a" for text, index in (("a" + character, 0), (character + "a", -1)))
     return (" " * before + " ".join(tokenize(character)) + " " * after).encode()
 
 

@@ -1,4 +1,11 @@
-"""Split a text into normalized words: NFKC, case-folded, then the longest runs of letters, marks, digits and `_`."""
+"""Split a text into normalized words: NFKC, case-folded, then the longest runs of letters, marks, digits and `_`.
+
+Pinned Unicode tables decide which characters are assigned or in words, not those of the running Python, which differ by
+release. Unicode guarantees that NFKC and the case folding of NFKC texts never change for texts of assigned characters
+(Unicode Character Encoding Stability Policies). So a text in which a space replaces the characters that the pinned
+version does not assign has the same words in each Python; in the pinned version such a character separates words, as a
+space does. `infra/make_unicode_tables.py` writes the tables.
+"""
 
 import json
 import re
@@ -6,14 +13,6 @@ import unicodedata
 from bisect import bisect_right
 from functools import cache
 from pathlib import Path
-
-# Decide by pinned Unicode tables, not by those of the running Python, which characters are assigned or in words.
-#
-# Each release of Python has a newer version of Unicode, with more characters. Unicode guarantees that NFKC and the case
-# folding of NFKC texts never change for texts of assigned characters (Unicode Character Encoding Stability Policies).
-# So it is enough to pin which characters are assigned, and their categories, which may change: a text in which a space
-# replaces the characters that the pinned version does not assign has the same words in each Python. In the pinned
-# version such a character separates words, as a space does. `infra/make_unicode_tables.py` writes the tables.
 
 UNICODE = "14.0.0"
 """The pinned version."""
@@ -42,11 +41,7 @@ def hide_newer_characters(text: str) -> str:
 
 def hide_unassigned(text: str) -> str:
     """Return the text with a space for each character that the pinned version does not assign."""
-    return _maybe_unassigned().sub(_hide, text)
-
-
-def _hide(match: re.Match[str]) -> str:
-    return match[0] if is_assigned(ord(match[0])) else " "
+    return _maybe_unassigned().sub(lambda match: match[0] if is_assigned(ord(match[0])) else " ", text)
 
 
 @cache
