@@ -28,7 +28,7 @@ from pststream.kernels.answers.fold_rows import LimitRows, load_rows, read_entri
 from pststream.kernels.sort_and_search import sort_with
 from pststream.storage.array_cache import KeptMappings
 
-# Sort values and limits of subscriptions by the rows of the state of their bucket.
+# Rows of subscriptions in the state
 
 
 def key_order(keys: np.ndarray) -> np.ndarray:
@@ -401,9 +401,6 @@ def _boot() -> bytes:
         return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     except OSError:
         return b"-"
-
-
-# Read the buffers and the limits of a bucket's state: what a snapshot of the bucket has.
 
 
 def read_buffers(state: BucketState) -> Logged:

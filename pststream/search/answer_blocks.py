@@ -20,7 +20,7 @@ from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
 
-# Bound the number of objects in the region of a question that have its words, without reading them.
+# Bounds of the rows of an answer
 
 _CELLS = 1 << LEVELS
 
@@ -95,7 +95,7 @@ def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarra
     return fewest
 
 
-# Cut the window of a question into slices of a bounded number of stored objects, newest first.
+# Slices of a window
 
 _BUCKETS = 4_096
 

@@ -1,4 +1,4 @@
-"""Write the answers of subscriptions with memory, or their changes, to a file (`export answers`, `export changes`)."""
+"""Write answers, their changes, or term statistics to a file (`export answers`, `changes`, `term-statistics`)."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def export_changes(home: AnyHome, out: str, since_batch: int = 0) -> dict[str, A
     return {"out": out, "rows": rows, "complete_from": answers.complete_from}
 
 
-# Write the term statistics in force to a file, with the word of each term (`pststream export term-statistics`).
+# `pststream export term-statistics`
 
 
 def export_statistics(home: Home, settings: Settings, out: str) -> dict[str, Any]:

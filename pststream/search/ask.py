@@ -1,4 +1,4 @@
-"""Answer questions about the stored objects of a home in this process, without a JVM."""
+"""Answer questions about the stored objects of a home in this process, for commands and pages, without a JVM."""
 
 import os
 import re
@@ -112,7 +112,7 @@ def _measured(tables: Iterator[pa.Table], seconds: dict[str, float]) -> Iterator
         yield table
 
 
-# Answer one question for a page: what it asks for in words, and the places and texts of the objects of its answer.
+# Answers for a page
 
 MAX_ROWS = 500
 """Rows of an answer that are read for a page."""
@@ -182,7 +182,7 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
     return facts
 
 
-# Convert one question that is typed as texts, in options or a form, to the fields of a record.
+# Questions as texts
 
 TYPED_FIELDS = (
     *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m", "as_of"),

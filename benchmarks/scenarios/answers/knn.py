@@ -1,6 +1,6 @@
 """Benchmark standing `knn` queries: micro-batches of DkM-SKS's evaluation, by subscriptions, k, workers and stream.
 
-The workload is that of DkM-SKS, section 5 (support/answers/standing_worlds.py). All stored objects count for all
+The workload is that of DkM-SKS, section 5 (calibrate/measured_homes.py). All stored objects count for all
 subscriptions: requests are inserted late, and live since before the first object, which has the same answers as the
 other order. A time-stamp is a micro-batch as `match` runs it, from Delta to Delta, in a warm process on the local
 engine. Milliseconds of the kernel and the fold are CPU time of all threads, so other work on the machine changes them

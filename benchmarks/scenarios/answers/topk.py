@@ -1,6 +1,6 @@
 """Benchmark standing `topk` queries: messages/s of Skype's evaluation, by subscriptions, k, window and way to buffer.
 
-The workload is that of Skype, section 8.1 (support/answers/standing_worlds.py). The window is full before the first
+The workload is that of Skype, section 8.1 (calibrate/measured_homes.py). The window is full before the first
 batch, and 100,000 messages or fewer move it. Term statistics are those of the stored messages. A batch of 10,000
 messages runs as `match` runs it, from Delta to Delta, in a warm process on the local engine. Rates of the kernel and
 the fold are by CPU time of all threads, as on one core. Buffers are full after the first answers and few run dry while

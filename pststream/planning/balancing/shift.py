@@ -1,4 +1,4 @@
-"""Tornado's balancer `shift`: split and merge rectangles, or shift their sides, until the workers are balanced."""
+"""Tornado's balancer `shift`: list split-merges and shifts of rectangles, and make the best until loads balance."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +17,6 @@ from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 from pststream.plans.plan_moves import Move, apply_move
 
-# Choose Tornado's next operation on rectangular partitions: split and merge, a shift across a side, a corner shift.
-#
-# Source: Tornado, sections 4.2 and 4.3. `planning/balancing/shift.py` repeats it until the workers are balanced.
-
 Partitions = dict[int, Rectangle]
 """The rectangle of each worker; together they cover the raster."""
 
@@ -29,7 +25,7 @@ Partitions = dict[int, Rectangle]
 class PartitionCosts:
     """What any rectangle costs, and what it takes to transfer its subscriptions.
 
-    seconds   float64[rows+1, columns+1]  area sums (`cost.area_sums`) of the cost of each raster cell, in seconds
+    seconds   float64[rows+1, columns+1]  area sums (`region_counts`) of the cost of each raster cell, in seconds
     counts    counts the sampled subscriptions of a rectangle
     transfer  seconds to transfer one of these, the paper's beta
 
@@ -226,13 +222,13 @@ def _cut(rectangle: Rectangle, axis: int, count: int) -> tuple[Rectangle, Rectan
 
 
 def adjust(task: BalancingTask) -> Adjustment:
-    """Make the best operation of `rectangle_operations` until the workers are balanced or none gains anything.
+    """Make the best operation until the workers are balanced or none gains anything.
 
     Raises UsageError if some worker serves no rectangle whole. A worker without cells takes no part.
 
     Source: Tornado, sections 4.2 and 4.3. The gain C_r is the fall of the greatest cost, over a period as long as the
     batches whose load was measured; the overhead C_t is the time to write the subscriptions once. Departures: the cost
-    of a cell is its checks (`cost.cell_checks`) times the seconds of a check, which are the measured seconds of its
+    of a cell is its checks (`count_cell_checks`) times the seconds of a check, which are the measured seconds of its
     worker over the checks of its cells, as C_t is a time and the two are compared; so a partition costs what its worker
     was measured to take. Operations are repeated, up to twice the number of workers. As C_r is the fall of the greatest
     cost, none is left once the costliest partition can give to no neighbour (docs/planning.md shows how that happens).

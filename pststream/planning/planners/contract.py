@@ -1,4 +1,4 @@
-"""Define the protocol of planners, functions from a sample to a plan, and validate the options of a planner."""
+"""Define the protocol of planners, read their options, and number the raster cells of a plan by its leaves."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
@@ -24,7 +24,7 @@ class Planner(Protocol):
     """A pure function from a sample to a plan.
 
     The plan depends on the values of the arguments alone: not on the order of the sample's rows, not on earlier calls,
-    not on a clock. The sample is not changed. The plan is complete (`domain.plan_rows.validate`) for every sample, even
+    not on a clock. The sample is not changed. The plan is complete (`plans.plan_rows.validate`) for every sample, even
     an empty one; a worker may have no unit. `options` that the planner does not know are
     rejected with UsageError; the `options` of the plan list all that were in force, defaults included.
     """
@@ -80,7 +80,7 @@ def read_real_options(planner: str, options: Options, defaults: Mapping[str, tup
     return chosen
 
 
-# Lay the raster of a plan over a sample, and number its cells by the leaves of the plan.
+# The raster of a plan
 
 RASTER_OPTIONS = {"columns": COLUMNS, "rows": ROWS}
 """Options of all planners, with the default of each."""

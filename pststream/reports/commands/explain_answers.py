@@ -1,6 +1,7 @@
-"""Explain why an object is in an answer of the k best objects or not, at which rank, and by how much it missed.
+"""Explain the rank of an object in an answer of k objects, or why reports of terms count it or do not.
 
-The rule of the kind is evaluated over all stored objects, without the kernels, and compared with the stored answer.
+The rule of the kind is evaluated over all stored objects, and the words of a report are counted again, without the
+kernels; the results are compared with the stored answer or report.
 """
 
 from dataclasses import dataclass
@@ -309,9 +310,7 @@ def _document(
     return document | state.answers.parts(state.asked, _row_of(stored), state.weights)
 
 
-# Explain which reports of the terms of a region count an object, and what the current report has of its words.
-#
-# The counts of the words are made again, without the kernels, and compared with the stored report.
+# Reports of terms
 
 COUNTED, NOT_COUNTED = "counted", "not counted"
 

@@ -31,11 +31,6 @@ from pststream.reports.commands.explain_rows import (
 from pststream.reports.commands.plans import read_plan
 from pststream.tables.delta_tables import TableReader
 
-# Compute the posting, the unit and the worker of a plan that match an object with a subscription, for `explain`.
-#
-# The rows of the plan decide, and not the kernels that route and match: only the numbering of index cells is shared
-# with the kernels (`kernels/matching/index_cells.py`).
-
 
 @dataclass(frozen=True)
 class IndexCell:
@@ -56,7 +51,10 @@ def find_index_cell(box: Box, lon: float, lat: float) -> IndexCell:
 
 
 class PostingFinder:
-    """Finds the postings of matching pairs under one plan."""
+    """Finds the posting, the unit and the worker that match pairs under one plan.
+
+    The rows of the plan decide: only the numbering of index cells is shared with the kernels that route and match.
+    """
 
     def __init__(self, reader: TableReader, version: int) -> None:
         self.version = version

@@ -1,4 +1,4 @@
-"""List the plans of a home, or show one: its figures, its most loaded units and a text map of its workers."""
+"""List the plans of a home, with their moves and measured imbalance, or show one: figures, units and a text map."""
 
 import json
 from collections.abc import Mapping
@@ -207,7 +207,7 @@ def render_plan(plan: dict[str, Any]) -> str:
     )
 
 
-# List every plan of a home: the moves that made it, and the measured imbalance of the batches under it.
+# History of plans
 
 _MIGRATION = (
     "plan_version", "plan_version_before", "kind", "reason", "move", "origin", "target", "cells", "terms",

@@ -1,4 +1,4 @@
-"""Prepare the texts around the map of a plan on a page: the note above it and the legend below it."""
+"""Prepare what pages show of a plan (map texts, worker loads, units of `topk`) and of micro-batches."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -60,7 +60,7 @@ def plan_items(view: PlanView | None) -> list[LegendItem]:
     return [] if view is None else worker_items(view.plan.workers, bool((view.plan.leaf_unit < 0).any()))
 
 
-# Prepare a page's table of workers' loads: predicted and measured, or before and after an adjustment.
+# Workers' loads
 
 MINUS = "\N{MINUS SIGN}"
 _MIN_CPU_SECONDS = 0.2
@@ -155,7 +155,7 @@ def _summary(view: PlanView, loads: MeasuredLoads | None) -> str:
     return " ".join(facts)
 
 
-# Prepare what a page shows of the plan of `topk`: a table of its units, and the parts of the space on the map.
+# The plan of `topk`
 
 
 class TopkSection(NamedTuple):
@@ -208,7 +208,7 @@ def _summarize_topk(plan: Mapping[str, Any]) -> str:
     return " ".join(facts)
 
 
-# Prepare a page's section on micro-batches: a chart of the seconds of each step, a table of the latest batches.
+# Micro-batches
 
 _LISTED = 25
 

@@ -1,6 +1,6 @@
-"""Stream the matched pairs of finished batches from `matches`, without retracted pairs, for `export`.
+"""Read the matched pairs of finished batches, without retracted pairs, as a stream or as Arrow tables.
 
-Look-ups and delivery use its parts.
+For `export` and Python; look-ups and delivery use parts of it.
 """
 
 import datetime as dt
@@ -155,7 +155,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
 
 
-# Read the matched pairs of a home as Arrow tables with a row for each pair, for `export` and for Python.
+# Arrow tables with a row for each pair
 
 PAIR_SCHEMA = pa.schema(
     [
