@@ -189,10 +189,10 @@ def remaining_rows(rows: pa.Table, ticks_from: int = names.NEVER_US) -> np.ndarr
     last = last[entered[last]]
     ts, of_term = columns["ts"][last], columns["object_key"][last] < 0
     # The last tick of each subscription.
-    keys, place = np.unique(columns["subscription_key"][last], return_inverse=True)
+    keys, index = np.unique(columns["subscription_key"][last], return_inverse=True)
     newest = np.full(len(keys), names.NO_TIME)
-    np.maximum.at(newest, place, ts)
-    return np.asarray(last[~of_term | (ts == newest[place]) | (ts >= ticks_from)])
+    np.maximum.at(newest, index, ts)
+    return np.asarray(last[~of_term | (ts == newest[index]) | (ts >= ticks_from)])
 
 
 def as_numbers(column: pa.ChunkedArray) -> np.ndarray:

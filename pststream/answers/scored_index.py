@@ -126,9 +126,9 @@ def subscriptions_of(index: IndexArrays) -> ScoredSubscriptions:
 def take_rows(subscriptions: ScoredSubscriptions, rows: np.ndarray) -> ScoredSubscriptions:
     """Return some subscriptions (int[n]), in the order of `rows`."""
     some = subscriptions
-    offsets, places = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
+    offsets, positions = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
     columns = [column[rows] for column in some[:6]]
-    return ScoredSubscriptions._make([*columns, offsets, some.terms[places], some.weights[places]])
+    return ScoredSubscriptions._make([*columns, offsets, some.terms[positions], some.weights[positions]])
 
 
 def take_subscriptions(index: IndexArrays, rows: np.ndarray) -> ScoredSubscriptions:
@@ -337,12 +337,12 @@ class IndexFolder:
         self.begin_changes()
         self.folder.mkdir(parents=True, exist_ok=True)
         known, self._files = self._files, []
-        for place, segment in enumerate(index.segments):
+        for position, segment in enumerate(index.segments):
             name = next((name for mapped, name in known if mapped is segment), None)
             if name is None:
                 name = uuid.uuid4().hex
                 write_arrays(self.folder / name, segment._asdict())
-                segment = index.segments[place] = self._map(name)
+                segment = index.segments[position] = self._map(name)
             self._files.append((segment, name))
         names = [name for _, name in self._files]
         content = {"made_by": _made_by(), "batch_id": batch_id, "started_at": started_at, "segments": names}

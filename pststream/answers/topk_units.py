@@ -59,9 +59,9 @@ def as_sample(subscriptions: ScoredSubscriptions, messages: Messages, scale: flo
 
 def take_messages(messages: Messages, rows: slice | np.ndarray) -> Messages:
     """Return some messages, in the order of `rows`."""
-    places = np.arange(len(messages.key))[rows]
-    offsets, words = gather_rows(places, messages.offsets, np.arange(len(messages.terms), dtype=np.int32))
-    columns = [column[places] for column in messages[:4]]
+    positions = np.arange(len(messages.key))[rows]
+    offsets, words = gather_rows(positions, messages.offsets, np.arange(len(messages.terms), dtype=np.int32))
+    columns = [column[positions] for column in messages[:4]]
     return Messages._make([*columns, offsets, messages.terms[words], messages.weights[words]])
 
 

@@ -171,9 +171,9 @@ def add_every_object(offsets: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray
         offsets, terms = np.append(0, np.cumsum(~is_stored))[offsets], terms[~is_stored]
     added = offsets + np.arange(len(offsets))
     wider = np.empty(len(terms) + len(offsets) - 1, np.int64)
-    place = np.ones(len(wider), bool)
-    place[added[1:] - 1] = False
-    wider[place], wider[~place] = terms, names.EVERY_OBJECT
+    is_given = np.ones(len(wider), bool)
+    is_given[added[1:] - 1] = False
+    wider[is_given], wider[~is_given] = terms, names.EVERY_OBJECT
     return added, wider
 
 

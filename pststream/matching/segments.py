@@ -215,11 +215,9 @@ def _in_order_of_postings(rows: pa.Table) -> pa.Table:
 
 
 def _boxes(rows: pa.Table) -> np.ndarray:
-    return np.column_stack([_floats(rows, side) for side in ("west", "south", "east", "north")])
-
-
-def _floats(rows: pa.Table, name: str) -> np.ndarray:
-    return rows.column(name).to_numpy().astype(np.float64, copy=False)
+    return np.column_stack(
+        [rows.column(side).to_numpy().astype(np.float64, copy=False) for side in ("west", "south", "east", "north")]
+    )
 
 
 def _integers(rows: pa.Table, name: str) -> np.ndarray:

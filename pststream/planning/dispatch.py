@@ -312,8 +312,8 @@ class SubscriptionDispatch(DispatchIndex):
         words = _array(term_offsets, np.int64), _column(terms, np.int64)
         for worker, of_worker in enumerate(live):
             mark_live_objects(*points, *words, of_worker, goes[worker])
-        place, worker_of = np.nonzero(goes.T)
-        return place.astype(np.int32), worker_of.astype(np.int32)
+        position, worker_of = np.nonzero(goes.T)
+        return position.astype(np.int32), worker_of.astype(np.int32)
 
     def units_of_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, worker: int = -1

@@ -82,8 +82,8 @@ def answer_table(questions: Sequence[Question], rows: AnswerRows) -> pa.Table:
     """Return the rows of the answers of a batch of questions of one kind."""
     ids = pa.array([question.question_id for question in questions], pa.string())
     kinds = pa.array([question.kind.name for question in questions], pa.string())
-    place = pa.array(rows.question)
-    given = {"question_id": ids.take(place), "kind": kinds.take(place), "rank": pa.array(rows.rank), **rows.columns}
+    index = pa.array(rows.question)
+    given = {"question_id": ids.take(index), "kind": kinds.take(index), "rank": pa.array(rows.rank), **rows.columns}
     nulls = {field.name: pa.nulls(len(rows.rank), field.type) for field in ANSWERS}
     return pa.table({**nulls, **given}).select(ANSWERS.names).cast(ANSWERS)
 

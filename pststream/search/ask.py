@@ -139,8 +139,8 @@ def answer_for_page(home: Home, settings: Settings, record: Mapping[str, Any]) -
     keys = rows.columns["object_key"].to_pylist()[:MAX_ROWS] if "object_key" in rows.columns else []
     objects = _read_objects(home, keys)
     shown = [
-        AnswerRow(**row, **(objects.get(keys[place], {}) if keys else {}))
-        for place, row in enumerate(answers.select(_COLUMNS).to_pylist())
+        AnswerRow(**row, **(objects.get(keys[index], {}) if keys else {}))
+        for index, row in enumerate(answers.select(_COLUMNS).to_pylist())
     ]
     facts, keywords = [*_facts(question, record), *weighed], str(record.get("keywords") or "")
     region, point, more = question.parsed.region, question.parsed.point, len(rows.rank) > MAX_ROWS

@@ -117,11 +117,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             steps.end(f"{name}: {measured['evaluations_per_turnover']} evaluations a turnover")
     figures |= measure_bucket(MADE_UP[scale])
     figures["kernel_and_fold_rate_of_cores"] = figures["kernel_and_fold_rate"] * len(os.sched_getaffinity(0))
-    return {"figures": figures, "floor": {}, "targets": _targets(figures) if scale == "full" else {}}
-
-
-def _targets(figures: dict[str, Any]) -> dict[str, Any]:
-    return {name: at_least(figures[name], target) for name, target in TARGETS.items()}
+    targets = {name: at_least(figures[name], target) for name, target in TARGETS.items()} if scale == "full" else {}
+    return {"figures": figures, "floor": {}, "targets": targets}
 
 
 def _sweeps(window: int) -> dict[str, Query]:

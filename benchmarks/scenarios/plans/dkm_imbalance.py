@@ -72,7 +72,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     steps = Steps(progress, 1 + len(sizes) * len(PLANS))
     stored = stream.draw(STORED[scale], seed)
     pieces = draw_pieces(store_objects(stored), stream.draw(STORED[scale], seed + 77), sizes[-1], K, WORDS, seed)
-    stamps = [object_batch(stream.draw(OBJECTS, seed + 100 + number)) for number in range(STAMPS[scale])]
+    stamps = [object_batch(stream.draw(OBJECTS, seed + 100 + ordinal)) for ordinal in range(STAMPS[scale])]
     steps.end(f"{sizes[-1]:,} subscriptions with circles around their nearest objects")
     figures: dict[str, Any] = {"workers": WORKERS, "stored_objects": STORED[scale], "stamp_objects": OBJECTS}
     for size in sizes:

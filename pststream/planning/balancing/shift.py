@@ -119,8 +119,8 @@ def _list_split_merges(x: int, partitions: Partitions, costs: PartitionCosts) ->
     costlier_half = max(costs.cost(half) for half in halves)
     moving_half = min(reversed(halves), key=costs.subscriptions)
     workers = sorted(set(partitions) - {x})
-    for place, one in enumerate(workers):
-        for other in workers[place + 1 :]:
+    for index, one in enumerate(workers):
+        for other in workers[index + 1 :]:
             if not share_a_side(partitions[one], partitions[other]):
                 continue
             z, y = sorted((other, one), key=lambda worker: costs.subscriptions(partitions[worker]))
@@ -246,7 +246,8 @@ def adjust(task: BalancingTask) -> Adjustment:
     plan, moves, reasons = task.plan, list[Move](), list[str]()
     for _ in range(2 * plan.workers):
         operation = choose_operation(partitions, costs)
-        if _imbalance(partitions, costs, task.retiring_load) <= task.target or operation is None:
+        worker_loads = (costs.cost(rectangle) + task.retiring_load[worker] for worker, rectangle in partitions.items())
+        if imbalance_of(worker_loads) <= task.target or operation is None:
             break
         for transfer in operation.transfers:
             moves.append(Move(transfer.origin, transfer.target, _list_cells(grid, transfer.cells)))
@@ -285,8 +286,3 @@ def _list_cells(grid: DispatchGrid, rectangle: Rectangle) -> np.ndarray:
     """List the raster cells of a rectangle, ascending: int64."""
     column, row = np.arange(rectangle.x0, rectangle.x1 + 1), np.arange(rectangle.y0, rectangle.y1 + 1)
     return (row[:, None] * grid.columns + column).ravel()
-
-
-def _imbalance(partitions: Partitions, costs: PartitionCosts, retiring: np.ndarray) -> float:
-    """Return the greatest load of a worker with a partition over the least, the load of a retiring plan included."""
-    return imbalance_of(costs.cost(rectangle) + retiring[worker] for worker, rectangle in partitions.items())

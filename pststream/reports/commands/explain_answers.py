@@ -263,11 +263,7 @@ def _describe_rank(
 
 def _describe_value(state: AnswerState, value: float) -> str:
     column = state.answers.value_column
-    return f": its {_noun(column)} is {state.answers.value_text(state.shown(value))}" if column else ""
-
-
-def _noun(column: str) -> str:
-    return column.removesuffix("_m")
+    return f": its {column.removesuffix('_m')} is {state.answers.value_text(state.shown(value))}" if column else ""
 
 
 def _describe_miss(state: AnswerState, value: float, place: Place | None) -> str:
@@ -471,7 +467,7 @@ def _count_words(
 
 def _list_words(report: Report, counts: dict[str, int], k: int) -> list[dict[str, Any]]:
     """Return the counted words, the most frequent first, with their ranks or by how much they missed the report."""
-    rank = {row["term"]: place for place, row in enumerate(report.rows, 1)}
+    rank = {row["term"]: rank_of_row for rank_of_row, row in enumerate(report.rows, 1)}
     least = report.rows[-1]["count"] if len(report.rows) >= k else 0
     return [
         {"word": word, "count": count, "rank": rank.get(word), "missed_by": None if word in rank else least - count}

@@ -69,7 +69,7 @@ class PostingFinder:
         emitted by the posting of the first of these terms that the object has.
         """
         posted = cast(MatchQuery, subscription.query).as_posted()
-        boxes = [box for box in posted.boxes if _contains(box, stored)]
+        boxes = [box for box in posted.boxes if box[0] <= stored.lon <= box[2] and box[1] <= stored.lat <= box[3]]
         if not boxes:
             return None
         words = posted.words
@@ -118,10 +118,6 @@ def find_stored_fault(stored: StoredObject, subscription: StoredSubscription) ->
     if sorted(stored.terms) != sorted({term_id(word) for word in tokenize(stored.text)}):
         return "the object's stored terms are not those of its text"
     return subscription.query.find_fault()
-
-
-def _contains(box: Box, stored: StoredObject) -> bool:
-    return box[0] <= stored.lon <= box[2] and box[1] <= stored.lat <= box[3]
 
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"

@@ -231,7 +231,9 @@ def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
     moves: dict[int, list[dict[str, Any]]] = {}
     for row in reader.read(names.MIGRATIONS, _MIGRATION).sort_by("move").to_pylist():
         moves.setdefault(row["plan_version"], []).append(row)
-    batches, loads = LedgerHistory(reader).batches, _worker_seconds(reader)
+    of_workers = pds.field("unit") == names.WHOLE_WORKER
+    loads = reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), of_workers)
+    batches = LedgerHistory(reader).batches
     return [
         {
             "plan_version": plan["plan_version"],
@@ -242,11 +244,6 @@ def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
         }
         for plan in plans.to_pylist()
     ]
-
-
-def _worker_seconds(reader: TableReader) -> pa.Table:
-    of_workers = pds.field("unit") == names.WHOLE_WORKER
-    return reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), of_workers)
 
 
 def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -105,7 +105,9 @@ def prepare_balance(view: PlanView, loads: MeasuredLoads | None) -> Balance:
     columns = {"Predicted load": bar_cells(predicted, [percent(load / total) for load in predicted])}
     if loads is not None and not loads.empty:
         for name, title in _MEASURED.items():
-            columns[title] = bar_cells(loads.workers[name], [_number(name, value) for value in loads.workers[name]])
+            values = loads.workers[name]
+            texts = [f"{value:.2f}" if name == "cpu_seconds" else whole_or_short(value) for value in values]
+            columns[title] = bar_cells(values, texts)
     if loads is not None and loads.subscriptions.any():
         stored = loads.subscriptions.astype(np.float64)
         columns["Subscriptions"] = bar_cells(stored, [whole_or_short(value) for value in stored])
@@ -135,10 +137,6 @@ def bar_cells(values: np.ndarray, texts: list[str]) -> list[BarCell]:
     """Return a cell for each value of a column."""
     greatest = float(values.max(initial=0.0)) or 1.0
     return [BarCell(text, float(value) / greatest) for value, text in zip(values, texts)]
-
-
-def _number(name: str, value: float) -> str:
-    return f"{value:.2f}" if name == "cpu_seconds" else whole_or_short(value)
 
 
 def _summary(view: PlanView, loads: MeasuredLoads | None) -> str:

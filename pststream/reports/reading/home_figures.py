@@ -287,7 +287,7 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
     order = [(name, "ascending") for name in ("batch_id", "position", "complete", "written_at")]
     ordered = rows.select(_ROW[:7]).sort_by(order)
     furthest = {row["sink"]: row for sink in sums for row in _last(ordered, sink["sink"])}
-    dead, configured = _dead(reader), _configured(reader)
+    dead, configured = _dead(reader), {sink.name for sink in load_settings(reader.home.path).sinks}
     done = ledgers.batches.column("batch_id")
     return [
         {
@@ -302,11 +302,6 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
         for sink in sorted(sums, key=lambda row: str(row["sink"]))
         for row in [furthest[sink["sink"]]]
     ]
-
-
-def _configured(reader: TableReader) -> set[str]:
-    """The sinks that the home's settings name."""
-    return {sink.name for sink in load_settings(reader.home.path).sinks}
 
 
 def _last(rows: pa.Table, sink: str) -> list[dict[str, Any]]:
