@@ -231,9 +231,9 @@ def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
     moves: dict[int, list[dict[str, Any]]] = {}
     for row in reader.read(names.MIGRATIONS, _MIGRATION).sort_by("move").to_pylist():
         moves.setdefault(row["plan_version"], []).append(row)
+    batches = LedgerHistory(reader).batches
     of_workers = pds.field("unit") == names.WHOLE_WORKER
     loads = reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), of_workers)
-    batches = LedgerHistory(reader).batches
     return [
         {
             "plan_version": plan["plan_version"],
