@@ -56,8 +56,8 @@ def write_parts(folder: Path, files: int, objects: int, seed: int, places: Place
     )
     parts = []
     with open(folder / "all.jsonl", encoding="utf-8") as lines:
-        for number in range(files):
-            part = folder / f"part-{number:05}.jsonl"
+        for ordinal in range(files):
+            part = folder / f"part-{ordinal:05}.jsonl"
             part.write_text("".join(next(lines) for _ in range(objects)), "utf-8")
             parts.append(part)
     return parts
@@ -66,8 +66,8 @@ def write_parts(folder: Path, files: int, objects: int, seed: int, places: Place
 def land(parts: list[Path], landing: Path, seconds: float = SECONDS) -> dict[str, float]:
     """Move the files into the folder one by one, at an even rate; return the time of each (seconds since 1970)."""
     landed, began = {}, time.monotonic()
-    for number, part in enumerate(parts):
-        time.sleep(max(0.0, began + number * seconds - time.monotonic()))
+    for ordinal, part in enumerate(parts):
+        time.sleep(max(0.0, began + ordinal * seconds - time.monotonic()))
         part.rename(landing / part.name)
         landed[part.name] = time.time()
     return landed

@@ -87,12 +87,12 @@ def write_world(home: Home, world: ObjectWorld, progress: Progress) -> SampledOb
     """
     _vocabulary()
     counter = StepCounter(progress, "writing objects", "object", world.objects)
-    bounds = [world.objects * number // world.files for number in range(world.files + 1)]
+    bounds = [world.objects * ordinal // world.files for ordinal in range(world.files + 1)]
     files, samples = [], []
     with ThreadPoolExecutor(THREADS) as threads:
         tasks = [
-            threads.submit(_write_file, home, world, number + 1, bounds[number], bounds[number + 1])
-            for number in range(world.files)
+            threads.submit(_write_file, home, world, ordinal + 1, bounds[ordinal], bounds[ordinal + 1])
+            for ordinal in range(world.files)
         ]
         for task, first, stop in zip(tasks, bounds, bounds[1:]):
             file, sample = task.result()
@@ -100,7 +100,7 @@ def write_world(home: Home, world: ObjectWorld, progress: Progress) -> SampledOb
             samples.append(sample)
             counter.add(stop - first)
     commit_files(home, names.OBJECTS, files, application="bench", transaction=1)
-    ledger_tables.append(home, names.FILES, [_ledger_row(file, number) for number, file in enumerate(files, start=1)])
+    ledger_tables.append(home, names.FILES, [_ledger_row(file, ordinal) for ordinal, file in enumerate(files, start=1)])
     sampled = pa.concat_tables(samples)
     texts = sampled.column("text").to_pylist()
     return SampledObjects(
@@ -108,13 +108,15 @@ def write_world(home: Home, world: ObjectWorld, progress: Progress) -> SampledOb
     )
 
 
-def _write_file(home: Home, world: ObjectWorld, number: int, first: int, stop: int) -> tuple[DataFile | None, pa.Table]:
+def _write_file(
+    home: Home, world: ObjectWorld, ordinal: int, first: int, stop: int
+) -> tuple[DataFile | None, pa.Table]:
     """Write the objects from `first` to `stop` of a world as one file; return it and a sample of its rows."""
     writer = FileWriter(home.table(names.OBJECTS), TABLES[names.OBJECTS].schema)
-    rng = np.random.default_rng([world.seed, number])
+    rng = np.random.default_rng([world.seed, ordinal])
     step = max(1, world.objects // SAMPLE)
     samples = []
-    for rows in _draw_objects(rng, world, number, first, stop):
+    for rows in _draw_objects(rng, world, ordinal, first, stop):
         writer.write(rows)
         samples.append(rows.select(["lon", "lat", "text"]).take(pa.array(np.arange(0, rows.num_rows, step))))
     schema = pa.schema([("lon", pa.float64()), ("lat", pa.float64()), ("text", pa.string())])
@@ -122,7 +124,7 @@ def _write_file(home: Home, world: ObjectWorld, number: int, first: int, stop: i
 
 
 def _draw_objects(
-    rng: np.random.Generator, world: ObjectWorld, number: int, first: int, stop: int
+    rng: np.random.Generator, world: ObjectWorld, ordinal: int, first: int, stop: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, a row group at a time."""
     for begin in range(first, stop, ROW_GROUP):
@@ -132,14 +134,14 @@ def _draw_objects(
         rows = np.arange(begin, begin + count)
         times = to_micros(START) + 1 + (rows * (world.hours * HOUR_US / world.objects)).astype(np.int64)
         columns = {
-            "object_key": pa.array(log_key(number, 0) + 1 + rows - first),
+            "object_key": pa.array(log_key(ordinal, 0) + 1 + rows - first),
             "object_id": pa.array(rows).cast(pa.string()),
             "ts": pa.array(times).cast(TIME),
             "lon": pa.array(lon),
             "lat": pa.array(lat),
             "text": texts,
             "terms": terms,
-            "ingest_id": pa.array(np.full(count, number)),
+            "ingest_id": pa.array(np.full(count, ordinal)),
         }
         yield pa.RecordBatch.from_pydict(columns)
 
@@ -182,10 +184,10 @@ def _vocabulary() -> _Words:
     return _Words(words.take(pa.array(order)), ids[order], place)
 
 
-def _ledger_row(file: DataFile, number: int) -> dict[str, object]:
+def _ledger_row(file: DataFile, ordinal: int) -> dict[str, object]:
     first, last = (from_micros(bounds["ts"]) for bounds in (file.low, file.high))
     return {
-        "file_seq": number, "ingest_id": number, "kind": "objects", "path": f"synthetic-{number}",
-        "sha256": str(number), "bytes": 0, "options": "{}", "status": "done", "rows": file.rows,
+        "file_seq": ordinal, "ingest_id": ordinal, "kind": "objects", "path": f"synthetic-{ordinal}",
+        "sha256": str(ordinal), "bytes": 0, "options": "{}", "status": "done", "rows": file.rows,
         "accepted": file.rows, "rejected": 0, "watermark": first, "min_ts": first, "max_ts": last, "started_at": first,
     }  # fmt: skip

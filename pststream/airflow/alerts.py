@@ -124,7 +124,7 @@ def failure_message(context: Context) -> str:
     )
 
 
-# Alert when a check of a home, or a part of it, begins to fail and passes again, not at every run.
+# Alerts on a change, not at every run
 
 FAILING, PASSING = "failing", "passing"
 FOLDER = "health"

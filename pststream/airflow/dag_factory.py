@@ -1,4 +1,4 @@
-"""Make the DAGs of a home by their names."""
+"""Make the DAGs of a home by their names, and define `PSTStreamDag` and `PSTStreamTaskGroup`."""
 
 import os
 from collections.abc import Sequence
@@ -35,9 +35,6 @@ def make_dags(names: Sequence[str] = NAMES, **options: Any) -> dict[str, DAG]:
     """Make several DAGs of a home; return them by their ids. Options as of `make_dag`."""
     dags = [make_dag(name, **options) for name in names]
     return {dag.dag_id: dag for dag in dags}
-
-
-# Define the DAG and the task group that match the new files of one home.
 
 
 class PSTStreamDag(DAG):

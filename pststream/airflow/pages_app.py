@@ -27,11 +27,6 @@ from pststream.reports.pages import airflow_views
 from pststream.reports.pages.page import Page
 from pststream.storage.registry import files_at, normalize
 
-# Keep the pages of a home for some seconds, and bound how many are made at the same time.
-#
-# A page reads tables: whoever is logged in could load one again and again, and the API server has 40 threads for all of
-# Airflow.
-
 KEPT_SECONDS = 5.0
 """How long a page is returned again, rather than made again."""
 
@@ -48,6 +43,8 @@ MAX_OF_ALL = 12
 
 class PageCache:
     """The latest pages of one home. Safe for use by several threads.
+
+    It bounds how many pages are made at the same time, as the API server has 40 threads for all of Airflow.
 
     busy: makes the page for a request that is refused
     of_all: bounds the requests for pages of this sort of all homes
@@ -103,7 +100,7 @@ def _admitted(bound: threading.BoundedSemaphore) -> Iterator[bool]:
             bound.release()
 
 
-# Answer a question of the pages in a process of its own, which ends after some seconds whatever it is asked.
+# Questions, each in a process of its own, which ends after some seconds
 
 SECONDS = 30.0
 """How long a question may take; then its process is killed."""

@@ -28,7 +28,7 @@ from pststream.kernels.answers.fold_rows import LimitRows, load_rows, read_entri
 from pststream.kernels.sort_and_search import sort_with
 from pststream.storage.array_cache import KeptMappings
 
-# Sort values and limits of subscriptions by the rows of the state of their bucket.
+# Rows of subscriptions in the state
 
 
 def key_order(keys: np.ndarray) -> np.ndarray:
@@ -355,8 +355,8 @@ def _make(path: Path, old: BucketState | None, subscriptions: Subscriptions, new
         int((old.columns.room[kept].sum(dtype=np.int64) if old else 0) + rooms_of(subscriptions).sum()),
         (int(marks.sum()) + new_objects) * 3 // 2,
     )
-    places = np.empty(len(keys), np.int64)
-    places[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    positions = np.empty(len(keys), np.int64)
+    positions[np.argsort(keys, kind="stable")] = np.arange(len(keys))
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, several_writers=True, durable=False) as temporary:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
@@ -366,8 +366,8 @@ def _make(path: Path, old: BucketState | None, subscriptions: Subscriptions, new
         os.pwrite(descriptor, header.tobytes(), 0)
         state = BucketState(path, descriptor)
         if old:
-            state._copy_rows(old, kept, places[: len(kept)], marks)
-        state._put_new(places[len(kept) :], subscriptions)
+            state._copy_rows(old, kept, positions[: len(kept)], marks)
+        state._put_new(positions[len(kept) :], subscriptions)
     return state
 
 
@@ -401,9 +401,6 @@ def _boot() -> bytes:
         return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     except OSError:
         return b"-"
-
-
-# Read the buffers and the limits of a bucket's state: what a snapshot of the bucket has.
 
 
 def read_buffers(state: BucketState) -> Logged:

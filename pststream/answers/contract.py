@@ -1,4 +1,4 @@
-"""Define the arrays that describe a micro-batch to the answers of a bucket, and the arrays that result from it.
+"""Define the arrays of a micro-batch for a bucket and their results, assign buckets, and select present rows.
 
 A subscription with memory (kinds `knn`, `topk`) has an answer: its `k` best objects of those that count for it. Objects
 are ordered by `value`, the least first: the distance in metres (`knn`), or the negative score (`topk`), both float32.
@@ -155,7 +155,7 @@ class Folded(NamedTuple):
     asked: Asked
 
 
-# Divide subscriptions with memory into buckets, which tables and folders of nodes are divided by.
+# Buckets, which divide tables and folders of nodes
 
 _SALT = 28
 
@@ -165,7 +165,7 @@ def bucket_of(keys: np.ndarray, buckets: int) -> np.ndarray:
     return (hash_integers(keys, _SALT) % np.uint64(buckets)).astype(np.int64)
 
 
-# Select the rows of changes that still are in answers: those of objects or terms that entered and have not left.
+# Rows that are still in answers
 
 OLD_CHANGES = "old-changes"
 """The application of the commits that removed old changes; the transaction id is the last batch with old changes."""
@@ -189,10 +189,10 @@ def remaining_rows(rows: pa.Table, ticks_from: int = names.NEVER_US) -> np.ndarr
     last = last[entered[last]]
     ts, of_term = columns["ts"][last], columns["object_key"][last] < 0
     # The last tick of each subscription.
-    keys, place = np.unique(columns["subscription_key"][last], return_inverse=True)
+    keys, index = np.unique(columns["subscription_key"][last], return_inverse=True)
     newest = np.full(len(keys), names.NO_TIME)
-    np.maximum.at(newest, place, ts)
-    return np.asarray(last[~of_term | (ts == newest[place]) | (ts >= ticks_from)])
+    np.maximum.at(newest, index, ts)
+    return np.asarray(last[~of_term | (ts == newest[index]) | (ts >= ticks_from)])
 
 
 def as_numbers(column: pa.ChunkedArray) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""Compute what a micro-batch changes in the answers of a bucket, from the state after the batch before.
+"""Compute what a micro-batch changes in the answers of a bucket, and apply a committed batch to its state.
 
 `fold` takes the candidates of the batch: objects of it whose value is at most the threshold of a subscription that the
 index had. It drops those that do not count, repeat, or come after the limit. The result lists the subscriptions to
 evaluate: those that start with this batch, and those with too few entries left. The caller evaluates them over all
 objects up to the end of the batch, and `fold_answers` completes the result. Neither function writes the state, so both
-may be repeated.
+may be repeated; `advance` writes it.
 
 Source: Skype, section 6 (buffers above a threshold). Departures: the buffer is the plain one: it also keeps what `k`
 newer and better objects dominate, so that a late object needs no counters. A buffer that has grown by half is cut to
@@ -186,12 +186,6 @@ def _cut(arrays: Arrays, part: slice) -> Arrays:
     return type(arrays)(*(array[part] for array in arrays))
 
 
-# Apply a committed micro-batch to the state of a bucket, from the rows that the batch has logged.
-#
-# The next batch does this before it folds. The state is then what `fold` saw: the limits that it set, and the buffers
-# without what has left a window. A process that is killed in between leaves a dirty file, which is built again.
-
-
 def advance(
     state: BucketState,
     inserted: Subscriptions,
@@ -202,6 +196,9 @@ def advance(
     """Apply the batch that `end` describes: the insertions and deletions that `fold` took, and what it returned.
 
     logged: in parts by ascending key, the last one up to LAST_KEY; so a batch of any size takes the memory of a part
+
+    The next batch does this before it folds. The state is then what `fold` saw: the limits that it set, and the buffers
+    without what has left a window. A process that is killed in between leaves a dirty file, which is built again.
 
     Raises ValueError if the batch is not after the one of the state, or the boundary of a count window is missing.
     """

@@ -1,4 +1,4 @@
-"""Find the `topk` subscriptions of a bucket that messages may enter, and keep their index up to date.
+"""Find the `topk` subscriptions of a bucket that messages may enter; build, update and store their index.
 
 The index is a few segments, each several times larger than the next. New subscriptions become a small segment; segments
 that are not much larger are built again together with it. Thresholds change in place. A deleted subscription keeps its
@@ -31,8 +31,6 @@ from pststream.kernels.scored.fill_blocks import (
 from pststream.kernels.scored.find_candidates import MessageArrays, find_candidates, list_probes
 from pststream.kernels.scored.index_arrays import BLOCK, IndexArrays
 from pststream.storage.array_cache import KeptMappings, TornFileError, map_arrays, write_arrays
-
-# Build a segment of the `topk` index from arrays of subscriptions, and return its subscriptions as arrays.
 
 MAX_POSTINGS = (1 << 31) - 1
 
@@ -128,9 +126,9 @@ def subscriptions_of(index: IndexArrays) -> ScoredSubscriptions:
 def take_rows(subscriptions: ScoredSubscriptions, rows: np.ndarray) -> ScoredSubscriptions:
     """Return some subscriptions (int[n]), in the order of `rows`."""
     some = subscriptions
-    offsets, places = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
+    offsets, positions = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
     columns = [column[rows] for column in some[:6]]
-    return ScoredSubscriptions._make([*columns, offsets, some.terms[places], some.weights[places]])
+    return ScoredSubscriptions._make([*columns, offsets, some.terms[positions], some.weights[positions]])
 
 
 def take_subscriptions(index: IndexArrays, rows: np.ndarray) -> ScoredSubscriptions:
@@ -293,21 +291,19 @@ def _search(segment: IndexArrays, messages: MessageArrays) -> tuple[np.ndarray, 
     return segment.keys[rows], owners, values
 
 
-# Keep the `topk` index of a bucket in a folder of the node: a mapped file for each segment, and the list of them.
-#
-# The files are derived data. Thresholds change in them in place, so the list, which names the batch, is removed before
-# the first change and written after the last: after a kill in between, the folder counts as empty, and the caller
-# builds the index again. So it does after a restart of the machine, which may have lost pages that were not flushed.
-#
-# One process uses a folder at a time: the caller has the lock of the bucket (answers/bucket_file.py).
-
 LIST = "segments.json"
 
 _mappings = KeptMappings[IndexArrays]()
 
 
 class IndexFolder:
-    """The folder of the index of one bucket or unit.
+    """The folder of the index of one bucket or unit: a mapped file for each segment, and the list of them.
+
+    The files are derived data. Thresholds change in place, so the list, which names the batch, is removed before the
+    first change and written after the last: after a kill in between, or after a restart of the machine, which may have
+    lost pages, the folder counts as empty, and the caller builds the index again.
+
+    One process uses a folder at a time: the caller has the lock of the bucket (answers/bucket_file.py).
 
     started_at  start by the clock of the batch after which the opened index was written; 0: not recorded
     """
@@ -341,12 +337,12 @@ class IndexFolder:
         self.begin_changes()
         self.folder.mkdir(parents=True, exist_ok=True)
         known, self._files = self._files, []
-        for place, segment in enumerate(index.segments):
+        for position, segment in enumerate(index.segments):
             name = next((name for mapped, name in known if mapped is segment), None)
             if name is None:
                 name = uuid.uuid4().hex
                 write_arrays(self.folder / name, segment._asdict())
-                segment = index.segments[place] = self._map(name)
+                segment = index.segments[position] = self._map(name)
             self._files.append((segment, name))
         names = [name for _, name in self._files]
         content = {"made_by": _made_by(), "batch_id": batch_id, "started_at": started_at, "segments": names}

@@ -1,4 +1,4 @@
-"""Choose the `topk` subscriptions that a unit of a plan holds, and the words under which it does."""
+"""Choose the `topk` subscriptions and words of a unit of a plan, and measure the search of each unit."""
 
 import time
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class UnitShare(NamedTuple):
         return take_rows(some, np.flatnonzero(is_stored))
 
 
-# Measure the units of a plan of `topk`: build the index of each, and search it with the messages that go there.
+# Measured units
 
 SEARCHES = 3
 """Searches of a unit, the fastest of which counts: the system may interrupt one of a millisecond for much longer."""
@@ -59,9 +59,9 @@ def as_sample(subscriptions: ScoredSubscriptions, messages: Messages, scale: flo
 
 def take_messages(messages: Messages, rows: slice | np.ndarray) -> Messages:
     """Return some messages, in the order of `rows`."""
-    places = np.arange(len(messages.key))[rows]
-    offsets, words = gather_rows(places, messages.offsets, np.arange(len(messages.terms), dtype=np.int32))
-    columns = [column[places] for column in messages[:4]]
+    positions = np.arange(len(messages.key))[rows]
+    offsets, words = gather_rows(positions, messages.offsets, np.arange(len(messages.terms), dtype=np.int32))
+    columns = [column[positions] for column in messages[:4]]
     return Messages._make([*columns, offsets, messages.terms[words], messages.weights[words]])
 
 

@@ -1,4 +1,4 @@
-"""Match a micro-batch of objects with all segments of one worker; return the subscription keys of each object."""
+"""Match a micro-batch of objects with the segments of one worker: sorted objects, merged pairs, size of chunks."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,8 +12,6 @@ from pststream.base.arrays import read_only
 from pststream.kernels.matching.index_cells import sort_points
 from pststream.kernels.matching.match_segment import Deleted, Objects, SearchCounts, append_lists, match_segment
 from pststream.matching.segments import NO_DELETIONS, Deletions, Segment, deleted_pieces, without_pieces
-
-# Sort the objects of a micro-batch into Morton order of their points, the order that the matching kernels need.
 
 
 @dataclass(frozen=True)
@@ -146,10 +144,7 @@ def _merge_lists(searches: Sequence[tuple[np.ndarray, np.ndarray]], objects: int
     return offsets, merged
 
 
-# Add the term of subscriptions without keywords to the terms of every object.
-#
-# A subscription without keywords has one clause, of the term `names.EVERY_OBJECT`, which is not the id of any word. The
-# table `objects` does not store this term. Tasks add it to the objects if a segment has a posting of it.
+# The term of every object
 
 
 def posts_every_object(segments: Iterable[Segment]) -> bool:
@@ -159,12 +154,15 @@ def posts_every_object(segments: Iterable[Segment]) -> bool:
 
 def has_every_object(segment: Segment) -> bool:
     """Return whether a segment posts the term of every object."""
-    place = int(np.searchsorted(segment.terms, names.EVERY_OBJECT))
-    return place < len(segment.terms) and int(segment.terms[place]) == names.EVERY_OBJECT
+    position = int(np.searchsorted(segment.terms, names.EVERY_OBJECT))
+    return position < len(segment.terms) and int(segment.terms[position]) == names.EVERY_OBJECT
 
 
 def add_every_object(offsets: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the terms of objects with the term of every object as the last of each.
+
+    A subscription without keywords has one clause, of the term `names.EVERY_OBJECT`, which is not the id of any word
+    and is not stored in `objects`. Tasks add it to the objects if a segment has a posting of it.
 
     offsets, terms   int64[n+1], int64[m]   distinct terms of each object; likewise what is returned
     """
@@ -173,19 +171,20 @@ def add_every_object(offsets: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray
         offsets, terms = np.append(0, np.cumsum(~is_stored))[offsets], terms[~is_stored]
     added = offsets + np.arange(len(offsets))
     wider = np.empty(len(terms) + len(offsets) - 1, np.int64)
-    place = np.ones(len(wider), bool)
-    place[added[1:] - 1] = False
-    wider[place], wider[~place] = terms, names.EVERY_OBJECT
+    is_given = np.ones(len(wider), bool)
+    is_given[added[1:] - 1] = False
+    wider[is_given], wider[~is_given] = terms, names.EVERY_OBJECT
     return added, wider
 
-
-# Adapt the number of objects that a matching task matches at once, so that their pairs fit into memory.
 
 MAX_OBJECTS = 1 << 17
 
 
 class ChunkSize:
-    """The number of objects to match at once: first MAX_OBJECTS, a quarter after too many pairs, double after few."""
+    """The number of objects to match at once, so that their pairs fit into memory.
+
+    It is MAX_OBJECTS at first, a quarter after too many pairs, and double after few.
+    """
 
     def __init__(self) -> None:
         self.objects = MAX_OBJECTS

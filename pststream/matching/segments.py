@@ -1,4 +1,4 @@
-"""Build index segments: convert rows of `worker_index` (pieces of subscriptions) into the arrays that kernels match.
+"""Build index segments from rows of `worker_index`, find the pieces that deletions end, and cache both on a node.
 
 A row is a piece: one box of a subscription, its clauses, its validity. Its postings, one for each index cell that the
 box covers and each term of the clause that it is posted under, are derived here: the rows are five times smaller than
@@ -215,11 +215,9 @@ def _in_order_of_postings(rows: pa.Table) -> pa.Table:
 
 
 def _boxes(rows: pa.Table) -> np.ndarray:
-    return np.column_stack([_floats(rows, side) for side in ("west", "south", "east", "north")])
-
-
-def _floats(rows: pa.Table, name: str) -> np.ndarray:
-    return rows.column(name).to_numpy().astype(np.float64, copy=False)
+    return np.column_stack(
+        [rows.column(side).to_numpy().astype(np.float64, copy=False) for side in ("west", "south", "east", "north")]
+    )
 
 
 def _integers(rows: pa.Table, name: str) -> np.ndarray:
@@ -294,11 +292,7 @@ def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     return exact_test, codes[tested], offsets, numbers
 
 
-# Apply deletions to segments without building them again: find the pieces that end (lazy deletion).
-#
-# Source: PS2Stream section IV-D. `matcher.make_probe` calls `deleted_pieces` before a segment is matched.
-#
-# Deletions are stored separately from the segments, and the kernel looks them up only for the pieces that they end.
+# Deletions, which are stored apart from the segments
 
 DELETION_COLUMNS = ("subscription_key", "end_at")
 Deletions = tuple[np.ndarray, np.ndarray]
@@ -328,7 +322,12 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
 
 
 def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = names.MIN_INT64) -> Deleted:
-    """Return the pieces of the segment that the deletions end, with their ends, for `verify`."""
+    """Return the pieces of the segment that the deletions end, with their ends, for `verify`.
+
+    The segment is not built again (lazy deletion): the kernel looks deletions up only for the pieces that they end.
+
+    Source: PS2Stream section IV-D.
+    """
     # Most deletions concern subscriptions that are older than the segment.
     first, last = np.searchsorted(keys, segment.bounds[0], "left"), np.searchsorted(keys, segment.bounds[1], "right")
     pieces, deletion = find_pieces(keys[first:last], segment.subscription_keys, segment.key_order)
@@ -346,7 +345,7 @@ def without_pieces(segment: Segment, deleted: Deleted, others: np.ndarray) -> De
     return Deleted(mark_bits(pieces, segment.pieces), pieces[order], ends[order], deleted.after_key)
 
 
-# Cache the arrays of the index on each node: segments, deletions, id indexes; the tasks of the node map them.
+# The cache of a node, which its tasks map
 
 LAYOUT = 7
 """Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""

@@ -1,4 +1,4 @@
-"""Estimate, from a sample, the load and the stored subscriptions of one worker in each raster cell."""
+"""Estimate the load, stored subscriptions and checks of raster cells, and of blocks of cells, from a sample."""
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -100,9 +100,7 @@ def _cover(ranges: np.ndarray, columns: int, rows: int) -> np.ndarray:
     return table.cumsum(axis=0).cumsum(axis=1)[:rows, :columns].ravel()
 
 
-# Group the raster cells of one worker into blocks, and estimate the load and subscriptions of each from a sample.
-#
-# A block is a run of raster cells along the Hilbert curve.
+# Blocks of cells
 
 
 @dataclass(frozen=True)
@@ -206,7 +204,7 @@ def _code_cells(plan: PartitionPlan, cells: np.ndarray, block: np.ndarray) -> tu
     return codes, pairs % plan.leaves, pairs // plan.leaves
 
 
-# Count the checks of each raster cell of a sample, the cost of a cell in Tornado.
+# Tornado's cost of a cell
 
 
 def count_cell_checks(sample: WorkloadSample, grid: DispatchGrid) -> np.ndarray:

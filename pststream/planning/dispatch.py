@@ -31,8 +31,6 @@ from pststream.plans.plan_nodes import CHILDREN, PlanNodes
 from pststream.plans.planner_sample import WorkloadSample
 from pststream.queries.shapes.registry import SIDES
 
-# Find the units of objects, and the owners of raster ranges, in the tree of a plan that shares by object.
-
 
 class TreeWalk:
     """The tree of a plan with what its walks need.
@@ -236,7 +234,7 @@ class DispatchIndex:
 
 @dataclass(frozen=True)
 class ObjectDispatch(DispatchIndex):
-    """Look-ups under a plan that shares by object: its tree first gives each object its unit (`planning/dispatch.py`),
+    """Look-ups under a plan that shares by object: its tree first gives each object its unit (`TreeWalk`),
     which then has the part that the raster cell of an object has under other plans.
     """
 
@@ -314,8 +312,8 @@ class SubscriptionDispatch(DispatchIndex):
         words = _array(term_offsets, np.int64), _column(terms, np.int64)
         for worker, of_worker in enumerate(live):
             mark_live_objects(*points, *words, of_worker, goes[worker])
-        place, worker_of = np.nonzero(goes.T)
-        return place.astype(np.int32), worker_of.astype(np.int32)
+        position, worker_of = np.nonzero(goes.T)
+        return position.astype(np.int32), worker_of.astype(np.int32)
 
     def units_of_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, worker: int = -1

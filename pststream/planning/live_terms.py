@@ -1,4 +1,4 @@
-"""Find the live terms of sampled objects (a sampled subscription is posted under them), and the objects with one."""
+"""Find the live terms of a sample, list who has them, sort objects by raster cell, and count the postings read."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -90,7 +90,7 @@ def drop_terms_without_postings(sample: WorkloadSample) -> WorkloadSample:
     return keep_terms(sample, (sample.postings > 0) | (hash_to_unit(np.arange(len(sample.terms)), SEED) < by_chance))
 
 
-# List the live terms of each sampled object and subscription, for planners that partition by text alone.
+# Term use, for planners that partition by text alone
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def collect_term_use(sample: WorkloadSample) -> TermUse:
     )
 
 
-# Sort a sample's objects by raster cell and number its live terms, for the hybrid planner and local adjustment.
+# Objects by raster cell, for the hybrid planner and local adjustment
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
     )
 
 
-# Estimate the index postings that each term of each sampled object reads, and add these counts to the sample.
+# Posting reads
 
 
 def make_sample_with_reads(**columns: Any) -> WorkloadSample:

@@ -1,4 +1,4 @@
-"""Choose the bounds of a plan's raster so that it covers most sampled objects; outliers belong to its edge cells."""
+"""Fit the bounds of a plan's raster to a sample, walk it along the Hilbert curve, and find the cells of boxes."""
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def _range(values: np.ndarray, least: float, greatest: float) -> tuple[float, fl
     return low, high
 
 
-# Compute the Hilbert curve over a raster: the order of all blocks, and the position of given blocks on the curve.
+# Hilbert curve
 
 
 def hilbert_walk(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +90,7 @@ def hilbert_rank(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
     return rank
 
 
-# Compute the first and last column and row of the raster cells that each box covers.
+# Cells of boxes
 
 _CHUNK = 1 << 14
 """Number of boxes computed at a time, so that intermediate arrays stay in the cache of the processor."""

@@ -20,7 +20,7 @@ from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
 
-# Sum values of raster cells in any rectangle in constant time, by a summed-area table.
+# Summed-area tables
 
 Cells = int | np.ndarray
 
@@ -58,7 +58,7 @@ class RegionCounts:
     rectangle whose last is before its first is empty. Counts are of the sample, not scaled.
 
     A subscription with two boxes counts twice in a rectangle that touches both. This is rare (only boxes across the
-    antimeridian have two), and such tables cannot avoid it. `cost.load_model.compute_worker_loads` counts it once.
+    antimeridian have two), and such tables cannot avoid it. `load_model.compute_worker_loads` counts it once.
     """
 
     corners: np.ndarray

@@ -1,4 +1,4 @@
-"""Define the views of a home: pairs, subscriptions, batches_done, rejects_by_file, and write them in each dialect.
+"""Define the views of a home in the SQL of Spark, DuckDB and Trino, and run queries on them in this process.
 
 A view counts the rows of finished batches and finished ingests only. docs/tables.md describes the columns.
 """
@@ -15,7 +15,7 @@ from pststream.base.optional_packages import needs_extra
 from pststream.storage.registry import storage_of
 from pststream.tables.delta_tables import AnyHome, TableReader
 
-# Write the expressions in which the SQL of Spark, DuckDB and Trino differ: tables by address, lists.
+# Dialects of SQL
 
 CATALOG, SCHEMA = "delta", "pststream"
 """Catalog and schema of the tables in the statements for Trino, which has no name for a table at an address."""
@@ -168,7 +168,7 @@ TRINO = Dialect(
 DIALECTS = {dialect.name: dialect for dialect in (SPARK, DUCKDB, TRINO)}
 """The dialects by their name. To add one, declare it here."""
 
-# Write the SQL expression that gives the region of a subscription as WKT, from the columns of the table `requests`.
+# Regions as WKT
 
 
 def region_as_text(d: Dialect) -> str:
@@ -345,7 +345,7 @@ def view_statements(home: AnyHome, dialect: str) -> list[str]:
     return [*d.prepare(home, VIEWED_TABLES), *created]
 
 
-# Run a query on the views and tables of a home in this process: DuckDB over Arrow datasets, without a JVM.
+# Queries in this process, without a JVM
 
 
 def run_query(home: AnyHome, query: str, tables: Iterable[str]) -> pa.Table:

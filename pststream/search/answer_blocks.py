@@ -20,7 +20,7 @@ from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
 
-# Bound the number of objects in the region of a question that have its words, without reading them.
+# Bounds of the rows of an answer
 
 _CELLS = 1 << LEVELS
 
@@ -31,7 +31,7 @@ def bound_rows(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> 
     unlimited = np.flatnonzero(most == 0)
     if not len(unlimited):
         return most
-    open_ended = [questions[place] for place in unlimited.tolist()]
+    open_ended = [questions[index] for index in unlimited.tolist()]
     after, up_to = window_bounds(snapshot, open_ended)
     regions = region_arrays([question.parsed.region for question in open_ended if question.parsed.region])
     low, high = _cover(regions.boxes)
@@ -73,14 +73,11 @@ def _rows_of_cells(segment: ObjectSegment, regions: RegionArrays, low: np.ndarra
     """Return the rows in the cells that cover each region, at most all: int64[q]."""
     borders = np.stack([low, high]).ravel()
     # Codes are uint32; the end of the last cell is one more than the greatest.
-    places = np.where(borders >> 2 * LEVELS, len(segment.codes), _search(segment.codes, borders))
-    first, last = places.reshape(2, -1, 4)
+    codes = np.minimum(borders, (1 << 2 * LEVELS) - 1).astype(np.uint32)
+    positions = np.where(borders >> 2 * LEVELS, len(segment.codes), np.searchsorted(segment.codes, codes))
+    first, last = positions.reshape(2, -1, 4)
     counts = np.append(0, np.cumsum((last - first).sum(axis=1)))
     return np.minimum(counts[regions.piece_offsets[1:]] - counts[regions.piece_offsets[:-1]], len(segment.codes))
-
-
-def _search(codes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    return np.searchsorted(codes, np.minimum(wanted, (1 << 2 * LEVELS) - 1).astype(np.uint32))
 
 
 def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarray:
@@ -95,7 +92,7 @@ def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarra
     return fewest
 
 
-# Cut the window of a question into slices of a bounded number of stored objects, newest first.
+# Slices of a window
 
 _BUCKETS = 4_096
 
@@ -159,9 +156,9 @@ PLACED_ANSWERS = pa.schema([pa.field(PLACE, pa.int64()), *ANSWERS])
 def bound_rows_of(counted: CountedObjects, asked: Sequence[AskedQuestion]) -> np.ndarray:
     """Return how many rows the answer of each question has at most: int64[q]."""
     most = np.zeros(len(asked), np.int64)
-    for places in group_questions(asked, range(len(asked)), by_kind=False):
-        timed = [asked[place].timed for place in places]
-        most[places] = bound_rows(counted.of(asked[places[0]].withdrawn), timed)
+    for positions in group_questions(asked, range(len(asked)), by_kind=False):
+        timed = [asked[index].timed for index in positions]
+        most[positions] = bound_rows(counted.of(asked[positions[0]].withdrawn), timed)
     return most
 
 
@@ -179,10 +176,10 @@ def make_blocks(wanted_rows: Sequence[int], most_questions: int, most_rows: int 
     most_rows = BLOCK_ROWS if most_rows is None else most_rows
     blocks: list[range] = []
     start = rows = 0
-    for place, wanted in enumerate(wanted_rows):
-        if place > start and (place - start >= most_questions or rows + wanted > most_rows):
-            blocks.append(range(start, place))
-            start, rows = place, 0
+    for index, wanted in enumerate(wanted_rows):
+        if index > start and (index - start >= most_questions or rows + wanted > most_rows):
+            blocks.append(range(start, index))
+            start, rows = index, 0
         rows += wanted
     return [*blocks, range(start, len(wanted_rows))] if len(wanted_rows) else []
 
@@ -202,11 +199,11 @@ def answer_block(
     if len(block) == 1 and is_sliced(asked[block[0]], most_rows[block[0]]):
         return answer_in_slices(counted.of(asked[block[0]].withdrawn), asked[block[0]], block[0])
     tables, owners = [PLACED_ANSWERS.empty_table()], [np.empty(0, np.int64)]
-    for places in group_questions(asked, block):
-        kind, snapshot = asked[places[0]].question.kind.name, counted.of(asked[places[0]].withdrawn)
-        rows = ANSWERERS[kind](snapshot, [asked[place].timed for place in places])
-        owners.append(np.array(places, np.int64)[rows.question])
-        tables.append(_with_places(answer_table([asked[place].question for place in places], rows), owners[-1]))
+    for positions in group_questions(asked, block):
+        kind, snapshot = asked[positions[0]].question.kind.name, counted.of(asked[positions[0]].withdrawn)
+        rows = ANSWERERS[kind](snapshot, [asked[index].timed for index in positions])
+        owners.append(np.array(positions, np.int64)[rows.question])
+        tables.append(_with_places(answer_table([asked[index].question for index in positions], rows), owners[-1]))
     order = np.argsort(np.concatenate(owners), kind="stable")
     return [pa.concat_tables(tables).take(pa.array(order))]
 
@@ -224,14 +221,14 @@ def answer_in_slices(snapshot: ObjectSnapshot, one: AskedQuestion, place: int) -
         yield _with_places(answers, np.full(len(rows.rank), place, np.int64))
 
 
-def _with_places(answers: pa.Table, places: np.ndarray) -> pa.Table:
-    return answers.add_column(0, PLACED_ANSWERS.field(PLACE), pa.array(places))
+def _with_places(answers: pa.Table, positions: np.ndarray) -> pa.Table:
+    return answers.add_column(0, PLACED_ANSWERS.field(PLACE), pa.array(positions))
 
 
 def group_questions(asked: Sequence[AskedQuestion], places: Iterable[int], by_kind: bool = True) -> Iterable[list[int]]:
     """Return the places of the questions that are answered together: of one kind, about the same objects."""
     groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for place in places:
-        kind = asked[place].question.kind.name if by_kind else ""
-        groups.setdefault((kind, asked[place].withdrawn.numbers), []).append(place)
+    for index in places:
+        kind = asked[index].question.kind.name if by_kind else ""
+        groups.setdefault((kind, asked[index].withdrawn.numbers), []).append(index)
     return groups.values()

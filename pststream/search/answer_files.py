@@ -1,4 +1,4 @@
-"""Write the answers of subscriptions with memory, or their changes, to a file (`export answers`, `export changes`)."""
+"""Write answers, their changes, or term statistics to a file (`export answers`, `changes`, `term-statistics`)."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def export_changes(home: AnyHome, out: str, since_batch: int = 0) -> dict[str, A
     return {"out": out, "rows": rows, "complete_from": answers.complete_from}
 
 
-# Write the term statistics in force to a file, with the word of each term (`pststream export term-statistics`).
+# `pststream export term-statistics`
 
 
 def export_statistics(home: Home, settings: Settings, out: str) -> dict[str, Any]:
@@ -64,15 +64,15 @@ def export_statistics(home: Home, settings: Settings, out: str) -> dict[str, Any
 
 def find_words(snapshot: ObjectSnapshot, ids: np.ndarray) -> pa.Array:
     """Return the word of each term id (int64[n]), from the newest segment that has it; null if none has: string[n]."""
-    parts, places = [pa.array([None], pa.large_string())], np.zeros(len(ids), np.int64)
+    parts, positions = [pa.array([None], pa.large_string())], np.zeros(len(ids), np.int64)
     following, missing = 1, np.arange(len(ids))
     for segment in reversed(snapshot.segments):
         local = segment.find_terms(ids[missing])
         chosen = np.flatnonzero(local >= 0)
         parts.append(segment.words_of(local[chosen]))
-        places[missing[chosen]] = following + np.arange(len(chosen))
+        positions[missing[chosen]] = following + np.arange(len(chosen))
         following += len(chosen)
         missing = missing[local < 0]
         if not len(missing):
             break
-    return pa.concat_arrays(parts).take(pa.array(places))
+    return pa.concat_arrays(parts).take(pa.array(positions))

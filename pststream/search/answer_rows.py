@@ -1,4 +1,4 @@
-"""Make the rows of answers: ranks, ids, times and distances of objects."""
+"""Make the rows and the table of answers, and render the answer of one question as a text table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -59,7 +59,7 @@ def _distances(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray, p
     return metres
 
 
-# Make the table of answers: a row for each object, or term, of an answer, in the order of questions and ranks.
+# The table of answers
 
 ANSWERS = pa.schema(
     [
@@ -82,13 +82,13 @@ def answer_table(questions: Sequence[Question], rows: AnswerRows) -> pa.Table:
     """Return the rows of the answers of a batch of questions of one kind."""
     ids = pa.array([question.question_id for question in questions], pa.string())
     kinds = pa.array([question.kind.name for question in questions], pa.string())
-    place = pa.array(rows.question)
-    given = {"question_id": ids.take(place), "kind": kinds.take(place), "rank": pa.array(rows.rank), **rows.columns}
+    index = pa.array(rows.question)
+    given = {"question_id": ids.take(index), "kind": kinds.take(index), "rank": pa.array(rows.rank), **rows.columns}
     nulls = {field.name: pa.nulls(len(rows.rank), field.type) for field in ANSWERS}
     return pa.table({**nulls, **given}).select(ANSWERS.names).cast(ANSWERS)
 
 
-# Show the answer of one question as a table for a terminal or a log.
+# The text of an answer
 
 _COLUMNS: dict[str, Callable[[Any], str]] = {
     "rank": str,

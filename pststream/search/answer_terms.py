@@ -105,13 +105,13 @@ def answer_regions(
     limits         int64[q]     greatest number of terms
     """
     batch = _make_batch(snapshot, regions, after, up_to, limits)
-    place: list[int] = []
+    question_of_row: list[int] = []
     rows: list[Candidate] = []
     for question, candidates in enumerate(_candidates(snapshot, batch)):
         kept = sorted(candidates, key=lambda one: (one[0], one[1].encode()))[: batch.limits[question]]
-        place += [question] * len(kept)
+        question_of_row += [question] * len(kept)
         rows += kept
-    owner = np.array(place, np.int64)
+    owner = np.array(question_of_row, np.int64)
     columns = {
         "term": pa.array([word for _, word in rows], pa.string()),
         "count": pa.array([-count for count, _ in rows], pa.int64()),

@@ -1,4 +1,4 @@
-"""List the functions that answer a batch of questions, by kind."""
+"""Answer a batch of questions of the kinds `knn`, `range` and `topk`, and list the answering function of each kind."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,23 +19,18 @@ from pststream.search.best_objects import (
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
 
-# Answer questions of the kind `knn`: the k nearest objects, nearest first.
-#
-# Distances are compared as metres in float32, so that objects at equal distances are ties, however a distance is
-# rounded.
-
 
 def answer_nearest(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
-    """Return the rows of the answers of a batch, with their distances."""
+    """Return the rows of the answers of a batch of `knn`, the nearest object first, with their distances.
+
+    Distances are compared as metres in float32, so that equal distances are ties, however they are rounded.
+    """
     asked = point_questions(snapshot, questions)
     return make_answer_rows(snapshot, find_nearest_objects(snapshot, asked), asked.points)
 
 
-# Answer questions of the kind `range`: the objects of a region, newest first.
-
-
 def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
-    """Return the rows of the answers of a batch, each newest first, at most its limit."""
+    """Return the rows of the answers of a batch of `range`, each newest first, at most its limit."""
     after, up_to = window_bounds(snapshot, questions)
     regions = region_arrays([question.parsed.region for question in questions if question.parsed.region])
     limits = np.array([question.parsed.k or 0 for question in questions], np.int64)
@@ -62,13 +57,11 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     return make_answer_rows(snapshot, best_first, None)
 
 
-# Answer questions of the kind `topk`: the k objects with the best score of place and text, best first.
-#
-# Scores are compared as float32, so that equal scores are ties, however a score is rounded.
-
-
 def answer_scored(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
-    """Return the rows of the answers of a batch, with distances and scores."""
+    """Return the rows of the answers of a batch of `topk`, the best score first, with distances and scores.
+
+    Scores are compared as float32, so that equal scores are ties, however they are rounded.
+    """
     pairs = [(question.parsed.alpha, question.parsed.distance_scale_m) for question in questions]
     asked = point_questions(snapshot, questions)._replace(scales=np.array(pairs, np.float64).reshape(-1, 2))
     best = find_scored_objects(snapshot, asked)

@@ -1,4 +1,4 @@
-"""Answer questions about the stored objects of a home in this process, without a JVM."""
+"""Answer questions about the stored objects of a home in this process, for commands and pages, without a JVM."""
 
 import os
 import re
@@ -112,7 +112,7 @@ def _measured(tables: Iterator[pa.Table], seconds: dict[str, float]) -> Iterator
         yield table
 
 
-# Answer one question for a page: what it asks for in words, and the places and texts of the objects of its answer.
+# Answers for a page
 
 MAX_ROWS = 500
 """Rows of an answer that are read for a page."""
@@ -139,8 +139,8 @@ def answer_for_page(home: Home, settings: Settings, record: Mapping[str, Any]) -
     keys = rows.columns["object_key"].to_pylist()[:MAX_ROWS] if "object_key" in rows.columns else []
     objects = _read_objects(home, keys)
     shown = [
-        AnswerRow(**row, **(objects.get(keys[place], {}) if keys else {}))
-        for place, row in enumerate(answers.select(_COLUMNS).to_pylist())
+        AnswerRow(**row, **(objects.get(keys[index], {}) if keys else {}))
+        for index, row in enumerate(answers.select(_COLUMNS).to_pylist())
     ]
     facts, keywords = [*_facts(question, record), *weighed], str(record.get("keywords") or "")
     region, point, more = question.parsed.region, question.parsed.point, len(rows.rank) > MAX_ROWS
@@ -182,7 +182,7 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
     return facts
 
 
-# Convert one question that is typed as texts, in options or a form, to the fields of a record.
+# Questions as texts
 
 TYPED_FIELDS = (
     *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m", "as_of"),

@@ -18,8 +18,6 @@ from pststream.kernels.questions.scored_rows import find_scored
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, reached, window_bounds
 
-# Order the rows of answers: by question, least value, newest, last in the log.
-
 
 def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.ndarray) -> np.ndarray:
     """Return the order of rows by question, least value, newest, last in the log: int64[n].
@@ -187,9 +185,6 @@ def place_of(segment: int, row: np.ndarray) -> np.ndarray:
 def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the segment and the row of each `place_of` a row: int64[n] each."""
     return place >> _ROW_BITS, place & ((1 << _ROW_BITS) - 1)
-
-
-# Convert a batch of parsed questions around points into the arrays that `best_objects` takes.
 
 
 def point_questions(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> PointQuestions:

@@ -206,8 +206,8 @@ def _take_texts(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
     """
     wanted = np.zeros(len(column), bool)
     wanted[rows] = True
-    places = np.cumsum(wanted) - 1
-    return one_array(column.filter(pa.array(wanted)).cast(pa.large_string())).take(pa.array(places[rows]))
+    positions = np.cumsum(wanted) - 1
+    return one_array(column.filter(pa.array(wanted)).cast(pa.large_string())).take(pa.array(positions[rows]))
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

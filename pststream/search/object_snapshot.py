@@ -165,14 +165,14 @@ class ObjectSnapshot:
         lengths = np.empty(len(row), np.int64)
         parts = []
         for number in np.flatnonzero(np.bincount(segment)).tolist():
-            places = np.flatnonzero(segment == number)
-            parts.append((self.segments[number], row[places], places))
-        for one, rows, places in parts:
-            measure_texts(one.id_offsets, rows, places, lengths)
+            positions = np.flatnonzero(segment == number)
+            parts.append((self.segments[number], row[positions], positions))
+        for one, rows, positions in parts:
+            measure_texts(one.id_offsets, rows, positions, lengths)
         offsets = np.append(0, np.cumsum(lengths))
         copied = np.empty(offsets[-1], np.uint8)
-        for one, rows, places in parts:
-            copy_texts(one.id_offsets, one.ids, rows, places, offsets, copied)
+        for one, rows, positions in parts:
+            copy_texts(one.id_offsets, one.ids, rows, positions, offsets, copied)
         return pa.LargeStringArray.from_buffers(len(row), pa.py_buffer(offsets), pa.py_buffer(copied))
 
 

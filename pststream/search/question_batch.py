@@ -34,7 +34,7 @@ def window_bounds(snapshot: ObjectSnapshot, questions: Iterable[TimedQuestion]) 
     """Return the bounds `after`, `up_to` of each question: int64[q,2] each (kernels/questions/question_arrays.py)."""
     after, up_to = [], []
     counted: dict[tuple[int, int], list[tuple[int, int]]] = {}  # count windows by their last ts and key: place, count
-    for place, question in enumerate(questions):
+    for index, question in enumerate(questions):
         if question.bounds is not None:
             after.append(question.bounds[:2])
             up_to.append(question.bounds[2:])
@@ -43,12 +43,12 @@ def window_bounds(snapshot: ObjectSnapshot, questions: Iterable[TimedQuestion]) 
         as_of = snapshot.last_time(last_key) if question.as_of is None else question.as_of
         up_to.append((as_of, last_key))
         if window.objects is not None:
-            counted.setdefault((as_of, last_key), []).append((place, window.objects))
+            counted.setdefault((as_of, last_key), []).append((index, window.objects))
         start = names.NO_TIME if window.micros is None else max(as_of - window.micros, names.NO_TIME)
         after.append((start, LAST_KEY))
     bounds = np.array(after, np.int64).reshape(-1, 2)
     for latest, asked in counted.items():
-        bounds[[place for place, _ in asked]] = snapshot.before_most_recent([count for _, count in asked], *latest)
+        bounds[[index for index, _ in asked]] = snapshot.before_most_recent([count for _, count in asked], *latest)
     return bounds, np.array(up_to, np.int64).reshape(-1, 2)
 
 

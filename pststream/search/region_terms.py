@@ -20,7 +20,7 @@ from pststream.search.answer_terms import answer_regions, likely_terms
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import box_regions, take_regions
 
-# Divide regions into groups of neighbours that are asked about the same window.
+# Groups of regions
 
 
 def group_regions(boxes: np.ndarray, windows: np.ndarray, rows: np.ndarray, most: int) -> list[np.ndarray]:

@@ -50,8 +50,8 @@ class TermWeights:
             return np.ones(len(ids), np.float32)
         cache = _weights_cache(self.cache_dir, self.cache_bytes)
         known = cache.arrays(self._key, lambda: self._read()._asdict())
-        places = find_values(ids, known["table"])
-        return np.where(places >= 0, known["weights"][places], self._weights(np.zeros(1)))
+        positions = find_values(ids, known["table"])
+        return np.where(positions >= 0, known["weights"][positions], self._weights(np.zeros(1)))
 
     def of_segment(self, paths: Paths, segment: ObjectSegment) -> TextArrays:
         """Return the arrays that score the texts of a segment of these data files (kernels/questions/scores.py);

@@ -100,8 +100,8 @@ def object_columns(segment: ObjectSegment, rows: np.ndarray) -> dict[str, pa.Arr
     """Return columns of `objects` for some rows (int64[n]): object_key, object_id, ts, lon, lat, terms."""
     lengths = segment.offsets[rows + 1] - segment.offsets[rows]
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int32)
-    places = np.repeat(segment.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    numbers = unpack_numbers(segment.row_terms[places])
+    positions = np.repeat(segment.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    numbers = unpack_numbers(segment.row_terms[positions])
     return {
         "object_key": pa.array(segment.keys[rows]),
         "object_id": segment.object_ids(rows),

@@ -1,6 +1,6 @@
 """Benchmark the memory of Spark's Python workers with standing `knn` and `topk` queries, by subscriptions.
 
-The workloads are those of `knn` and `topk` (support/answers/standing_worlds.py). A home grows by one batch of
+The workloads are those of `knn` and `topk` (calibrate/measured_homes.py). A home grows by one batch of
 insertions for each size, which evaluates all of them over the stored objects; batches of objects follow, the first of
 which indexes the new thresholds. A task is a bucket of answers, and each of Spark's cores has a Python worker.
 """

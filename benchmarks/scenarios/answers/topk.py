@@ -1,6 +1,6 @@
 """Benchmark standing `topk` queries: messages/s of Skype's evaluation, by subscriptions, k, window and way to buffer.
 
-The workload is that of Skype, section 8.1 (support/answers/standing_worlds.py). The window is full before the first
+The workload is that of Skype, section 8.1 (calibrate/measured_homes.py). The window is full before the first
 batch, and 100,000 messages or fewer move it. Term statistics are those of the stored messages. A batch of 10,000
 messages runs as `match` runs it, from Delta to Delta, in a warm process on the local engine. Rates of the kernel and
 the fold are by CPU time of all threads, as on one core. Buffers are full after the first answers and few run dry while
@@ -117,11 +117,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             steps.end(f"{name}: {measured['evaluations_per_turnover']} evaluations a turnover")
     figures |= measure_bucket(MADE_UP[scale])
     figures["kernel_and_fold_rate_of_cores"] = figures["kernel_and_fold_rate"] * len(os.sched_getaffinity(0))
-    return {"figures": figures, "floor": {}, "targets": _targets(figures) if scale == "full" else {}}
-
-
-def _targets(figures: dict[str, Any]) -> dict[str, Any]:
-    return {name: at_least(figures[name], target) for name, target in TARGETS.items()}
+    targets = {name: at_least(figures[name], target) for name, target in TARGETS.items()} if scale == "full" else {}
+    return {"figures": figures, "floor": {}, "targets": targets}
 
 
 def _sweeps(window: int) -> dict[str, Query]:

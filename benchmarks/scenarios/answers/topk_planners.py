@@ -58,7 +58,8 @@ def kept_for(k: int) -> int:
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure all planners on each stream, then the sweeps of the paper on the first one."""
-    units, levels = UNITS[scale], _levels(UNITS[scale])
+    units = UNITS[scale]
+    levels = [1 << bit for bit in range(units.bit_length()) if units % (1 << bit) == 0]
     sweeps = len(SWEPT_UNITS[scale]) + len(SWEPT_K[scale]) + len(SWEPT_SIZES[scale])
     swept = sweeps * len(SWEPT_PLANNERS) + len(BY_PRODUCT) + 2 * len(levels)
     steps = Steps(progress, len(DATA) * len(names.TOPK_PLANNERS) + swept)
@@ -73,7 +74,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
     for name, stream in DATA.items():
         swept_k = SWEPT_K[scale] if name == SWEPT else ()
-        world, *others = _make(stream, SIZES[scale], (K, *swept_k), seed)
+        world, *others = make_worlds(stream, SIZES[scale], [kept_for(k) for k in (K, *swept_k)], QueryWords(5), seed)
         measure(world, names.TOPK_PLANNERS, units, name)
         if name == SWEPT:
             measure(world, BY_PRODUCT, units, "product", cost="product")
@@ -86,16 +87,6 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         for k, other in zip(swept_k, others, strict=True):
             measure(other, SWEPT_PLANNERS, units, f"k_{k}")
     return {"figures": figures, "floor": {}, "targets": {}}
-
-
-def _levels(units: int) -> list[int]:
-    """Return the numbers of parts of the first level: the powers of two that divide the units."""
-    return [1 << bit for bit in range(units.bit_length()) if units % (1 << bit) == 0]
-
-
-def _make(stream: Stream, sizes: tuple[int, int, int], ks: tuple[int, ...], seed: int) -> list[TopkWorld]:
-    """Make a world for each k."""
-    return make_worlds(stream, sizes, [kept_for(k) for k in ks], QueryWords(5), seed)
 
 
 def measure_planner(

@@ -3,7 +3,7 @@
 Source: DkM-SKS, section 5: a plan is made after 1,000,000 objects; then each time-stamp has 1,000 objects, which all
 workers receive. Table 2 has the load balance on Place, the greatest less the least time of a worker, on average over
 time-stamps: 32 ms; table 3 has the time, 471 ms. Departures: 4,000,000 subscriptions at most, for 10,000,000; no
-insertions and deletions; the stream is made up (support/answers/standing_worlds.py); a time is that of the search in
+insertions and deletions; the stream is made up (calibrate/measured_homes.py); a time is that of the search in
 the index of a worker, one worker after the other, without the update of answers, which the planners do not plan.
 """
 
@@ -72,7 +72,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     steps = Steps(progress, 1 + len(sizes) * len(PLANS))
     stored = stream.draw(STORED[scale], seed)
     pieces = draw_pieces(store_objects(stored), stream.draw(STORED[scale], seed + 77), sizes[-1], K, WORDS, seed)
-    stamps = [object_batch(stream.draw(OBJECTS, seed + 100 + number)) for number in range(STAMPS[scale])]
+    stamps = [object_batch(stream.draw(OBJECTS, seed + 100 + ordinal)) for ordinal in range(STAMPS[scale])]
     steps.end(f"{sizes[-1]:,} subscriptions with circles around their nearest objects")
     figures: dict[str, Any] = {"workers": WORKERS, "stored_objects": STORED[scale], "stamp_objects": OBJECTS}
     for size in sizes:

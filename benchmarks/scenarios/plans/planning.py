@@ -34,7 +34,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     figures: dict[str, Any] = {"objects": objects, "subscriptions": subscriptions, "nodes": nodes}
     figures["workload"] = describe_workload(STYLE, OBJECTS_ALONE)
     warm = draw_synthetic_sample(1_000, 1_000, seed, STYLE)
-    _reset_peak()
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak resident memory of this process
     steps = Steps(progress, len(names.PLANNERS) + 1)
     for name in names.PLANNERS:
         make_plan(name, warm, WORKERS, cost)
@@ -78,11 +78,6 @@ def _seconds(work: Callable[[], Any]) -> float:
     began = time.perf_counter()
     work()
     return round(time.perf_counter() - began, 5)
-
-
-def _reset_peak() -> None:
-    """Reset the peak resident memory that the operating system records for this process."""
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak_gb() -> float:

@@ -2,7 +2,7 @@
 
 Source: DkM-SKS, section 5: 20 workers, k up to 10, at most five words, 100 insertions and as many deletions a
 time-stamp; tables 2 (load balance) and 3 (update time). Departures: 200,000 subscriptions for 10,000,000; the streams
-are made up (support/answers/standing_worlds.py); workers are logical, so their times are CPU milliseconds of one after
+are made up (calibrate/measured_homes.py); workers are logical, so their times are CPU milliseconds of one after
 the other, without a network.
 """
 

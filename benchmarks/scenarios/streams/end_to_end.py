@@ -119,17 +119,17 @@ def _measure_jobs(
         matches = run_batch()
     write_sample(recorded, f"{folder}/sample")
     costs: list[list[Cost]] = [[], [], [], []]
-    for number in range(RUNS):
+    for ordinal in range(RUNS):
         searches: list[AbstractContextManager[None]] = [nullcontext(), replay_pairs(recorded), find_no_pairs()]
         for place, search in enumerate(searches):
             after, to = bench.add_drawn_objects(drawn)
             with search:
                 costs[place].append(_time(run_batch))
-        job = partial(run_spark_baseline, bench.home, settings, after, to, f"{folder}/sample", f"{folder}/out{number}")
+        job = partial(run_spark_baseline, bench.home, settings, after, to, f"{folder}/sample", f"{folder}/out{ordinal}")
         costs[3].append(_time(job))
         seconds = [f"{of[-1].seconds:.2f} s ({of[-1].cpu_seconds:.2f} s of CPU)" for of in costs[:3]]
         steps.end(
-            f"{name} matches, run {number + 1}: {seconds[0]}, baseline {seconds[1]}, without matches {seconds[2]},"
+            f"{name} matches, run {ordinal + 1}: {seconds[0]}, baseline {seconds[1]}, without matches {seconds[2]},"
             f" by Spark's Delta reader and writer {costs[3][-1].seconds:.1f} s"
         )
     return costs, matches

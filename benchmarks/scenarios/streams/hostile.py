@@ -133,8 +133,8 @@ def _write_parts(folder: Path, files: int, seed: int) -> list[Path]:
     (folder / "parts").mkdir()
     parts = []
     with open(folder / "all.jsonl", encoding="utf-8") as lines:
-        for number in range(files):
-            part = folder / "parts" / f"good-{number:05}.jsonl"
+        for ordinal in range(files):
+            part = folder / "parts" / f"good-{ordinal:05}.jsonl"
             part.write_text("".join(next(lines) for _ in range(OBJECTS)), "utf-8")
             parts.append(part)
     return parts
@@ -190,15 +190,15 @@ def _land(
     landed: dict[str, float] = {}
     odd: dict[str, HostileFile] = {}
     began = time.monotonic()
-    for number, part in enumerate(parts):
-        time.sleep(max(0.0, began + number * seconds - time.monotonic()))
+    for ordinal, part in enumerate(parts):
+        time.sleep(max(0.0, began + ordinal * seconds - time.monotonic()))
         os.link(part, landing / "objects" / part.name)
         landed[part.name] = time.time()
         watcher.revive()
-        while len(odd) < len(hostile) and places[len(odd)] <= number:
+        while len(odd) < len(hostile) and places[len(odd)] <= ordinal:
             file = hostile[len(odd)]
             name = f"hostile-{len(odd):03}-{file.name}"
-            ts = iso(START + dt.timedelta(seconds=STREAM_SECONDS * number), "milliseconds")
+            ts = iso(START + dt.timedelta(seconds=STREAM_SECONDS * ordinal), "milliseconds")
             hidden = landing / file.kind / f".{name}"
             file.write(hidden, Rows(len(odd), str(ts)))
             hidden.rename(landing / file.kind / name)

@@ -1,4 +1,4 @@
-"""Add the tasks of a micro-batch to a DAG or a task group: match, publish, deliver, check balance and rejects."""
+"""Add the tasks of a micro-batch to a DAG or a group: match, answer, publish, deliver, check balance and rejects."""
 
 import logging
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from pststream.airflow.tasks.summaries import summarize_answers, summarize_batch
 from pststream.base import names
 from pststream.base.texts import counted
 
-# Define the first task of `micro_batch`: run its job, and skip each later task that has nothing to do.
+# Match
 
 RETURN_VALUE = "return_value"
 """The key of the XCom of a returned value."""
@@ -78,7 +78,7 @@ def _summarize(outcome: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return summarize_batches(outcome), outcome["result"]["waiting_sinks"]
 
 
-# Define the Airflow task that runs `jobs/deliver.py` without Spark, with the secrets of sinks from connections.
+# Deliver, with the secrets of sinks from connections
 
 
 @task(retries=0, trigger_rule="all_done")
@@ -135,7 +135,7 @@ def variable(name: str, key: str) -> str:
     return f"{names.SINK_VARIABLES}{name.upper()}_{key.upper()}"
 
 
-# Define the tasks that answer the files of questions of a landing folder, and write the event of their answers.
+# Answer files of questions
 
 
 class AnswerFilesJob(SparkJob):

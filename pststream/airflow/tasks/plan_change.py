@@ -18,9 +18,7 @@ from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks.summaries import moves_table, summarize_balance, summarize_replay
 from pststream.base import names
 
-# Let a Spark job write an HTML page on what a plan change moves, and link the page from the Airflow task.
-#
-# The job writes the page as a file; `pages_plugin` serves the folder to users who are logged in.
+# Pages on what a plan change moves: files that `pages_plugin` serves to users who are logged in
 
 PREFIX = "/pststream/pages"
 
@@ -64,7 +62,7 @@ class PagedJob(SparkJob):
         return {**super().execute(context), "page": page_url(self.page)}
 
 
-# Define the operator that replays the last batches under the plan that a dry run proposes, and links a page on it.
+# Replay under the proposed plan
 
 BATCHES = 8
 """Number of the last batches that a dry run replays."""

@@ -1,4 +1,4 @@
-"""PS2Stream's balancers GR, DP, SI and RA: move cells and terms from the most to the least loaded worker."""
+"""PS2Stream's balancers GR, DP, SI and RA: move cells, terms or whole units to the least loaded worker."""
 
 from dataclasses import replace
 
@@ -11,8 +11,6 @@ from pststream.planning.balancing.reallocate import list_moves
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import ObjectPlan
 from pststream.plans.plan_moves import Move
-
-# Move whole units from the most to the least loaded worker, by GR, DP, SI or RA: for plans that share by object.
 
 
 def move_units(task: BalancingTask) -> Adjustment:

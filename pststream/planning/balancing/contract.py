@@ -1,4 +1,4 @@
-"""Define what a balancer gets, a plan and the loads to level, and the contract of balancers."""
+"""Define the task and the contract of balancers, measure and share out loads, and run a balancer by its name."""
 
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -49,7 +49,7 @@ class Balancer(Protocol):
         ...
 
 
-# Measured loads of the workers, and how much of each moves with its raster cells or units.
+# Measured loads
 
 
 def measured_loads(task: BalancingTask) -> WorkerLoads:
@@ -79,9 +79,6 @@ def share_out(seconds: np.ndarray, owner: np.ndarray, weights: np.ndarray) -> np
 def loads_after(task: BalancingTask, plan: PartitionPlan, seconds: np.ndarray) -> WorkerLoads:
     """Return the loads under an adjusted plan: counts by the model, seconds as predicted (float64[workers])."""
     return replace(compute_worker_loads(task.sample, plan, task.cost), load=seconds + task.retiring_load)
-
-
-# Look up a balancer by the name of its method and run it.
 
 
 def adjust(task: BalancingTask) -> Adjustment:

@@ -77,12 +77,12 @@ def reallocate_units(
     workers               int64[m], distinct
     Returns the new worker of each unit: int32[units].
     """
-    place = np.full(int(max(unit_worker.max(), workers.max())) + 1, -1)
-    place[workers] = np.arange(len(workers))
-    units = np.flatnonzero(place[unit_worker] >= 0)
+    index = np.full(int(max(unit_worker.max(), workers.max())) + 1, -1)
+    index[workers] = np.arange(len(workers))
+    units = np.flatnonzero(index[unit_worker] >= 0)
     part = divide_evenly(loads[units], len(workers))
     stays = np.zeros((len(workers), len(workers)))
-    np.add.at(stays, (place[unit_worker[units]], part), subscriptions[units])
+    np.add.at(stays, (index[unit_worker[units]], part), subscriptions[units])
     moved = unit_worker.copy()
     moved[units] = workers[map_workers(stays)][part]
     return moved

@@ -1,4 +1,4 @@
-"""Tornado's balancer `shift`: split and merge rectangles, or shift their sides, until the workers are balanced."""
+"""Tornado's balancer `shift`: list split-merges and shifts of rectangles, and make the best until loads balance."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +17,6 @@ from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 from pststream.plans.plan_moves import Move, apply_move
 
-# Choose Tornado's next operation on rectangular partitions: split and merge, a shift across a side, a corner shift.
-#
-# Source: Tornado, sections 4.2 and 4.3. `planning/balancing/shift.py` repeats it until the workers are balanced.
-
 Partitions = dict[int, Rectangle]
 """The rectangle of each worker; together they cover the raster."""
 
@@ -29,7 +25,7 @@ Partitions = dict[int, Rectangle]
 class PartitionCosts:
     """What any rectangle costs, and what it takes to transfer its subscriptions.
 
-    seconds   float64[rows+1, columns+1]  area sums (`cost.area_sums`) of the cost of each raster cell, in seconds
+    seconds   float64[rows+1, columns+1]  area sums (`region_counts`) of the cost of each raster cell, in seconds
     counts    counts the sampled subscriptions of a rectangle
     transfer  seconds to transfer one of these, the paper's beta
 
@@ -123,8 +119,8 @@ def _list_split_merges(x: int, partitions: Partitions, costs: PartitionCosts) ->
     costlier_half = max(costs.cost(half) for half in halves)
     moving_half = min(reversed(halves), key=costs.subscriptions)
     workers = sorted(set(partitions) - {x})
-    for place, one in enumerate(workers):
-        for other in workers[place + 1 :]:
+    for index, one in enumerate(workers):
+        for other in workers[index + 1 :]:
             if not share_a_side(partitions[one], partitions[other]):
                 continue
             z, y = sorted((other, one), key=lambda worker: costs.subscriptions(partitions[worker]))
@@ -226,13 +222,13 @@ def _cut(rectangle: Rectangle, axis: int, count: int) -> tuple[Rectangle, Rectan
 
 
 def adjust(task: BalancingTask) -> Adjustment:
-    """Make the best operation of `rectangle_operations` until the workers are balanced or none gains anything.
+    """Make the best operation until the workers are balanced or none gains anything.
 
     Raises UsageError if some worker serves no rectangle whole. A worker without cells takes no part.
 
     Source: Tornado, sections 4.2 and 4.3. The gain C_r is the fall of the greatest cost, over a period as long as the
     batches whose load was measured; the overhead C_t is the time to write the subscriptions once. Departures: the cost
-    of a cell is its checks (`cost.cell_checks`) times the seconds of a check, which are the measured seconds of its
+    of a cell is its checks (`count_cell_checks`) times the seconds of a check, which are the measured seconds of its
     worker over the checks of its cells, as C_t is a time and the two are compared; so a partition costs what its worker
     was measured to take. Operations are repeated, up to twice the number of workers. As C_r is the fall of the greatest
     cost, none is left once the costliest partition can give to no neighbour (docs/planning.md shows how that happens).
@@ -250,7 +246,8 @@ def adjust(task: BalancingTask) -> Adjustment:
     plan, moves, reasons = task.plan, list[Move](), list[str]()
     for _ in range(2 * plan.workers):
         operation = choose_operation(partitions, costs)
-        if _imbalance(partitions, costs, task.retiring_load) <= task.target or operation is None:
+        worker_loads = (costs.cost(rectangle) + task.retiring_load[worker] for worker, rectangle in partitions.items())
+        if imbalance_of(worker_loads) <= task.target or operation is None:
             break
         for transfer in operation.transfers:
             moves.append(Move(transfer.origin, transfer.target, _list_cells(grid, transfer.cells)))
@@ -289,8 +286,3 @@ def _list_cells(grid: DispatchGrid, rectangle: Rectangle) -> np.ndarray:
     """List the raster cells of a rectangle, ascending: int64."""
     column, row = np.arange(rectangle.x0, rectangle.x1 + 1), np.arange(rectangle.y0, rectangle.y1 + 1)
     return (row[:, None] * grid.columns + column).ravel()
-
-
-def _imbalance(partitions: Partitions, costs: PartitionCosts, retiring: np.ndarray) -> float:
-    """Return the greatest load of a worker with a partition over the least, the load of a retiring plan included."""
-    return imbalance_of(costs.cost(rectangle) + retiring[worker] for worker, rectangle in partitions.items())

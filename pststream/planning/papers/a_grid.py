@@ -28,7 +28,7 @@ subscriptions that still lack objects, would leave no cells to cut.
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """Return a plan with one leaf for each worker, each a rectangle of the fine grid.
 
-    The cost of a cell is the number of checks there (`cost.cell_checks`), that of a partition the sum of its cells.
+    The cost of a cell is the number of checks there (`count_cell_checks`), that of a partition the sum of its cells.
     With fewer cells than workers, the last workers get none.
 
     options  columns, rows: of the fine grid at most; its cells are as wide and high as the mean subscription
@@ -65,7 +65,7 @@ def _side(length: float, mean: float, most: int) -> int:
 def cut_partitions(sums: np.ndarray, workers: int) -> list[Rectangle]:
     """Cut the whole raster into a rectangle for each worker, in the order of the first worker's cuts.
 
-    sums  area sums of the cost of each cell, `cost.area_sums`
+    sums  area sums of the cost of each cell (`build_area_sums`)
     Returns `workers` rectangles, or fewer if all are single cells.
     """
     whole = Rectangle(0, 0, sums.shape[1] - 2, sums.shape[0] - 2)

@@ -52,9 +52,9 @@ def divide_evenly(numbers: np.ndarray, parts: int) -> np.ndarray:
         heapq.heappush(queue, (-joined.difference, made, joined))
     part = np.zeros(len(numbers), np.int64)
     if queue:
-        filled = sorted(sorted(places) for places in queue[0][2].parts if places)
-        for number, places in enumerate(filled):
-            part[places] = number
+        filled = sorted(sorted(positions) for positions in queue[0][2].parts if positions)
+        for number, positions in enumerate(filled):
+            part[positions] = number
     return part
 
 
@@ -76,4 +76,4 @@ def _join(one: _Division, other: _Division) -> _Division:
     sums = one.sums + other.sums[::-1]
     parts = [[*mine, *others] for mine, others in zip(one.parts, reversed(other.parts))]
     order = np.argsort(-sums, kind="stable")
-    return _Division(sums[order], [parts[place] for place in order.tolist()])
+    return _Division(sums[order], [parts[index] for index in order.tolist()])

@@ -161,12 +161,12 @@ class GrowingTree:
     def plan_nodes(self) -> PlanNodes:
         """Return the tree as a plan has it; the leaves, in their order, are its units."""
         kept = self._kept()
-        nodes, place = [self.nodes[number] for number in kept], {number: at for at, number in enumerate(kept)}
+        nodes, index = [self.nodes[number] for number in kept], {number: at for at, number in enumerate(kept)}
         none = KeywordLists(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8))
         lists = [none if node.lists is None else node.lists for node in nodes]
         is_leaf = np.array([not node.children for node in nodes])
         return PlanNodes(
-            parent=np.array([place.get(node.parent, -1) for node in nodes], np.int32),
+            parent=np.array([index.get(node.parent, -1) for node in nodes], np.int32),
             rectangle=np.array([node.rectangle for node in nodes], np.int32),
             by_text=np.array([node.lists is not None for node in nodes]),
             unit=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1).astype(np.int32),

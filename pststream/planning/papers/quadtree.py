@@ -27,7 +27,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     options  columns, rows: of the raster; theta: number of leaves from which on none is quartered
 
     Source: the baseline Quadtree of SSTD, section 7.1: Algorithm 1 with splits by space alone, and its workloads
-    (`cost.query_statistics`, which names the departures). Departures: quarters are whole raster cells, so a node of one
+    (`query_statistics`, which names the departures). Departures: quarters are whole raster cells, so a node of one
     column or row has two of them, and a node of one cell stays; equal workloads are split in the order in which they
     were made. The constants of the cost model are not used.
     """

@@ -60,8 +60,8 @@ def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan)
             made += 1
     parts = sorted([*waiting, *points])
     part = np.empty(present.count, np.int64)
-    for place, (_, _, one) in enumerate(parts):
-        part[one.members] = place
+    for index, (_, _, one) in enumerate(parts):
+        part[one.members] = index
     return Parts(part, np.array([-cost for cost, _, _ in parts]), NO_AREAS)
 
 

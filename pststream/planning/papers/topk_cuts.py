@@ -1,4 +1,4 @@
-"""Choose the cut whose sides cost alike, each in proportion to the parts that it is still to be divided into."""
+"""Cut words into runs (by costs, or by C = N x p) and the space into a kd-tree, for the planners of DSkype."""
 
 from bisect import bisect_right
 from functools import partial
@@ -31,9 +31,6 @@ def choose_cut(
     return int(cheapest[np.argmin(uneven[cheapest])])
 
 
-# Divide the words into runs as the paper does, where C = N x p of both sides differs least (Skype, Algorithm 4).
-
-
 class Words(NamedTuple):
     """Words of subscriptions or messages: the owner of each, ascending, and its place in the order: int64[m] each."""
 
@@ -46,10 +43,10 @@ def cut_words_by_product(stored: Words, sent: Words, words: int, runs: int) -> n
 
     stored, sent  the words under which subscriptions are held, and those of messages
 
-    Source: Algorithm 4: a run is cut after the word where the costs of the two sides differ least; a subscription
-    counts on each side that has one of its words, a message too. Departures: those of `choose_cut`; of a run of one
+    Source: Skype, Algorithm 4: a run is cut after the word where the costs of the two sides differ least; subscriptions
+    and messages count on each side that has one of their words. Departures: those of `choose_cut`; of a run of one
     word, the upper side has none. The cost of a run is not the sum of the costs of its sides, so runs may cost
-    differently though the sides of each cut cost alike. `word_cuts` has the cost that planners take by default.
+    differently though the sides of each cut cost alike. Planners use `cut_words` by default.
     """
     cuts = np.zeros(runs - 1, np.int64)
     stack = [(0, runs, 0, words)]
@@ -80,8 +77,6 @@ def _counts(words: Words, start: int, end: int) -> tuple[np.ndarray, np.ndarray]
     return before, len(begins) - upto
 
 
-# Divide the words, by their frequencies, into runs whose greatest cost is least (Skype, section 7.3.3).
-
 HALVINGS = 50
 """Of the interval in which the greatest cost is sought: more digits than a sum of costs has."""
 
@@ -91,8 +86,8 @@ def cut_words(costs: SearchCosts, runs: int) -> np.ndarray:
 
     Each run takes as many words as the greatest cost allows, but leaves one for each run after it, if there are enough.
 
-    Source: the partition problem of section 7.3.3. Departures: the cost is that of `search_costs`; its greatest value
-    is made least, not its variance (Equation 17), as the slowest unit bounds the throughput. This is exact, where
+    Source: Skype, the partition problem of section 7.3.3. Departures: the cost is that of `SearchCosts`; its greatest
+    value is made least, not its variance (Equation 17), as the slowest unit bounds the throughput. This is exact, where
     Algorithm 4 is heuristic: it cuts recursively where the costs of the two sides differ least, but costs of sides are
     not sums of the costs of their runs.
     """
@@ -118,16 +113,14 @@ def _fill(costs: SearchCosts, runs: int, bound: float) -> list[int]:
     return starts
 
 
-# Divide the space by a kd-tree whose leaves cost alike (Skype, section 7.3.2, Algorithm 3).
-
-
 def cut_space(places: np.ndarray, messages: np.ndarray, leaves: int) -> np.ndarray:
-    """Return the cuts of a kd-tree: float64[leaves - 1], see `domain/topk_plan.TopkPlan`.
+    """Return the cuts of a kd-tree: float64[leaves - 1], see `plans/topk_plan.TopkPlan`.
 
     places, messages  float64[n, 2], float64[q, 2]: longitude and latitude of subscriptions and of messages
 
-    Source: Algorithm 3: a node is cut by turns at a longitude and a latitude of one of its subscriptions, where the
-    costs of the two sides differ least. Departures: those of `choose_cut`; a node without subscriptions is cut at 0.
+    Source: Skype, section 7.3.2, Algorithm 3: a node is cut by turns at a longitude and a latitude of one of its
+    subscriptions, where the costs of the two sides differ least. Departures: those of `choose_cut`; a node without
+    subscriptions is cut at 0.
     """
     cuts = np.zeros(leaves - 1)
     stack = [(0, leaves, 0, places, messages)]

@@ -27,8 +27,8 @@ BY_WORDS = ("keyword", "prefix", *HYBRIDS)
 """Planners that divide words."""
 
 COSTS = ("search", "product")
-"""What makes runs of words even: the estimated cost of their searches (`word_cuts`, the default), or C = N x p and
-Algorithm 4 as in the paper (`product_cuts`).
+"""What makes runs of words even: the estimated cost of their searches (`cut_words`, the default), or C = N x p and
+Algorithm 4 as in the paper (`cut_words_by_product`).
 """
 
 

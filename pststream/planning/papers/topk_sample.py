@@ -1,4 +1,4 @@
-"""The sample that the planners of DSkype get: `topk` subscriptions with their thresholds, and messages, as arrays."""
+"""Sample of `topk` subscriptions and messages, loose prefixes, and the loads of units, for DSkype's planners."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,8 +10,6 @@ from pststream.base.arrays import distinct_values
 from pststream.kernels.scored.index_arrays import FULL_NEED, MARGIN
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.topk_plan import TopkPlan
-
-# Find the loose prefix of `topk` subscriptions: the words at which a message that enters may be found.
 
 
 def mark_prefix(
@@ -45,21 +43,6 @@ def mark_prefix(
     return marked
 
 
-# Estimate what the search of a unit of a plan of `topk` subscriptions costs, from the words of a sample.
-#
-# A unit looks up the words of each message that it gets, tests the postings of each word that it owns, by blocks, and
-# scores those that pass. A subscription keeps few of the messages, so of those with a frequent word few pass:
-#
-#     cost = LOOK_UP * p + sum over the postings of the unit of (SCORED * min(f, MOST_SCORED) + TESTED * f)
-#
-# p is the share of the messages that go to the unit, f that of those with the word of the posting. Where words occur
-# independently of each other, p = 1 - exp(-sum of f over the words of the unit).
-#
-# Departure from Skype, Equations 15 and 16 (C = N x p, subscriptions times p): a message reads only the postings of its
-# own words, and a product is no sum over words. A run of rare words has a small p and a run of frequent words a great
-# one, so with N x p a unit of rare words got a thousandth of the work of one of frequent words. The unit with the words
-# that no sampled message has got nothing by N x p, and the most by measurement.
-
 LOOK_UP = 1.0
 SCORED = 0.5
 TESTED = 0.00125
@@ -70,7 +53,7 @@ scored. All four are fitted to the seconds of 128 units: four plans of `prefix` 
 
 
 class SearchCosts(NamedTuple):
-    """Sums over the words before each place in their order, float64[words + 1] each: f, and the cost of postings."""
+    """Sums over the words before each position: f of `cost_of_unit`, and costs of postings; float64[words + 1] each."""
 
     sent: np.ndarray
     searched: np.ndarray
@@ -83,6 +66,19 @@ class SearchCosts(NamedTuple):
 
 def cost_of_unit(sent: np.ndarray, searched: np.ndarray) -> np.ndarray:
     """Return the cost of units: float64[n].
+
+    A unit looks up the words of each message that it gets, tests the postings of each word that it owns, by blocks, and
+    scores those that pass. A subscription keeps few of the messages, so of those with a frequent word few pass:
+
+        cost = LOOK_UP * p + sum over the postings of the unit of (SCORED * min(f, MOST_SCORED) + TESTED * f)
+
+    p is the share of the messages that go to the unit, f that of those with the word of the posting. Where words occur
+    independently of each other, p = 1 - exp(-sum of f over the words of the unit).
+
+    Departure from Skype, Equations 15 and 16 (C = N x p, subscriptions times p): a message reads only the postings of
+    its own words, and a product is no sum over words. By N x p a unit of rare words gets a thousandth of the work of
+    one of frequent words, and the unit with the words that no sampled message has gets nothing, but the most by
+    measurement.
 
     sent      float64[n]  sum of f over the words of the unit
     searched  float64[n]  cost of its postings
@@ -192,17 +188,14 @@ class TopkSample:
         return words[order], counts[order]
 
 
-# Count what each unit of a plan of `topk` subscriptions holds and receives, by a sample (Skype, section 7.3).
-
-
 @dataclass(frozen=True)
 class TopkLoads:
     """What the units of a plan hold and receive.
 
     subscriptions  int64[units]    sampled subscriptions that each unit holds
     messages       int64[units]    sampled messages that go to it
-    load           float64[units]  cost of a message at the unit, on average, see `search_costs`
-    replication    units that hold a subscription, on average (table 5)
+    load           float64[units]  cost of a message at the unit, on average, see `cost_of_unit`
+    replication    units that hold a subscription, on average (Skype, table 5)
     copies         units that a message goes to, on average: the communication cost
     """
 

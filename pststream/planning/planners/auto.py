@@ -1,4 +1,4 @@
-"""Planner `auto`: judge every planner on a half of the sample that it has not seen, and take the plan of the best."""
+"""Planner `auto`: run every planner's plan on a half of the sample that it has not seen, and take the best plan."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ from pststream.planning.planners.registry import installed_planners, make_plan, 
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
 from pststream.plans.planner_sample import WorkloadSample, count_sample
 
-# Divide a sample into two halves, so that a plan made from one is judged on the other.
+# Halves of a sample
 
 MOST_UNSAMPLED = 2.0
 """Subscriptions for each sampled one, from which on most of them are not in the sample."""
@@ -71,7 +71,7 @@ def keep_subscriptions(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSamp
     return replace(part, subscription_scale=sample.subscription_scale * left_out)
 
 
-# Count what each worker would do for the objects of a sample, in an index of the pieces that it stores.
+# Work of each worker on a sample
 
 
 class RunCounts(NamedTuple):

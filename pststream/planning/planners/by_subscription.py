@@ -161,16 +161,16 @@ def describe(
     post_offsets, post_terms  int64[n+1], int64[m] terms that it is posted under, the same for all of a subscription
     Returns the subscriptions, and the place of that of each piece: int64[n].
     """
-    keys, first, place = np.unique(piece_key, return_index=True, return_inverse=True)
+    keys, first, index = np.unique(piece_key, return_index=True, return_inverse=True)
     around = np.empty((len(keys), 4), np.int32)
     for side, joined in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
         around[:, side] = ranges[first, side]
-        joined.at(around[:, side], place, ranges[:, side])
+        joined.at(around[:, side], index, ranges[:, side])
     lengths = np.diff(post_offsets)[first]
     offsets = np.append(0, np.cumsum(lengths))
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
     terms = post_terms[np.repeat(post_offsets[first], lengths) + within]
-    return Subscriptions(keys, around, offsets, terms), place
+    return Subscriptions(keys, around, offsets, terms), index
 
 
 def as_arrays(counts: SampleCounts) -> TermCounts:

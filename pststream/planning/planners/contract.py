@@ -1,4 +1,4 @@
-"""Define the protocol of planners, functions from a sample to a plan, and validate the options of a planner."""
+"""Define the protocol of planners, read their options, and number the raster cells of a plan by its leaves."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
@@ -80,7 +80,7 @@ def read_real_options(planner: str, options: Options, defaults: Mapping[str, tup
     return chosen
 
 
-# Lay the raster of a plan over a sample, and number its cells by the leaves of the plan.
+# The raster of a plan
 
 RASTER_OPTIONS = {"columns": COLUMNS, "rows": ROWS}
 """Options of all planners, with the default of each."""

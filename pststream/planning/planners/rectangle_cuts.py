@@ -1,4 +1,4 @@
-"""Cut a rectangle of raster cells in two, and divide its workers, so that the more loaded side is least loaded."""
+"""Cut a rectangle of raster cells in two by load, and assign an ordered list of leaves to workers in runs."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -122,11 +122,6 @@ def _sides(axis: int, node: Rectangle, last: Cells) -> tuple[tuple, tuple]:
     return (node.x0, node.y0, node.x1, last), (node.x0, last + 1, node.x1, node.y1)
 
 
-# Assign an ordered list of leaves to workers, one contiguous run each, so that the greatest load is least.
-#
-# The planners `grid` and `r_tree` call it with their leaves in the order of a Hilbert curve.
-
-
 def assign_runs(
     counts: RegionCounts,
     leaves: tuple[np.ndarray, ...],
@@ -136,6 +131,8 @@ def assign_runs(
     workers: int,
 ) -> np.ndarray:
     """Return the worker of each leaf: int64[leaves], ascending; the cuts minimize the greatest load of a worker.
+
+    The planners `grid` and `r_tree` pass their leaves in the order of a Hilbert curve.
 
     If the sample shows no load at all, each worker gets the same number of leaves.
 

@@ -1,6 +1,6 @@
-"""Render measured figures of several planners as a text table with a verdict (`pststream plans compare`).
+"""Render the figures of `pststream plans compare` and `pststream replay` as text tables with verdicts.
 
-pipeline/replan/compare_planners.py measures the figures; pages/comparison_page.py writes them as a page.
+pipeline/replan (compare_planners.py, replay.py) measures the figures; pages/comparison_page.py writes them as pages.
 """
 
 from typing import Any
@@ -80,7 +80,7 @@ def format_figure(value: Any, key: str) -> str:
     return whole_or_short(value) if isinstance(value, int) else str(value)
 
 
-# Render measured figures of the planners of `topk` as a text table (`pststream plans compare --kinds topk`).
+# `pststream plans compare --kinds topk`
 
 TOPK_COLUMNS = (
     ("planner", "planner"),
@@ -113,9 +113,7 @@ def _figure(key: str, value: Any) -> str:
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-# Render the document of `pststream replay` as text tables: what was recorded, and what would have been.
-#
-# pipeline/replan/replay.py makes the document; pages/replay_page.py writes it as a page.
+# `pststream replay`
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("matches", "matches"),

@@ -32,8 +32,6 @@ from pststream.reports.commands.explain_rows import (
 )
 from pststream.tables.delta_tables import AnyHome, TableReader
 
-# Show what an explanation has of an answer as texts by label, for a terminal or a page.
-
 Facts = list[tuple[str, str]]
 """Labels and texts, in order."""
 
@@ -81,7 +79,7 @@ def _describe_word(word: dict[str, Any]) -> str:
     return f"{word['word']} ({objects}, {word['missed_by']} fewer than the last word of the report)"
 
 
-# Render explanations of pairs as text.
+# Text of explanations
 
 _INTERNAL = "This is an internal error: keep the home as it is, and report it with this explanation."
 

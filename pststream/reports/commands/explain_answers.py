@@ -1,6 +1,7 @@
-"""Explain why an object is in an answer of the k best objects or not, at which rank, and by how much it missed.
+"""Explain the rank of an object in an answer of k objects, or why reports of terms count it or do not.
 
-The rule of the kind is evaluated over all stored objects, without the kernels, and compared with the stored answer.
+The rule of the kind is evaluated over all stored objects, and the words of a report are counted again, without the
+kernels; the results are compared with the stored answer or report.
 """
 
 from dataclasses import dataclass
@@ -262,11 +263,7 @@ def _describe_rank(
 
 def _describe_value(state: AnswerState, value: float) -> str:
     column = state.answers.value_column
-    return f": its {_noun(column)} is {state.answers.value_text(state.shown(value))}" if column else ""
-
-
-def _noun(column: str) -> str:
-    return column.removesuffix("_m")
+    return f": its {column.removesuffix('_m')} is {state.answers.value_text(state.shown(value))}" if column else ""
 
 
 def _describe_miss(state: AnswerState, value: float, place: Place | None) -> str:
@@ -309,9 +306,7 @@ def _document(
     return document | state.answers.parts(state.asked, _row_of(stored), state.weights)
 
 
-# Explain which reports of the terms of a region count an object, and what the current report has of its words.
-#
-# The counts of the words are made again, without the kernels, and compared with the stored report.
+# Reports of terms
 
 COUNTED, NOT_COUNTED = "counted", "not counted"
 
@@ -472,7 +467,7 @@ def _count_words(
 
 def _list_words(report: Report, counts: dict[str, int], k: int) -> list[dict[str, Any]]:
     """Return the counted words, the most frequent first, with their ranks or by how much they missed the report."""
-    rank = {row["term"]: place for place, row in enumerate(report.rows, 1)}
+    rank = {row["term"]: rank_of_row for rank_of_row, row in enumerate(report.rows, 1)}
     least = report.rows[-1]["count"] if len(report.rows) >= k else 0
     return [
         {"word": word, "count": count, "rank": rank.get(word), "missed_by": None if word in rank else least - count}

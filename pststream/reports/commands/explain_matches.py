@@ -31,11 +31,6 @@ from pststream.reports.commands.explain_rows import (
 from pststream.reports.commands.plans import read_plan
 from pststream.tables.delta_tables import TableReader
 
-# Compute the posting, the unit and the worker of a plan that match an object with a subscription, for `explain`.
-#
-# The rows of the plan decide, and not the kernels that route and match: only the numbering of index cells is shared
-# with the kernels (`kernels/matching/index_cells.py`).
-
 
 @dataclass(frozen=True)
 class IndexCell:
@@ -56,7 +51,10 @@ def find_index_cell(box: Box, lon: float, lat: float) -> IndexCell:
 
 
 class PostingFinder:
-    """Finds the postings of matching pairs under one plan."""
+    """Finds the posting, the unit and the worker that match pairs under one plan.
+
+    The rows of the plan decide: only the numbering of index cells is shared with the kernels that route and match.
+    """
 
     def __init__(self, reader: TableReader, version: int) -> None:
         self.version = version
@@ -71,7 +69,7 @@ class PostingFinder:
         emitted by the posting of the first of these terms that the object has.
         """
         posted = cast(MatchQuery, subscription.query).as_posted()
-        boxes = [box for box in posted.boxes if _contains(box, stored)]
+        boxes = [box for box in posted.boxes if box[0] <= stored.lon <= box[2] and box[1] <= stored.lat <= box[3]]
         if not boxes:
             return None
         words = posted.words
@@ -120,10 +118,6 @@ def find_stored_fault(stored: StoredObject, subscription: StoredSubscription) ->
     if sorted(stored.terms) != sorted({term_id(word) for word in tokenize(stored.text)}):
         return "the object's stored terms are not those of its text"
     return subscription.query.find_fault()
-
-
-def _contains(box: Box, stored: StoredObject) -> bool:
-    return box[0] <= stored.lon <= box[2] and box[1] <= stored.lat <= box[3]
 
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"

@@ -1,6 +1,6 @@
-"""Read all rows of one object id or one subscription id: accepted rows, rows of `matches`, rejected rows.
+"""Read what explanations need: the rows of one object or subscription id, and the state of the home.
 
-For `pststream explain` and the look-ups (lookups.py).
+The rows are accepted rows, rows of `matches` and rejected rows. For `pststream explain` and the look-ups (lookups.py).
 """
 
 import datetime as dt
@@ -134,7 +134,7 @@ def read_rejects_of_id(reader: TableReader, kind: str, name: str) -> list[dict[s
     return latest
 
 
-# Read what all explanations of a home share: how far batches have come, withdrawn and erased objects.
+# State of the home
 
 Pair = dict[str, Any]
 """An object and a subscription with their explanation: see `explain.explain`."""

@@ -1,4 +1,4 @@
-"""List the answers of subscriptions with memory, of one or of all, for a terminal (`pststream answers`)."""
+"""List answers of subscriptions with memory (`pststream answers`), and the latest rejected rows of a home."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def _texts(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-# List the latest rejected rows of a home: file, row number, field, reason, rejected value.
+# Rejected rows
 
 COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
 ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]

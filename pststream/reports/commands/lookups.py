@@ -163,8 +163,9 @@ def _match_subscriptions(reader: TableReader, objects: list[StoredObject]) -> tu
     pairs = _without_retracted(reader, rows)
     shown = sorted(pairs, key=lambda pair: (-pair[0]["object_key"], pair[1]))[:MAX_SUBSCRIPTIONS_SHOWN]
     requests = _read_requests(reader, {key for _, key in shown}) if shown else {}
+    brief = {key: stored_kind(row["kind"]).brief(row) for key, row in requests.items()}
     matches = [
-        LatestMatch(requests[key]["subscription_id"], _brief(requests[key]), row["ts"], row["batch_id"], row["worker"])
+        LatestMatch(requests[key]["subscription_id"], brief[key], row["ts"], row["batch_id"], row["worker"])
         for row, key in shown
         if key in requests
     ]
@@ -177,7 +178,3 @@ def _read_requests(reader: TableReader, keys: set[int]) -> dict[int, dict[str, A
     wanted = pds.field("request_key").isin(sorted(keys))
     rows = reader.rows(names.REQUESTS, ("request_key", "subscription_id", *brief_columns()), wanted)
     return {row["request_key"]: row for row in rows}
-
-
-def _brief(row: dict[str, Any]) -> str:
-    return stored_kind(row["kind"]).brief(row)

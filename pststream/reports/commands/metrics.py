@@ -1,7 +1,8 @@
 """Render the state of a home as Prometheus metrics: for `pststream metrics`, the watcher and the Airflow plugin.
 
 The text has the format 0.0.4 of https://prometheus.io/docs/instrumenting/exposition_formats. Counters are read from the
-ledgers of the home and not from a process, so they continue over restarts.
+ledgers of the home and not from a process, so they continue over restarts. Names are by
+https://prometheus.io/docs/practices/naming; docs/operation.md lists the metrics.
 """
 
 import datetime as dt
@@ -21,10 +22,6 @@ from pststream.plans.imbalance import finite_imbalance, imbalance_of
 from pststream.reports.commands.status import read_status
 from pststream.reports.reading.home_figures import REMOVED
 from pststream.tables.delta_tables import AnyHome, TableReader
-
-# Declare the metrics of a home: name, type, unit, labels and meaning, by the naming conventions of Prometheus.
-#
-# https://prometheus.io/docs/practices/naming. `metrics.py` computes the values; docs/operation.md lists the metrics.
 
 PREFIX = "pststream_"
 """All names begin with this."""

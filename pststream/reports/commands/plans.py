@@ -1,4 +1,4 @@
-"""List the plans of a home, or show one: its figures, its most loaded units and a text map of its workers."""
+"""List the plans of a home, with their moves and measured imbalance, or show one: figures, units and a text map."""
 
 import json
 from collections.abc import Mapping
@@ -207,7 +207,7 @@ def render_plan(plan: dict[str, Any]) -> str:
     )
 
 
-# List every plan of a home: the moves that made it, and the measured imbalance of the batches under it.
+# History of plans
 
 _MIGRATION = (
     "plan_version", "plan_version_before", "kind", "reason", "move", "origin", "target", "cells", "terms",
@@ -231,7 +231,9 @@ def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
     moves: dict[int, list[dict[str, Any]]] = {}
     for row in reader.read(names.MIGRATIONS, _MIGRATION).sort_by("move").to_pylist():
         moves.setdefault(row["plan_version"], []).append(row)
-    batches, loads = LedgerHistory(reader).batches, _worker_seconds(reader)
+    batches = LedgerHistory(reader).batches
+    of_workers = pds.field("unit") == names.WHOLE_WORKER
+    loads = reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), of_workers)
     return [
         {
             "plan_version": plan["plan_version"],
@@ -242,11 +244,6 @@ def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
         }
         for plan in plans.to_pylist()
     ]
-
-
-def _worker_seconds(reader: TableReader) -> pa.Table:
-    of_workers = pds.field("unit") == names.WHOLE_WORKER
-    return reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), of_workers)
 
 
 def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:

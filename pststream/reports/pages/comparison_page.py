@@ -1,4 +1,4 @@
-"""Write the HTML page of a comparison of planners (`plans compare --out`): throughput, worker loads, all figures."""
+"""Write the HTML pages of `plans compare --out` and `replay --page`: throughput, worker loads, all figures."""
 
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,6 @@ def write_comparison(document: dict[str, Any], out: str) -> None:
         max_seconds=max(seconds for figures in plans for seconds in [0.0, *figures["worker_seconds"]]) or 1.0,
     )
     Path(out).write_text(page, "utf-8")
-
-
-# Write the HTML page of a replay (`replay --page`): figures and worker loads as recorded and under the tried plan.
 
 
 def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Render the overview page of a home in Airflow as HTML from an Overview (overview_data.py)."""
+"""Read the state of a home and render it as the HTML overview page in Airflow."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -45,11 +45,6 @@ from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_lo
 from pststream.reports.reading.samples import RejectView, sample_points
 from pststream.storage.registry import files_at, normalize
 from pststream.tables.delta_tables import HomeFolder, TableReader
-
-# Read the data of a home's overview page in Airflow: ledgers, backlog, current plan, latest rows of other tables.
-#
-# No table that grows with objects, subscriptions or matches is read as a whole, so the time to make the page does not
-# depend on the size of the home.
 
 LATEST_REJECTS = 200
 _EXAMPLES = 4
@@ -104,7 +99,10 @@ def open_home(home: str) -> TableReader:
 
 
 def read_overview(home: str) -> Overview:
-    """Read the state of a home.
+    """Read the state of a home: ledgers, backlog, current plan, latest rows of other tables.
+
+    No table that grows with objects, subscriptions or matches is read as a whole, so the time does not depend on the
+    size of the home.
 
     Raises NoHome. A table that cannot be read counts as empty, and `problems` names it.
     """

@@ -1,4 +1,4 @@
-"""Prepare the texts around the map of a plan on a page: the note above it and the legend below it."""
+"""Prepare what pages show of a plan (map texts, worker loads, units of `topk`) and of micro-batches."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -60,7 +60,7 @@ def plan_items(view: PlanView | None) -> list[LegendItem]:
     return [] if view is None else worker_items(view.plan.workers, bool((view.plan.leaf_unit < 0).any()))
 
 
-# Prepare a page's table of workers' loads: predicted and measured, or before and after an adjustment.
+# Workers' loads
 
 MINUS = "\N{MINUS SIGN}"
 _MIN_CPU_SECONDS = 0.2
@@ -105,7 +105,9 @@ def prepare_balance(view: PlanView, loads: MeasuredLoads | None) -> Balance:
     columns = {"Predicted load": bar_cells(predicted, [percent(load / total) for load in predicted])}
     if loads is not None and not loads.empty:
         for name, title in _MEASURED.items():
-            columns[title] = bar_cells(loads.workers[name], [_number(name, value) for value in loads.workers[name]])
+            values = loads.workers[name]
+            texts = [f"{value:.2f}" if name == "cpu_seconds" else whole_or_short(value) for value in values]
+            columns[title] = bar_cells(values, texts)
     if loads is not None and loads.subscriptions.any():
         stored = loads.subscriptions.astype(np.float64)
         columns["Subscriptions"] = bar_cells(stored, [whole_or_short(value) for value in stored])
@@ -137,10 +139,6 @@ def bar_cells(values: np.ndarray, texts: list[str]) -> list[BarCell]:
     return [BarCell(text, float(value) / greatest) for value, text in zip(values, texts)]
 
 
-def _number(name: str, value: float) -> str:
-    return f"{value:.2f}" if name == "cpu_seconds" else whole_or_short(value)
-
-
 def _summary(view: PlanView, loads: MeasuredLoads | None) -> str:
     predicted = np.array(view.worker_loads)
     facts = [f"Predicted imbalance (greatest load over the least): {imbalance_text(imbalance_of(predicted))}."]
@@ -155,7 +153,7 @@ def _summary(view: PlanView, loads: MeasuredLoads | None) -> str:
     return " ".join(facts)
 
 
-# Prepare what a page shows of the plan of `topk`: a table of its units, and the parts of the space on the map.
+# The plan of `topk`
 
 
 class TopkSection(NamedTuple):
@@ -208,7 +206,7 @@ def _summarize_topk(plan: Mapping[str, Any]) -> str:
     return " ".join(facts)
 
 
-# Prepare a page's section on micro-batches: a chart of the seconds of each step, a table of the latest batches.
+# Micro-batches
 
 _LISTED = 25
 

@@ -150,10 +150,7 @@ def _heat(view: AnswerView) -> HeatTable | None:
     greatest = max(max(counts.values()) for counts in view.ticks.values())
     words = sorted(totals, key=lambda word: (-totals[word], word))
     rows = [
-        (word, [_heat_cell(counts.get(word), greatest) for counts in view.ticks.values()]) for word in words[:_WORDS]
+        (word, [HeatCell(counts.get(word), counts.get(word, 0) / greatest) for counts in view.ticks.values()])
+        for word in words[:_WORDS]
     ]
     return HeatTable(list(view.ticks), rows, len(words) - len(rows))
-
-
-def _heat_cell(count: int | None, greatest: int) -> HeatCell:
-    return HeatCell(count, (count or 0) / greatest)

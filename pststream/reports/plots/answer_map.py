@@ -31,7 +31,7 @@ def draw_answer(region: Region | None, point: Place | None, objects: Sequence[Pl
     """Lay out the map; it shows the region with a margin, or else the point and the objects."""
     if region is not None:
         sides = np.array(region.boxes)
-        corners = [sides[:, [place, place + 2]].ravel() for place in (0, 1)]
+        corners = [sides[:, [axis, axis + 2]].ravel() for axis in (0, 1)]
     else:
         corners = list(np.array([*objects, *([point] if point else [])]).reshape(-1, 2).T)
     if len(corners[0]):
@@ -42,7 +42,7 @@ def draw_answer(region: Region | None, point: Place | None, objects: Sequence[Pl
         draw_base_map(projection),
         region_path(region, projection) if region is not None else "",
         _dot(point, projection) if point else "",
-        [_dot(place, projection) for place in objects],
+        [_dot(axis, projection) for axis in objects],
     )
 
 

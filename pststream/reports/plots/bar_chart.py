@@ -87,15 +87,15 @@ def draw_bar_chart(
     step = min((WIDTH - _LEFT) / len(bars), _MAX_BAR_STEP)
     lines = [(_ABOVE + _PLOT_HEIGHT * (1 - part), origin + (top - origin) * part) for part in (0.0, 0.5, 1.0)]
     label_every = max(1, len(bars) // _MAX_LABELS)
-    lefts = [_LEFT + step * place for place in range(len(bars))]
+    lefts = [_LEFT + step * index for index in range(len(bars))]
     return BarChart(
         label=f"{caption}, batches {bars[0].batch_id} to {bars[-1].batch_id}",
         bars=[_draw_bar(bar, styles, left, step, origin, top) for bar, left in zip(bars, lefts)],
         ticks=[Label(_LEFT - 6, round(y + 4, 1), tick(value)) for y, value in lines],
         names=[
             Label(round(left + step / 2, 1), HEIGHT - 6, str(bar.batch_id))
-            for place, (bar, left) in enumerate(zip(bars, lefts))
-            if place % label_every == 0
+            for index, (bar, left) in enumerate(zip(bars, lefts))
+            if index % label_every == 0
         ],
         grid="".join(f"M{_LEFT:g} {y:.1f}H{WIDTH:g}" for y, _ in lines),
         dividers="".join(
@@ -124,8 +124,8 @@ def round_up(value: float) -> float:
 def _draw_bar(bar: BarValue, styles: Sequence[str], left: float, step: float, origin: float, top: float) -> Bar:
     units = _PLOT_HEIGHT / max(top - origin, 1e-9)
     segments, y = [], HEIGHT - _BELOW
-    for place, (value, style) in enumerate(zip(bar.values, styles)):
-        height = max(value - (0.0 if place else origin), 0.0) * units
+    for index, (value, style) in enumerate(zip(bar.values, styles)):
+        height = max(value - (0.0 if index else origin), 0.0) * units
         y -= height
         if height > 0:
             segments.append(

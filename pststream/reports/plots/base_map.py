@@ -1,4 +1,4 @@
-"""Lay out the background of every map: graticule lines with labels, and the largest cities as dots."""
+"""Project points to map units, and lay out the background of every map: graticule lines with labels, cities."""
 
 import math
 from dataclasses import dataclass
@@ -9,15 +9,13 @@ import numpy as np
 from pststream.base.texts import degrees
 from pststream.workloads.places import city_places
 
-# Project longitude and latitude to map units (equirectangular), and fit the bounds of a map to points.
-
 WIDTH = 1000.0
 _MIN_HEIGHT, _MAX_HEIGHT = 420.0, 760.0
 
 
 @dataclass(frozen=True)
 class Projection:
-    """The bounds of a view in degrees, and its height in units; its width is WIDTH. y grows to the south."""
+    """An equirectangular view: bounds in degrees, and height in units; its width is WIDTH. y grows to the south."""
 
     west: float
     south: float

@@ -1,4 +1,4 @@
-"""Lay out a page's map as SVG paths: a plan's leaves by worker, objects, matches, the region of a subscription."""
+"""Lay out maps of plans, objects, matches and regions as SVG paths, and compare the cells of two plans."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,6 @@ from pststream.queries.shapes.registry import outline
 from pststream.reports.plots.base_map import BaseMap, MapLabel, Projection, draw_base_map, fit_view, point_path
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
-
-# Cover the equal neighbouring cells of a raster with few rectangles, to draw leaves or workers on a map.
 
 
 @dataclass(frozen=True)
@@ -278,7 +276,7 @@ def _markers(projection: Projection, matches: list[MatchView]) -> list[MatchMark
     ]
 
 
-# Lay out the parts of the space of a plan of `topk` as a layer of a map.
+# Parts of the space of a plan of `topk`
 
 
 def draw_topk_parts(plan: Mapping[str, Any], projection: Projection) -> MapLayer | None:
@@ -306,7 +304,7 @@ def _describe_part(plan: Mapping[str, Any], part: int) -> str:
     return f"Plan of topk, {named}\nPredicted: {share} of the load"
 
 
-# Compare two plans raster cell by raster cell: the worker of each cell in both, and the cells that change worker.
+# Comparison of two plans
 
 BY_TEXT = -1
 

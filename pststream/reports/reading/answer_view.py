@@ -1,4 +1,4 @@
-"""Read the answers of some subscriptions with memory for pages: present rows with places, latest changes, reports.
+"""Read the answers of some subscriptions with memory for pages, and the stored size of all answers.
 
 An answer is the last snapshot with the changes after it, so a page does not read the whole log. Changes are read from
 the latest data files on, until there are enough of them or MAX_SEARCHED rows were searched.
@@ -274,13 +274,13 @@ def _read_objects(reader: TableReader, keys: Sequence[int | None]) -> dict[int, 
     return {row.pop("object_key"): {**row, "text": (row["text"] or "")[:_MAX_TEXT]} for row in rows}
 
 
-# Read how large the answers of subscriptions with memory are: rows of `answer_log` and of the last snapshot.
-#
-# The sizes come from the logs of the tables and from the ledger of batches; no data file is read.
+# Sizes
 
 
 def read_answer_sizes(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any]:
     """Return {"stream_time", "log": {part: {"files", "rows", "bytes"}}, "snapshot": {"batch_id", "rows", "bytes"}}.
+
+    The sizes come from the logs of the tables and from the ledger of batches; no data file is read.
 
     stream_time: that of the last batch, ISO 8601 in UTC; None without objects. snapshot: None if there is none.
     """

@@ -1,4 +1,4 @@
-"""Read a home's totals and its latest micro-batches from the ledgers, for the pages."""
+"""Read a home's figures: totals, latest batches, lags, question files, subscriptions, watcher, deliveries."""
 
 import datetime as dt
 import json
@@ -123,7 +123,7 @@ def _view(row: dict[str, Any]) -> BatchView:
     )
 
 
-# Count the rows and files that no finished batch has processed yet, and list the files in quarantine.
+# Lag and quarantine
 
 _QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "written_at")
 
@@ -170,7 +170,7 @@ def read_quarantined_files(reader: TableReader, ledgers: LedgerHistory) -> list[
     return sorted(kept, key=lambda row: int(row["hold_id"]))
 
 
-# Count the answered files of questions, their questions, rejects and rows, from the ledger of these files.
+# Files of questions
 
 _COUNTS = ("questions", "rejected", "rows")
 
@@ -183,14 +183,13 @@ def count_questions(reader: TableReader) -> dict[str, int]:
     return {"files": done.num_rows, "unfinished": started.num_rows, **sums}
 
 
-# Count the subscriptions of a home by kind: those that were inserted, and the live ones among them.
-#
-# Counts that need no keys filter by the kind: the statistics of row groups with one kind answer them without reading
-# rows.
+# Subscriptions by kind
 
 
 def count_subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, dict[str, int]]:
     """Return {kind: {"live", "inserted"}} for the kinds that have subscriptions.
+
+    Insertions are counted by the statistics of row groups with one kind, without reading rows.
 
     settled: filter of the requests of finished ingests
     """
@@ -229,7 +228,7 @@ def describe_kinds(by_kind: Mapping[str, Mapping[str, int]]) -> str:
     return "; " + ", ".join(f"{counts['live']:,} {kind}" for kind, counts in by_kind.items()) + " live"
 
 
-# Read a home's heartbeat file, and decide whether its watcher is alive and how far it lags.
+# Watcher
 
 GONE_SECONDS = 30.0
 """A watcher without a heartbeat for this long counts as dead."""
@@ -271,7 +270,7 @@ def render_watcher(heartbeat: dict[str, Any] | None) -> list[str]:
     return [head + text, *([f"               {heartbeat['error']}"] if heartbeat["error"] else [])]
 
 
-# Read the delivery progress of each sink from the tables: state, batches not delivered yet, dead letters.
+# Deliveries
 
 REMOVED = "removed"
 _ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "written_at", "delivered", "refused", "failures")
@@ -288,7 +287,7 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
     order = [(name, "ascending") for name in ("batch_id", "position", "complete", "written_at")]
     ordered = rows.select(_ROW[:7]).sort_by(order)
     furthest = {row["sink"]: row for sink in sums for row in _last(ordered, sink["sink"])}
-    dead, configured = _dead(reader), _configured(reader)
+    dead, configured = _dead(reader), {sink.name for sink in load_settings(reader.home.path).sinks}
     done = ledgers.batches.column("batch_id")
     return [
         {
@@ -303,11 +302,6 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
         for sink in sorted(sums, key=lambda row: str(row["sink"]))
         for row in [furthest[sink["sink"]]]
     ]
-
-
-def _configured(reader: TableReader) -> set[str]:
-    """The sinks that the home's settings name."""
-    return {sink.name for sink in load_settings(reader.home.path).sinks}
 
 
 def _last(rows: pa.Table, sink: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Rank the stored objects for a subscription by the rule of its kind, without the kernels: for `explain`.
+"""Rank stored objects for a subscription and weigh words, without the kernels, for `explain`.
 
 Every object up to the end of the last batch is compared, so the ranking checks the stored answer. At most MAX_SEARCHED
 rows are read.
@@ -138,7 +138,7 @@ def object_rows(batch: pa.RecordBatch) -> ObjectRows:
     return ObjectRows(batch.column("object_key").to_numpy(), ts, lon, lat, owner, terms)
 
 
-# Weigh words by a version of the term statistics, from the table `term_statistics`, without the kernels.
+# Weights of words
 
 _FRACTIONS = 65_536
 

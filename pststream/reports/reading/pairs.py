@@ -1,6 +1,6 @@
-"""Stream the matched pairs of finished batches from `matches`, without retracted pairs, for `export`.
+"""Read the matched pairs of finished batches, without retracted pairs, as a stream or as Arrow tables.
 
-Look-ups and delivery use its parts.
+For `export` and Python; look-ups and delivery use parts of it.
 """
 
 import datetime as dt
@@ -39,15 +39,15 @@ class InsertedSubscriptions:
 
     def places(self, keys: np.ndarray) -> np.ndarray:
         """Return the positions of given keys in `self.keys`, int64; raises PstError for a key that no insertion has."""
-        places = np.searchsorted(self.keys, keys)
-        known = places < len(self.keys)
-        known[known] = self.keys[places[known]] == keys[known]
+        positions = np.searchsorted(self.keys, keys)
+        known = positions < len(self.keys)
+        known[known] = self.keys[positions[known]] == keys[known]
         if not known.all():
             raise PstError(
                 f"`matches` names subscription key {keys[~known][0]}, which is not in `requests`",
                 "the tables do not belong together: restore them from one backup",
             )
-        return places
+        return positions
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
 
 
-# Read the matched pairs of a home as Arrow tables with a row for each pair, for `export` and for Python.
+# Arrow tables with a row for each pair
 
 PAIR_SCHEMA = pa.schema(
     [
@@ -190,10 +190,10 @@ class PairStream:
 
 def encoded_pairs(pairs: Pairs, inserted: InsertedSubscriptions) -> pa.Table:
     """Return some pairs as a table with the columns of PAIR_SCHEMA; its dictionaries are objects and subscriptions."""
-    row, place = pa.array(pairs.row), pa.array(pairs.subscription)
+    row, position = pa.array(pairs.row), pa.array(pairs.subscription)
     subscriptions = {"subscription_id": inserted.ids, "payload": inserted.payloads}
     columns = [
-        pa.DictionaryArray.from_arrays(place, subscriptions[name], safe=False)
+        pa.DictionaryArray.from_arrays(position, subscriptions[name], safe=False)
         if name in subscriptions
         else pa.DictionaryArray.from_arrays(row, pairs.rows.column(name), safe=False)
         for name in PAIR_SCHEMA.names

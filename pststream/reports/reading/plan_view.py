@@ -102,7 +102,8 @@ def read_loads(tables: TableReader, view: PlanView, since: int = 0) -> MeasuredL
     mine = (pc.field("plan_version") == view.version) & (pc.field("batch_id") >= since)
     for batch in tables.batches(names.UNIT_LOADS, columns, mine):
         unit, worker, subscriptions, number = (
-            _integers(batch, name) for name in ("unit", "worker", "subscriptions", "batch_id")
+            pc.fill_null(batch.column(name), 0).to_numpy(zero_copy_only=False)
+            for name in ("unit", "worker", "subscriptions", "batch_id")
         )
         of_worker = (unit < 0) & (worker >= 0) & (worker < view.plan.workers)
         of_unit = (unit >= 0) & (unit < view.plan.units) & (worker >= 0)
@@ -117,10 +118,6 @@ def read_loads(tables: TableReader, view: PlanView, since: int = 0) -> MeasuredL
         newest[of_worker] = number[of_worker] == last[worker[of_worker]]
         np.maximum.at(stored, worker[newest], subscriptions[newest])
     return MeasuredLoads(workers, units, stored)
-
-
-def _integers(batch: pa.RecordBatch, name: str) -> np.ndarray:
-    return pc.fill_null(batch.column(name), 0).to_numpy(zero_copy_only=False)
 
 
 def _leaf_words(

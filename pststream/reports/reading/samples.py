@@ -142,11 +142,11 @@ def _varied(pairs: list[tuple[int, int, str, int]], rng: np.random.Generator) ->
     return first + rest
 
 
-def _of_few_blocks(pairs: Iterable[tuple[int, int, str, int]], place: int) -> Iterator[tuple[int, int, str, int]]:
-    """Yield the pairs whose key at `place` lies in one of the first _BLOCKS blocks of the log that occur."""
+def _of_few_blocks(pairs: Iterable[tuple[int, int, str, int]], index: int) -> Iterator[tuple[int, int, str, int]]:
+    """Yield the pairs whose key at `index` lies in one of the first _BLOCKS blocks of the log that occur."""
     blocks: set[int] = set()
     for pair in pairs:
-        block = int(pair[place]) >> _BLOCK_BITS
+        block = int(pair[index]) >> _BLOCK_BITS
         if block in blocks or len(blocks) < _BLOCKS:
             blocks.add(block)
             yield pair

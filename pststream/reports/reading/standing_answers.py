@@ -188,9 +188,9 @@ class StandingAnswers:
         objects = self._look_up(names.OBJECTS, "object_key", ("object_id",), rows["object_key"])
         kind, of_term = requests.column("kind"), pc.is_null(rows.column("object_key"))
         if "batch_id" in schema.names:
-            place = np.searchsorted(self._batches, rows.column("batch_id").to_numpy())
+            position = np.searchsorted(self._batches, rows.column("batch_id").to_numpy())
         else:
-            place = np.full(rows.num_rows, len(self._batches) - 1)
+            position = np.full(rows.num_rows, len(self._batches) - 1)
         columns = {
             "batch_id": rows.column("batch_id"),
             "subscription_id": requests.column("subscription_id"),
@@ -202,7 +202,7 @@ class StandingAnswers:
             **_value_columns(kind, rows.column("value").cast(pa.float64())),
             "term": rows.column("term"),
             "count": rows.column("count"),
-            "as_of": pc.if_else(of_term, rows.column("ts"), self._times.take(pa.array(place))),
+            "as_of": pc.if_else(of_term, rows.column("ts"), self._times.take(pa.array(position))),
         }
         return pa.table({field.name: columns[field.name] for field in schema}).cast(schema)
 
