@@ -56,8 +56,6 @@ from pststream.cli.writing_commands import (
 from pststream.input.judged_rows import SUBJECTS
 from pststream.input.row_chunks import RETRIABLE
 
-# List further examples of commands, which `--help` shows below the first one.
-
 MORE_EXAMPLES = {
     "plan": ("pststream plan --planner hybrid --option objective=sum --option sigma=1.2 --dry-run",),
     "balance": (
@@ -81,9 +79,7 @@ MORE_EXAMPLES = {
     "generate": ("pststream generate requests --kind knn --count 1000 --objects posts.csv --out knn.jsonl",),
     "bench": ("pststream bench list",),
 }
-"""By the name of the command."""
-
-# Add the options of `plan`, `plans` and `replay`; which planners there are follows from the kinds of query.
+"""Further examples of commands, which `--help` shows below the first one."""
 
 
 def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
@@ -177,9 +173,6 @@ def add_replay_options(replay: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
     )
     replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
-
-
-# Add the options of the commands that remove or withdraw rows: `maintain --keep`, those of `erase`, `withdraw`.
 
 
 def add_keep_option(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Run the commands that only read a home, such as `status`, `export`, `explain` and `doctor`; none starts Spark."""
+"""Run the commands that only read a home, such as `status`, `export`, `ask` and `explain`; none starts Spark."""
 
 import datetime as dt
 import re
@@ -228,8 +228,6 @@ def doctor_command(context: CommandContext, arguments: Any) -> CommandResult:
     code = DONE if all(check.ok for check in checks) else BAD_USAGE
     return CommandResult({"checks": [asdict(check) for check in checks]}, "\n".join(lines), code)
 
-
-# Run the command `ask`: answer the questions of files, or one question that options give.
 
 _NUMBERS = re.compile(r"-[0-9.][0-9.,eE+-]*$")
 

@@ -1,4 +1,4 @@
-"""Hand-written subscriptions of the demo around real cities, returned as insertion requests."""
+"""Return the hand-written subscriptions and questions of the demo around real cities."""
 
 from typing import Any
 
@@ -77,11 +77,8 @@ def _insertion(name: str, keywords: str, region: dict, payload: dict) -> dict:
     return {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED, **payload}
 
 
-# Hand-written subscriptions with memory of the demo around real cities, two of each kind, as insertion requests.
-
-
 def standing_subscriptions() -> list[dict[str, Any]]:
-    """Return insertions as the ingest reads them; `title` is payload."""
+    """Return insertions of subscriptions with memory, two of each kind; `title` is payload."""
     asked = [
         ("nearest-coffee", "The nearest coffee in Lisbon, of the last three hours", {
             "kind": "knn", "point": _at("Lisbon PT"), "k": 5, "keywords": "coffee OR café", "window": "3h",
@@ -114,9 +111,6 @@ def standing_subscriptions() -> list[dict[str, Any]]:
 def _at(city: str) -> dict[str, float]:
     lon, lat = find_city(*city.rsplit(" ", 1))
     return {"lon": lon, "lat": lat}
-
-
-# List the questions that the demo asks about its objects, one or two of each kind, with their titles.
 
 
 def demo_questions() -> list[tuple[str, dict[str, Any]]]:

@@ -125,14 +125,6 @@ def _as_keywords(words: pa.Array) -> pa.Array:
     return pa.array([f'"{w}"' if w.casefold() in ("and", "or") else w for w in words.to_pylist()], pa.string())
 
 
-# Turn generated range requests into requests of a kind with memory: knn, topk or frequent_terms.
-#
-# knn             1 to 5 words joined by OR, k from 1 to 10 (DkM-SKS section 5) topk            1 to 5 words, k = 20,
-# alpha uniform, a window of 1,000,000 objects (Skype section 8) frequent_terms  k = 10, a window of 72 hours, a step of
-# 1 hour (SSTD section 6.3)
-#
-# A point is the centre of the region, which is drawn around a point of an object.
-
 STYLES = {
     "knn": SubscriptionStyle(connective="or", keywords=(1, 5)),
     "topk": SubscriptionStyle(connective="and", keywords=(1, 5)),
@@ -162,7 +154,14 @@ SCHEMAS = {kind: pa.schema([*_SHARED, *fields, *_TIMES]) for kind, fields in _FI
 
 
 def as_kind(requests: pa.Table, kind: str, rng: np.random.Generator) -> pa.Table:
-    """Return range requests (generated_requests.SCHEMA) as requests of a kind (SCHEMAS); deletions stay."""
+    """Return range requests (SCHEMA) as requests of a kind with memory (SCHEMAS); deletions stay.
+
+    knn             1 to 5 words joined by OR, k from 1 to 10 (DkM-SKS section 5)
+    topk            1 to 5 words, k = 20, alpha uniform, a window of 1,000,000 objects (Skype section 8)
+    frequent_terms  k = 10, a window of 72 hours, a step of 1 hour (SSTD section 6.3)
+
+    A point is the centre of the region, which is drawn around a point of an object.
+    """
     inserted = pc.equal(requests.column("op"), "insert")
     count = requests.num_rows
     words = pc.replace_substring(requests.column("keywords"), " AND ", " ")

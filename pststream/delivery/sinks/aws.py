@@ -1,4 +1,4 @@
-"""Send messages to Amazon SQS or SNS in requests of at most ten messages: the base class of these two sinks.
+"""Deliver to Amazon SQS and SNS: send messages in requests of at most ten, to a queue or a topic.
 
 Endpoint and credentials come from AWS's standard chain only. Standard queues and topics keep no order. FIFO queues and
 topics (their names end in .fifo) keep it: the group of a message is its subscription, its deduplication id is the
@@ -157,9 +157,6 @@ def _down(error: Any) -> SinkDown:
     return SinkDown(code, permanent=400 <= status < 500 and "hrottl" not in code)
 
 
-# Publish the entries of one request to an SNS topic; aws_requests.py builds them and reads the response.
-
-
 class SnsSink(AwsRequestSink):
     """Publishes messages to a topic, by its ARN."""
 
@@ -176,8 +173,6 @@ class SnsSink(AwsRequestSink):
 
 
 SNS = SinkKind("sns", "ARN of the topic", SnsSink, find_aws_obstacle)
-
-# Send the entries of one request to an SQS queue; aws_requests.py builds them and reads the response.
 
 
 class SqsSink(AwsRequestSink):

@@ -1,4 +1,4 @@
-"""Convert synthetic objects and subscriptions to object batches and `worker_index` rows, the input of matching."""
+"""Draw the objects of a benchmark, and convert objects and subscriptions to the input of matching."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -63,7 +63,7 @@ def clause_lists(subscriptions: SyntheticSubscriptions) -> pa.ListArray:
 def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) -> pa.Table:
     """Return the rows of `worker_index` of one worker for subscriptions that are always valid."""
     count = len(subscriptions.boxes)
-    sides = {side: subscriptions.boxes[:, place] for place, side in enumerate(SIDES)}
+    sides = {side: subscriptions.boxes[:, index] for index, side in enumerate(SIDES)}
     return pa.table(
         {
             "subscription_key": np.arange(count),
@@ -76,9 +76,6 @@ def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) ->
             "unit": pa.nulls(count, pa.int64()),
         }
     )
-
-
-# Draw the objects of a benchmark around the cities of a country, or from the rows of a file of real objects.
 
 
 class ObjectSource(Protocol):
@@ -116,12 +113,12 @@ class FileObjects:
         chosen = np.random.default_rng([seed, 1]).integers(0, len(self.objects.lon), count)
         begins, ends = self.objects.term_offsets[chosen], self.objects.term_offsets[chosen + 1]
         offsets = np.append(0, np.cumsum(ends - begins))
-        places = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], ends - begins)
+        positions = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], ends - begins)
         return SyntheticObjects(
             self.objects.lon[chosen],
             self.objects.lat[chosen],
             offsets,
-            self.objects.terms[places],
+            self.objects.terms[positions],
             self.objects.vocabulary,
         )
 

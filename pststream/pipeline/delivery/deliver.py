@@ -1,4 +1,4 @@
-"""Send the messages of finished batches to all sinks in parallel, within a time limit each (`pststream deliver`).
+"""Send the messages of finished batches to all sinks in parallel, once (`pststream deliver`) or in a watcher's threads.
 
 Each sink has its own thread, time, lock and delivery position, so that a slow or dead sink delays no other sink and no
 matching: delivery needs neither Spark nor the home's lock. A sink's position is saved about once a second; after a
@@ -143,11 +143,11 @@ def is_well(document: dict[str, Any]) -> bool:
     return all(outcome["state"] in (*names.UP_STATES, BUSY) for outcome in document["sinks"].values())
 
 
-# Name the sinks that `pststream deliver` has work for, from the ledger and the delivery positions alone.
-
-
 def waiting_sinks(home: Home, settings: Settings) -> list[str]:
-    """Return the names of the sinks that a finished batch waits for, or whose last delivery did not end well."""
+    """Return the names of the sinks that a finished batch waits for, or whose last delivery did not end well.
+
+    Reads the ledger and the delivery positions only.
+    """
     if not settings.sinks:
         return []
     ledger = Ledger(home)
@@ -160,10 +160,6 @@ def waiting_sinks(home: Home, settings: Settings) -> list[str]:
             waiting.append(sink.name)
     return waiting
 
-
-# A thread for each sink of a watcher: it delivers when woken after a batch, and retries with growing pauses.
-#
-# A slow or dead sink delays nothing else.
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a sink that needs attention is tried again; the pause doubles each time."""

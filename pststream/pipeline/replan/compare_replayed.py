@@ -1,4 +1,4 @@
-"""Compare the recorded matches of batches with those of their replay, and find the first pairs that differ.
+"""Compare the recorded matches and answers of batches with those of their replay; find the first pairs that differ.
 
 Each row of `matches` is a set of pairs (batch, object, subscription, retracted or not). Tasks add up two 64-bit hashes
 of each pair in buckets by object, in any order and in constant memory. If the sums and the counts of all buckets are
@@ -161,12 +161,6 @@ def _ids(home: Home, name: str, key: str, column: str, wanted: set[int]) -> dict
     return ids
 
 
-# Compare the recorded answers of `knn` and `topk` subscriptions after a batch with those of a replay.
-#
-# The changes of all batches up to one add up to the answers after it. A scratch home begins without a state, so its
-# first batch evaluates all answers, and its changes are other ones with the same sum. Reports of `frequent_terms` are
-# made of the objects at each tick, and the scratch home logs only what a batch changes in them: they are not compared.
-
 ANSWER_COLUMNS = ["batch_id", "bucket", "event", "subscription_key", "object_key", "ts", "value", "term"]
 SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in ANSWER_COLUMNS])
 IDENTIFYING = ("subscription_key", "object_key", "ts", "value")
@@ -183,6 +177,9 @@ def compare_answers(home: Home, scratch: Home, settings: Settings, last: int) ->
     """Return {"answers_equal": whether both homes have the same answers after the batch `last`}; empty without answers.
 
     None: the recorded answers are unknown, as rows or changes that they were made of were removed since.
+
+    Compares the sums of all changes: a scratch home begins without a state, so its changes are other ones. Reports of
+    `frequent_terms` are not compared: the scratch home logs only what a batch changes in them.
     """
     if not list_data_files(home, names.ANSWER_LOG):
         return {}

@@ -1,4 +1,4 @@
-"""Make a new version of the plan of `topk` subscriptions (`pststream plan --planner location`).
+"""Make a new version of the plan of `topk` subscriptions (`pststream plan --planner location`), or undo one.
 
 A plan version covers both plans of a home. A new plan of `topk` makes a version whose plan of the other kinds is the
 one in force: the same units, index and retiring plan. Nothing migrates, since the indexes of units are derived data of
@@ -130,8 +130,8 @@ def put_in_force(home: Home, version: int, topk_version: int | None) -> None:
     """Write a plan version with the plan before it for all kinds but `topk`; topk_version None: search by bucket."""
     for table in (names.PLAN_UNITS, names.PLAN_NODES):
         rows = read_table(home.table(table), filter=pds.field("plan_version") == version - 1)
-        place = rows.schema.get_field_index("plan_version")
-        rows = rows.set_column(place, "plan_version", pa.array([version] * rows.num_rows, pa.int64()))
+        index = rows.schema.get_field_index("plan_version")
+        rows = rows.set_column(index, "plan_version", pa.array([version] * rows.num_rows, pa.int64()))
         if rows.num_rows:
             ledger_tables.append(home, table, rows)
     crash_point("plan.topk_written")
@@ -139,11 +139,6 @@ def put_in_force(home: Home, version: int, topk_version: int | None) -> None:
     ledger_tables.append(home, names.PLANS, [{**row, "created_at": utc_now()}])
     crash_point("plan.done")
 
-
-# Undo a change of the plan of `topk` subscriptions (`pststream balance undo`).
-#
-# Nothing migrates under such a plan, so the undo is a new plan version that names the plan of `topk` before. A row of
-# `migrations` records it, so it is listed by `balance history` and not undone in turn.
 
 REASON = "undo of topk"
 
@@ -157,7 +152,11 @@ def is_change_of_topk(home: Home, version: int) -> bool:
 
 
 def undo_topk(home: Home, version: int, dry_run: bool) -> dict[str, Any]:
-    """Return to the plan of `topk` before `version`, which has changed it; return the document of `balance`."""
+    """Return to the plan of `topk` before `version`, which has changed it; return the document of `balance`.
+
+    The undo is a new plan version that names the plan of `topk` before. A row of `migrations` records it, so it is
+    listed by `balance history` and not undone in turn.
+    """
     topk = topk_version_of(home, version - 1)
     moved = {"expected_gain": 0.0, "load_before": [], "load_after": []}
     if not dry_run:

@@ -1,6 +1,6 @@
 """Make the scratch home of a replay: the logs as they were, the plan to try, and the index of the earlier requests.
 
-Rows of the home are added by `comparing/scratch_logs.py`, which reads most of them in place.
+Rows of the home are added by scratch_logs.py, which reads most of them in place.
 """
 
 from typing import Any, NamedTuple

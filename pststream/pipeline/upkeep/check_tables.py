@@ -1,9 +1,8 @@
 """Run all consistency checks of a home (`pststream check`) and append their results to `quality_results`.
 
-Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py,
-check_matches.py, answers/check_answers.py) and return counts, each of which should be zero
-(input/expectations.py). In a home with suites for pairs, Great Expectations judges the pairs too
-(check_pairs.py).
+Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py and
+check_answers.py too) and return counts, each of which should be zero (input/expectations.py). In a home with suites for
+pairs, Great Expectations judges the pairs too.
 """
 
 import datetime as dt
@@ -46,8 +45,6 @@ from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, 
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, read_batches, read_latest, seconds_ahead
 
-# Count the plans of `topk` that are missing in `topk_plans`, or whose row does not fit together.
-
 
 def count_topk_plan_faults(home: Home) -> dict[str, int]:
     """Return the figures `topk_plans_off` and `topk_plans_broken` of the check `ledger`.
@@ -75,8 +72,6 @@ def is_whole(row: Mapping[str, Any]) -> bool:
     counted = len(row["unit_loads"]) == plan.units and bool((figures >= 0).all())
     return counted and levels == (plan.way, plan.first, plan.second, plan.is_prefix)
 
-
-# Count the gaps in the ledgers of batches and files, and their differences from the row counts of the tables.
 
 Figures = dict[str, int | None]
 
@@ -203,15 +198,13 @@ def _units_off(home: Home) -> int:
     return int(units - sum(row["units"] for row in plans))
 
 
-# Count matches outside the key ranges of their batch, and batches whose ledger row states another number of pairs.
-
 COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests_to", "matches", "retractions")
 
 
 @dataclass
 class TaskCounts:
-    """Counts of one task: rows of unknown batches, pairs out of range; pairs and retractions by place of the batch."""
+    """Counts of one task: rows of unknown batches, pairs out of range; pairs and retractions by index of the batch."""
 
     unknown: int
     outside: int
@@ -251,21 +244,21 @@ def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice
     counts = TaskCounts(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
     for rows in read_slices(slices, COLUMNS, wanted):
         numbers = rows.column("batch_id").to_numpy()
-        place, known = find_among(numbers, batches["batch_id"])
+        index, known = find_among(numbers, batches["batch_id"])
         counts.unknown += int((~known).sum())
-        _count_pairs(batches, rows.filter(pa.array(known)), place[known], counts)
+        _count_pairs(batches, rows.filter(pa.array(known)), index[known], counts)
     return counts
 
 
-def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, place: np.ndarray, counts: TaskCounts) -> None:
-    """Add the pairs of rows to `counts`; place: position of the batch of each row.
+def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, index: np.ndarray, counts: TaskCounts) -> None:
+    """Add the pairs of rows to `counts`; index: that of the batch of each row.
 
     A pair has a new object and any subscription up to the batch, or a stored object and a new subscription; a
     retraction has any object and any subscription up to the batch.
     """
     offsets, subscription = csr(rows.column("subscription_keys"))
     owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
-    batch = place[owner]
+    batch = index[owner]
     retracted = pc.fill_null(rows.column("retracted"), False).to_numpy(zero_copy_only=False)[owner]
     object_key = rows.column("object_key").to_numpy()[owner]
     stored = object_key <= batches["objects_after"][batch]
@@ -274,9 +267,6 @@ def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, place: np
     counts.outside += int((~(within & (~stored | new | retracted))).sum())
     counts.pairs += np.bincount(batch[~retracted], minlength=len(counts.pairs))
     counts.retractions += np.bincount(batch[retracted], minlength=len(counts.pairs))
-
-
-# Judge the pairs of finished batches by the suites of the home, for `pststream check`.
 
 
 @dataclass(frozen=True)

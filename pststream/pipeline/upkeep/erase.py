@@ -62,8 +62,6 @@ from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger
 
-# Find ids in files of a home outside its tables: refuse quarantined files, delete pages and logs that name them.
-
 DERIVED = ("pages", "data_docs", "logs")
 """Folders of a home with files that commands write for people; any of them may be deleted."""
 

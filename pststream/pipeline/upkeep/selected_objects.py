@@ -1,4 +1,4 @@
-"""Find the objects that a withdrawal names, and the greatest time of all others."""
+"""Find the objects that a withdrawal names, the greatest time of all others, and the rejects that they caused."""
 
 import json
 from collections import Counter
@@ -145,8 +145,6 @@ def _select(search: _Search, slices: tuple[Slice, ...]) -> tuple[np.ndarray, np.
         hashes.append(hash_texts(*utf8_of(rows.column("object_id").filter(pa.array(wanted)))))
     return np.concatenate(chosen_keys), np.concatenate(hashes)
 
-
-# Count the rejects that are late or duplicates because of objects that are to be withdrawn.
 
 REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100
