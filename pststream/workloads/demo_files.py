@@ -202,7 +202,11 @@ def write_demo(
     hours = [rows.take(pa.array(numbers)) for numbers in np.array_split(np.arange(len(rows)), HOURS)]
     wrong: list[list[dict]] = [[] for _ in hours]
     wrong[4] = [*hours[1].slice(0, _DUPLICATES).to_pylist(), *BAD_OBJECTS]
-    wrong[5] = [*HOSTILE_OBJECTS, *(_late(ordinal, ts) for ordinal, ts in enumerate(LATE_TIMES))]
+    late = [
+        {"object_id": f"late{ordinal}", "ts": ts, "lon": 9.19, "lat": 45.46, "text": "from the day before"}
+        for ordinal, ts in enumerate(LATE_TIMES)
+    ]
+    wrong[5] = [*HOSTILE_OBJECTS, *late]
     paths = []
     for hour, table in enumerate(hours):
         path = Path(folder) / "objects" / f"2026-03-01T{6 + hour:02}{_ENDINGS[hour]}"
@@ -226,11 +230,6 @@ def write_demo(
         bad_requests=len(BAD_REQUESTS),
         answer_requests=(str(answers),),
     )
-
-
-def _late(ordinal: int, ts: str) -> dict:
-    """Return an object that comes too late."""
-    return {"object_id": f"late{ordinal}", "ts": ts, "lon": 9.19, "lat": 45.46, "text": "from the day before"}
 
 
 def _write_objects(path: Path, table: pa.Table, wrong: list[dict]) -> None:

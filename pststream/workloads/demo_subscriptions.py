@@ -115,7 +115,7 @@ def _at(city: str) -> dict[str, float]:
 
 def demo_questions() -> list[tuple[str, dict[str, Any]]]:
     """Return title and fields of each question."""
-    lisbon, new_orleans, singapore = _point_at("Lisbon PT"), _point_at("New Orleans US"), _point_at("Singapore SG")
+    lisbon, new_orleans, singapore = _at("Lisbon PT"), _at("New Orleans US"), _at("Singapore SG")
     return [
         ("Coffee in Lisbon, the newest first", {
             "kind": "range", "circle": {**lisbon, "radius_m": 20_000},
@@ -129,16 +129,10 @@ def demo_questions() -> list[tuple[str, dict[str, Any]]]:
             "alpha": 0.5, "distance_scale_m": 20_000,
         }),
         ("Words around London, an hour before noon", {
-            "kind": "frequent_terms", "geometry": _triangle(_point_at("London GB"), 0.6), "k": 10,
+            "kind": "frequent_terms", "geometry": _triangle(_at("London GB"), 0.6), "k": 10,
             "window": "1h", "as_of": "2026-03-01T11:59:59Z",
         }),
     ]  # fmt: skip
-
-
-def _point_at(city: str) -> dict[str, float]:
-    name, country = city.rsplit(" ", 1)
-    lon, lat = find_city(name, country)
-    return {"lon": lon, "lat": lat}
 
 
 def _triangle(place: dict[str, float], degrees: float) -> dict[str, Any]:

@@ -141,11 +141,8 @@ class _Drift:
         return self._wide.copy()
 
 
-@lru_cache(maxsize=4)
-def _drift(seed: int) -> _Drift:
-    """Return the drift of a seed, which remembers its last interval."""
-    return _Drift(seed)
-
+_drift = lru_cache(maxsize=4)(_Drift)
+"""Returns the drift of a seed, which remembers its last interval."""
 
 KINDS = ("q1", "q2", "q3")
 SIDE_KM = (1.0, 50.0)

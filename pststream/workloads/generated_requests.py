@@ -39,7 +39,9 @@ def request_chunks(
 ) -> Iterator[pa.Table]:
     """Yield `count` insertions and the deletions that fall between them; see `generate_files.write_requests`."""
     lifetimes = _Lifetimes(seed, mean_lifetime)
-    quoted = _as_keywords(objects.words)
+    # In an expression, words that are operators are quoted.
+    words = (f'"{w}"' if w.casefold() in ("and", "or") else w for w in objects.words.to_pylist())
+    quoted = pa.array(words, pa.string())
     for first, end in _ranges(count, drift_every):
         number = np.arange(first, end)
         rng = np.random.default_rng([seed, 7, first])
@@ -118,11 +120,6 @@ def _deletions(number: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Tabl
         "at": iso_times(times),
     }
     return pa.table([known.get(field.name, pa.nulls(count, field.type)) for field in SCHEMA], schema=SCHEMA)
-
-
-def _as_keywords(words: pa.Array) -> pa.Array:
-    """Return the words as they are written in an expression: words that are operators are quoted."""
-    return pa.array([f'"{w}"' if w.casefold() in ("and", "or") else w for w in words.to_pylist()], pa.string())
 
 
 STYLES = {

@@ -19,9 +19,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from http import HTTPStatus
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from urllib.parse import urlsplit
 
 from pststream import __version__
@@ -130,7 +129,8 @@ def post(
 ) -> HttpResponse:
     """Send `body`, without redirects or proxies, in about `timeout` seconds at most.
 
-    The name resolution is not part of that time. Raises SinkDown where no response came: its text contains the kind of fault and nothing of the URL.
+    The name resolution is not part of that time. Raises SinkDown where no response came: its text contains the kind of
+    fault and nothing of the URL.
     """
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme == "https"
@@ -238,7 +238,7 @@ class WebhookSink:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"pststream/{__version__}",
-            "Idempotency-Key": sha256("\n".join(m.id for m in messages).encode()).hexdigest(),
+            "Idempotency-Key": hashlib.sha256("\n".join(m.id for m in messages).encode()).hexdigest(),
             HEADER: sign(self._settings.secret, int(self._clock()), body),
         }
         response = post(self._settings.target, body, headers, self._settings.timeout_seconds, self._allowed)
@@ -287,7 +287,7 @@ def _check_settings(settings: SinkSettings, in_file: bool) -> None:
         raise SettingError(f"{section}.target", "has a query, and is in a file", hint)
     for text in settings.networks.split():
         try:
-            ip_network(text)
+            ipaddress.ip_network(text)
         except ValueError:
             raise SettingError(f"{section}.networks", f"{text!r} is not a network", "write it as 10.1.0.0/16") from None
 

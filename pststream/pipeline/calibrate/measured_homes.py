@@ -414,14 +414,10 @@ class StandingHome:
         for name in ("candidates", "evaluations", "changes"):
             counts[name] = sum(dict(done[name] or ()).values())
         written = _folder_bytes(Path(self.bench.home.path)) - before
-        return MeasuredBatch(
-            wall, cpu, dict(done["seconds_by_step"]), self._workers(batch["batch_id"]), counts, written
-        )
-
-    def _workers(self, batch_id: int) -> list[float]:
-        of_workers = (pds.field("batch_id") == batch_id) & (pds.field("unit") == names.WHOLE_WORKER)
-        rows = read_table(self.bench.home.table(names.UNIT_LOADS), ["cpu_seconds"], of_workers)
-        return [seconds * 1e3 for seconds in rows.column(0).to_pylist()]
+        of_workers = (pds.field("batch_id") == batch["batch_id"]) & (pds.field("unit") == names.WHOLE_WORKER)
+        loads = read_table(self.bench.home.table(names.UNIT_LOADS), ["cpu_seconds"], of_workers)
+        workers = [seconds * 1e3 for seconds in loads.column(0).to_pylist()]
+        return MeasuredBatch(wall, cpu, dict(done["seconds_by_step"]), workers, counts, written)
 
     def bytes_by_array(self) -> dict[str, int]:
         """Return the bytes of the files that the node derives: of buffers and the `topk` index (`answers`), of

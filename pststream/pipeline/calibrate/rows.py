@@ -143,13 +143,8 @@ def read_objects(path: str) -> FileObjects:
     rank = np.empty(len(ids), np.int32)
     rank[np.argsort(-np.bincount(ranks), kind="stable")] = np.arange(len(ids), dtype=np.int32)
     lengths = pc.list_value_length(kept).to_numpy().astype(np.int64)
-    objects = SyntheticObjects(
-        lon[valid], lat[valid], np.append(0, np.cumsum(lengths)), _sort_inside(rank[ranks], lengths), PowerLaw(len(ids))
-    )
+    owner, terms_by_rank = np.repeat(np.arange(len(lengths)), lengths), rank[ranks]
+    ascending = terms_by_rank[np.lexsort((terms_by_rank, owner))]
+    offsets = np.append(0, np.cumsum(lengths))
+    objects = SyntheticObjects(lon[valid], lat[valid], offsets, ascending, PowerLaw(len(ids)))
     return FileObjects(objects, f"{len(ids):,} words of {len(kept):,} objects of a file")
-
-
-def _sort_inside(terms: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Sort the terms (int32[m]) of each object; lengths: int64[n], the terms of each."""
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    return terms[np.lexsort((terms, owner))]

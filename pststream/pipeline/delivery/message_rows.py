@@ -251,7 +251,7 @@ class StoredWords:
         self._file.close()
 
     def add(self, words: pa.Array) -> np.ndarray:
-        """Write the distinct ones of some words, strings or null; return the offset of the word of each row: int64[n]."""
+        """Write the distinct ones of some words, strings or null; return the offset of each row: int64[n]."""
         encoded = words.dictionary_encode()
         distinct = encoded.dictionary.cast(pa.large_binary())
         lengths = pc.binary_length(distinct).to_numpy(zero_copy_only=False).astype(np.int64) + 1

@@ -88,7 +88,8 @@ class PairMessages:
             # Messages of single pairs; those beyond the limit are put aside for digests.
             for rows in pairs.sorted_rows():
                 if limiter is not None:
-                    beyond = _count_pairs(limiter, rows)
+                    beyond, matched = np.zeros(rows.shape[1], bool), np.flatnonzero(rows[1] == 0)
+                    beyond[matched] = limiter.count(rows[2][matched])
                     beyond_limit.add(rows[[2, 0]][:, beyond])
                     rows = rows[:, ~beyond]
                 yield MessageBlock(rows.shape[1], partial(self._pair_messages, batch.batch_id, rows))
@@ -138,14 +139,6 @@ class PairMessages:
                 for group in some.T.tolist():
                     first = [objects[one] for one in listed(group).tolist()]
                     yield digest_message(batch_id, group[2], first, subscriptions[group[0]])
-
-
-def _count_pairs(limiter: MessageLimiter, pairs: np.ndarray) -> np.ndarray:
-    """Count pairs; return which are beyond the limit: bool[n]. Retractions neither count nor exceed it."""
-    beyond = np.zeros(pairs.shape[1], bool)
-    matched = np.flatnonzero(pairs[1] == 0)
-    beyond[matched] = limiter.count(pairs[2][matched])
-    return beyond
 
 
 SUBSCRIPTION, TICK, HAS_ENTERED, RANK, OBJECT, TS, VALUE, WORD, COUNT = range(9)

@@ -166,11 +166,8 @@ SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in ANSW
 IDENTIFYING = ("subscription_key", "object_key", "ts", "value")
 
 
-@dataclass(frozen=True)
-class _Side:
-    """The data files of `answer_log` of one of the homes, with changes."""
-
-    files: tuple[tuple[DataFile, Slice], ...]
+_Side = tuple[tuple[DataFile, Slice], ...]
+"""The data files of `answer_log` of one of the homes, with changes."""
 
 
 def compare_answers(home: Home, scratch: Home, settings: Settings, last: int) -> dict[str, bool | None]:
@@ -183,25 +180,20 @@ def compare_answers(home: Home, scratch: Home, settings: Settings, last: int) ->
     """
     if not list_data_files(home, names.ANSWER_LOG):
         return {}
-    return {"answers_equal": _have_equal_answers(home, scratch, settings, last)}
-
-
-def _have_equal_answers(home: Home, scratch: Home, settings: Settings, last: int) -> bool | None:
     removed = set(removed_rows(home).column("table_name").to_pylist())
-    if removed & {names.OBJECTS, names.REQUESTS}:
-        return None
-    if last < last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES):
-        return None
+    is_summed = last < last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES)
+    if is_summed or removed & {names.OBJECTS, names.REQUESTS}:
+        return {"answers_equal": None}
     recorded, replayed = (_list_changes(one, last) for one in (home, scratch))
     compare = partial(_count_differences, recorded, replayed, last)
-    return not sum(get_engine(settings).run_tasks(range(home.answer_buckets), compare))
+    return {"answers_equal": not sum(get_engine(settings).run_tasks(range(home.answer_buckets), compare))}
 
 
 def _list_changes(home: Home, last: int) -> _Side:
     files = KeyRange("batch_id", -1, last).files(list_data_files(home, names.ANSWER_LOG))
     files = [file for file in files if file.partition["part"] == CHANGE]
     slices = (whole_file(path, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, files))
-    return _Side(tuple(zip(files, slices, strict=True)))
+    return tuple(zip(files, slices, strict=True))
 
 
 def _count_differences(recorded: _Side, replayed: _Side, last: int, bucket: int) -> int:
@@ -215,7 +207,7 @@ def _count_differences(recorded: _Side, replayed: _Side, last: int, bucket: int)
 
 def _read_answers(side: _Side, last: int, bucket: int) -> list[np.ndarray]:
     """Return the columns IDENTIFYING of the answers of a bucket, an object a row."""
-    slices = [one for file, one in side.files if file.may_contain("bucket", bucket, bucket)]
+    slices = [one for file, one in side if file.may_contain("bucket", bucket, bucket)]
     parts = []
     for batch in read_slices(slices, ANSWER_COLUMNS, KeyRange("batch_id", -1, last)):
         chosen = pc.and_(pc.equal(batch.column("bucket"), bucket), pc.is_valid(batch.column("object_key")))

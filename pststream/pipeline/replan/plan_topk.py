@@ -21,7 +21,7 @@ from pststream.base.utc_times import utc_now
 from pststream.pipeline.answers.draw_topk_sample import draw_topk_sample
 from pststream.pipeline.planning.plan import delete_rows_of_killed_planner, first_plan
 from pststream.planning.papers.topk_planners import make_topk_plan, plan_levels
-from pststream.planning.papers.topk_sample import TopkLoads, TopkSample, count_loads
+from pststream.planning.papers.topk_sample import TopkSample, count_loads
 from pststream.plans.imbalance import finite_imbalance
 from pststream.settings import Settings, read_planner_options
 from pststream.state import ledger_tables
@@ -99,23 +99,17 @@ def _choose_planner(home: Home, before: int, planner: str | None, options: str |
     return planner, options
 
 
-def _describe_loads(loads: TopkLoads) -> dict[str, Any]:
-    """Return the figures of a plan on a sample: replication, copies, imbalance, unit_loads."""
-    return {
-        "replication": round(loads.replication, 4),
-        "copies": round(loads.copies, 4),
-        "imbalance": finite_imbalance(loads.imbalance, None),
-        "unit_loads": loads.load.tolist(),
-    }
-
-
 def _plan_by_sample(
     home: Home, workers: int, planner: str, options: str, sample: TopkSample, version: int, dry_run: bool
 ) -> dict[str, Any]:
     """Make the plan of a sample, write it unless in a dry run, and return its figures."""
     began = time.perf_counter()
     plan = make_topk_plan(planner, sample, workers, read_planner_options(options))
-    figures = _describe_loads(count_loads(sample, plan))
+    loads = count_loads(sample, plan)
+    figures: dict[str, Any] = {
+        "replication": round(loads.replication, 4), "copies": round(loads.copies, 4),
+        "imbalance": finite_imbalance(loads.imbalance, None), "unit_loads": loads.load.tolist(),
+    }  # fmt: skip
     if not dry_run:
         delete_rows_of_killed_planner(home, version)
         kept = {name: figures[name] for name in ("replication", "copies", "unit_loads")}

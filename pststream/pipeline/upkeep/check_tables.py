@@ -316,20 +316,16 @@ def check_pairs(home: Home, settings: Settings, suites: Sequence[Suite], after: 
         "batch_id": to,
         "seconds": round(time.perf_counter() - began, 3),
     }
-    return PairCheck(document, [_pairs_row(one, to) for one in results], data_docs)
+    rows = [_row(one.suite.label, PAIRS, one.success, one.reasons, one.rows, to) for one in results]
+    return PairCheck(document, rows, data_docs)
 
 
-def _pairs_row(result: SuiteResult, batch_id: int) -> dict[str, Any]:
+def _row(suite: str, subject: str, success: bool, failed: Any, results: Any, batch_id: int) -> dict[str, Any]:
     """Return the row of `quality_results`."""
     return {
-        "checked_at": utc_now(),
-        "suite": result.suite.label,
-        "subject": PAIRS,
-        "success": result.success,
-        "failed": result.reasons,
-        "results": result.rows,
-        "batch_id": batch_id,
-    }
+        "checked_at": utc_now(), "suite": suite, "subject": subject, "success": success, "failed": failed,
+        "results": results, "batch_id": batch_id,
+    }  # fmt: skip
 
 
 SUITE = "tables"
@@ -355,7 +351,12 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
             faults = count()
             (judged,) = check_thresholds([faults.figures], table_thresholds(name))
             checks.append(_document(name, faults, judged, last["batch_id"], time.perf_counter() - began))
-            rows.append(_row(checks[-1]))
+            results = [
+                {"name": figure, "value": value, "success": value == 0}
+                for figure, value in faults.figures.items()
+                if value is not None
+            ]
+            rows.append(_row(SUITE, name, judged.success, checks[-1]["failed"], results, last["batch_id"]))
             _report(progress, checks[-1])
         data_docs = []
         if suites:
@@ -436,21 +437,4 @@ def _document(
         "figures": faults.figures,
         "batch_id": batch_id,
         "seconds": round(seconds, 3),
-    }
-
-
-def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of `quality_results`."""
-    return {
-        "checked_at": utc_now(),
-        "suite": SUITE,
-        "subject": one["check"],
-        "success": one["success"],
-        "failed": one["failed"],
-        "results": [
-            {"name": name, "value": value, "success": value == 0}
-            for name, value in one["figures"].items()
-            if value is not None
-        ],
-        "batch_id": one["batch_id"],
     }

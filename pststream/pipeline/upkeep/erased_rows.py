@@ -171,9 +171,9 @@ def _words_of_answers(terms: np.ndarray, slices: tuple[Slice, ...]) -> dict[int,
     """Return those of the terms whose words rows of answers show, with the words."""
     words: dict[int, str] = {}
     for rows in read_slices(slices, ["term"]):
-        number = {word: term_id(word) for word in pc.unique(rows.column("term").drop_null()).to_pylist()}
-        shown = is_among(np.array(list(number.values()), np.int64), terms)
-        words |= {number[word]: word for word, is_shown in zip(number, shown.tolist()) if is_shown}
+        ids = {word: term_id(word) for word in pc.unique(rows.column("term").drop_null()).to_pylist()}
+        shown = is_among(np.array(list(ids.values()), np.int64), terms)
+        words |= {ids[word]: word for word, is_shown in zip(ids, shown.tolist()) if is_shown}
     return words
 
 
