@@ -271,7 +271,6 @@ def build_parser() -> Parser:
     _add_results(commands)
     _add_reports(commands)
     _add_plans(commands)
-    _add_replay(commands)
     _add_workloads(commands)
     return parser
 
@@ -520,21 +519,18 @@ def _add_plans(commands: Any) -> None:
     text = "list the plans, show one, compare the planners on the data of this home, or calibrate the load model"
     example = "pststream plans compare --workers 8 --out comparison.html"
     add_plans_options(_add(commands, "plans", _plans, text, example))
-
-
-def _plans(context: CommandContext, arguments: Any) -> CommandResult:
-    """Run `plans`; `compare` and `calibrate` run the main job, `list` and `show` only read."""
-    commands = {"compare": compare_plans_command, "calibrate": calibrate_command}
-    return commands.get(arguments.what, plans_command)(context, arguments)
-
-
-def _add_replay(commands: Any) -> None:
     text = (
         "run recorded batches again under another plan, in a scratch home, and compare matches and loads with those"
         " that were recorded; changes nothing"
     )
     example = "pststream replay --from-version 12 --to-version 20 --planner hybrid --out replayed"
     add_replay_options(_add(commands, "replay", replay_command, text, example))
+
+
+def _plans(context: CommandContext, arguments: Any) -> CommandResult:
+    """Run `plans`; `compare` and `calibrate` run the main job, `list` and `show` only read."""
+    commands = {"compare": compare_plans_command, "calibrate": calibrate_command}
+    return commands.get(arguments.what, plans_command)(context, arguments)
 
 
 def _add_workloads(commands: Any) -> None:

@@ -69,7 +69,7 @@ def _sentences(count: int, seed: int) -> pa.Table:
     chosen = rng.integers(0, len(themed), count)
     lon, lat = scatter_around(rng, places, chosen)
     columns = [
-        pa.array([f"p{number}" for number in range(count)], pa.string()),
+        pa.array([f"p{ordinal}" for ordinal in range(count)], pa.string()),
         iso_times(START_MS + np.sort(rng.random(count)) * _DURATION_MS),
         pa.array(np.round(lon, 6)),
         pa.array(np.round(lat, 6)),
@@ -155,8 +155,8 @@ def later_requests(count: int, seed: int) -> list[dict]:
     ended = np.sort(rng.choice(count, count // 20, replace=False))
     times = np.sort(START_MS + rng.random(len(ended)) * 5 * _HOUR_MS)
     rows: list[dict] = [
-        {"op": "delete", "subscription_id": f"g{number}", "at": at}
-        for number, at in zip(ended.tolist(), iso_times(times).to_pylist())
+        {"op": "delete", "subscription_id": f"g{ordinal}", "at": at}
+        for ordinal, at in zip(ended.tolist(), iso_times(times).to_pylist())
     ]
     noon = iso_times(np.array([START_MS + 5 * _HOUR_MS]))[0].as_py()
     rows.append({"op": "delete", "subscription_id": "world-whales", "at": noon})

@@ -67,13 +67,16 @@ class AwsRequestSink:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            response = self.send_entries([self._entry(number, message) for number, message in enumerate(messages)])
+            response = self.send_entries([self._entry(ordinal, message) for ordinal, message in enumerate(messages)])
         except ClientError as error:
-            if not _code(error).endswith("BatchRequestTooLong"):
-                raise _down(error) from None
+            fault: Any = error.response
+            code = str(fault.get("Error", {}).get("Code", "ClientError"))
+            if not code.endswith("BatchRequestTooLong"):
+                status = fault.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+                raise SinkDown(code, permanent=400 <= status < 500 and "hrottl" not in code) from None
             on_response()
             if len(messages) == 1:
-                return [Refusal(messages[0], _code(error))]
+                return [Refusal(messages[0], code)]
             half = len(messages) // 2
             return self._request(messages[:half], on_response) + self._request(messages[half:], on_response)
         except BotoCoreError as error:
@@ -81,10 +84,10 @@ class AwsRequestSink:
         on_response()
         return _refusals(messages, response.get("Failed", []))
 
-    def _entry(self, number: int, message: Message) -> dict[str, Any]:
+    def _entry(self, ordinal: int, message: Message) -> dict[str, Any]:
         attributes = {"message_id": message.id, "kind": message.kind}
         entry: dict[str, Any] = {
-            "Id": str(number),
+            "Id": str(ordinal),
             "MessageAttributes": {k: {"DataType": "String", "StringValue": v} for k, v in attributes.items()},
         }
         if self._fifo:
@@ -145,16 +148,6 @@ def _refusals(messages: list[Message], failed: list[dict[str, Any]]) -> list[Ref
         if not entry.get("SenderFault") or "hrottl" in entry.get("Code", ""):
             raise SinkDown(str(entry.get("Code", "InternalError")))
     return [Refusal(messages[int(entry["Id"])], str(entry.get("Code", "SenderFault"))) for entry in failed]
-
-
-def _code(error: Any) -> str:
-    return str(error.response.get("Error", {}).get("Code", "ClientError"))
-
-
-def _down(error: Any) -> SinkDown:
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
-    code = _code(error)
-    return SinkDown(code, permanent=400 <= status < 500 and "hrottl" not in code)
 
 
 class SnsSink(AwsRequestSink):

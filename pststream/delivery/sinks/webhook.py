@@ -247,9 +247,9 @@ class WebhookSink:
             return []
         if response.status not in CONTENT_FAULTS:
             permanent = response.status < 500 and response.status not in TEMPORARY
-            raise SinkDown(
-                f"HTTP status {response.status}", wait_seconds=_wait_seconds(response.retry_after), permanent=permanent
-            )
+            # The other form of Retry-After, a date, is left to the back-off.
+            asked = min(float(response.retry_after), LONGEST_PAUSE) if response.retry_after.isdecimal() else 0.0
+            raise SinkDown(f"HTTP status {response.status}", wait_seconds=asked, permanent=permanent)
         if len(messages) == 1:
             return [Refusal(messages[0], f"HTTP status {response.status}")]
         half = len(messages) // 2
@@ -262,11 +262,6 @@ class WebhookSink:
 
 def _missing_secret(settings: SinkSettings) -> str:
     return f"it has no secret: set {names.SINK_VARIABLES}{settings.name.upper()}_SECRET"
-
-
-def _wait_seconds(retry_after: str) -> float:
-    """Return the seconds that Retry-After asks for; its other form, a date, is left to the back-off."""
-    return min(float(retry_after), LONGEST_PAUSE) if retry_after.isdecimal() else 0.0
 
 
 def _check_settings(settings: SinkSettings, in_file: bool) -> None:

@@ -239,8 +239,8 @@ def _cross_validate(
     Returns the seconds, and the costs that were fitted without each group: float64[groups, 5].
     """
     predicted, folds = np.empty(len(cpu)), []
-    for number in distinct_values(group):
-        mine = group == number
+    for left_out in distinct_values(group):
+        mine = group == left_out
         folds.append(_fit(terms[~mine], cpu[~mine], is_knn[~mine]))
         costs = np.append(folds[-1][:3], folds[-1][4 if is_knn[mine][0] else 3])
         predicted[mine] = terms[mine] @ costs

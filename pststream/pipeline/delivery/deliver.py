@@ -116,7 +116,8 @@ class _SinkRun:
         except Exception as error:
             # Not its text: a library's error may quote a target, and a token with it.
             outcome = {"state": FAILED, "reason": type(error).__name__}
-        self.outcome |= self._counts() | outcome | {"seconds": round(time.monotonic() - began, 3)}
+        sent = {name: getattr(self.sender, name) for name in COUNTED} if self.sender else {}  # also if it failed
+        self.outcome |= sent | outcome | {"seconds": round(time.monotonic() - began, 3)}
         counts = ", ".join(f"{self.outcome[name]} {name}" for name in ("delivered", "refused"))
         reason = f": {self.outcome['reason']}" if self.outcome["reason"] else ""
         progress(f"sink {self.sink.name}: {self.outcome['state']}, {counts}{reason}")
@@ -132,10 +133,6 @@ class _SinkRun:
         return {
             "state": state, "reason": reason, "batch_id": sender.progress.batch_id, "batches_left": len(sender.due())
         }  # fmt: skip
-
-    def _counts(self) -> dict[str, int]:
-        """Return the counts of the sender, also if it failed; empty if there was none."""
-        return {name: getattr(self.sender, name) for name in COUNTED} if self.sender else {}
 
 
 def is_well(document: dict[str, Any]) -> bool:

@@ -178,7 +178,9 @@ class AnswerMessages:
             for rows in self._read(batch.batch_id, LOG_COLUMNS):
                 changes.add(_to_numbers(rows, words))
             for numbers in changes.sorted_rows():
-                numbers = self._without_erased(numbers)
+                keys, index = np.unique(numbers[SUBSCRIPTION], return_inverse=True)
+                is_known = self._rows.known_subscriptions(keys)
+                numbers = numbers if is_known.all() else numbers[:, is_known[index]]
                 units = _units(numbers, limiter)
                 yield MessageBlock(units.shape[1], partial(self._messages, batch, words, numbers, units))
 
@@ -197,12 +199,6 @@ class AnswerMessages:
     def _read(self, batch_id: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         here = (pds.field("part") == "change") & (pds.field("batch_id") == batch_id)
         return self._reader.batches(names.ANSWER_LOG, columns, here)
-
-    def _without_erased(self, rows: np.ndarray) -> np.ndarray:
-        """Return the changes of subscriptions that have not been erased."""
-        keys, index = np.unique(rows[SUBSCRIPTION], return_inverse=True)
-        is_known = self._rows.known_subscriptions(keys)
-        return rows if is_known.all() else rows[:, is_known[index]]
 
     def _messages(
         self, batch: ChangeBatch, words: StoredWords, rows: np.ndarray, units: np.ndarray, skip: int

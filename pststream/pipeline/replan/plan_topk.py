@@ -155,7 +155,12 @@ def undo_topk(home: Home, version: int, dry_run: bool) -> dict[str, Any]:
     moved = {"expected_gain": 0.0, "load_before": [], "load_after": []}
     if not dry_run:
         delete_rows_of_killed_planner(home, version + 1)
-        ledger_tables.append(home, names.MIGRATIONS, [_migration_row(version, moved)])
+        row = {
+            "plan_version": version + 1, "plan_version_before": version, "kind": "undo", "move": 0, "reason": REASON,
+            "origin": -1, "target": -1, "cells": [], "terms": None, "subscriptions": 0, "bytes": 0, **moved,
+            "decided_at": utc_now(),
+        }  # fmt: skip
+        ledger_tables.append(home, names.MIGRATIONS, [row])
         put_in_force(home, version + 1, topk)
     retiring = retiring_plan(read_plan_row(home, version))
     before = "by answer bucket" if topk is None else f"under the plan of version {topk}"
@@ -170,11 +175,3 @@ def undo_topk(home: Home, version: int, dry_run: bool) -> dict[str, Any]:
         **moved,
         "moves": [],
     }
-
-
-def _migration_row(version: int, moved: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "plan_version": version + 1, "plan_version_before": version, "kind": "undo", "move": 0, "reason": REASON,
-        "origin": -1, "target": -1, "cells": [], "terms": None, "subscriptions": 0, "bytes": 0, **moved,
-        "decided_at": utc_now(),
-    }  # fmt: skip

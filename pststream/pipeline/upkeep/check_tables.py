@@ -146,12 +146,12 @@ def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
     return rows.filter(pc.equal(rows.column("kind"), kind))
 
 
-def _missing(home: Home, table: str, number: str) -> int:
+def _missing(home: Home, table: str, column: str) -> int:
     """Count the numbers from 1 to the greatest that have no row, plus each further `done` row of the same number."""
-    rows = read_table(home.table(table), [number, "status"])
-    numbers = rows.column(number)
+    rows = read_table(home.table(table), [column, "status"])
+    numbers = rows.column(column)
     greatest = pc.max(numbers).as_py() or 0
-    done = rows.filter(pc.equal(rows.column("status"), "done")).column(number)
+    done = rows.filter(pc.equal(rows.column("status"), "done")).column(column)
     return int(greatest - pc.count_distinct(numbers).as_py() + len(done) - pc.count_distinct(done).as_py())
 
 
@@ -218,8 +218,8 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int, prog
 
     A task has 65,536 rows of `matches` in memory at a time, and two counts for each batch.
     """
-    number = pds.field("batch_id")
-    rows = read_latest(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
+    batch_id = pds.field("batch_id")
+    rows = read_latest(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (batch_id > after) & (batch_id <= to))
     batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
     wanted = KeyRange("batch_id", after, to)
     tasks = split_into_tasks(
@@ -378,6 +378,7 @@ def _fault_counters(
     last: the last batch that is done
     """
     after = 0 if everything else _passed(home, SUITE, "matches")
+    passed_before = (f"matches of the batches up to {after:,}: an earlier check has passed them",) if after else ()
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
     bound = names.NO_TIME if horizon is None else to_micros(horizon)
     counters: dict[str, Callable[[], TableFaults]] = {
@@ -386,7 +387,7 @@ def _fault_counters(
             *count_placement_faults(home, settings, last["requests_to"], last["batch_id"], bound, progress)
         ),
         "matches": lambda: TableFaults(
-            dict(count_match_faults(home, settings, after, last["batch_id"], progress)), {}, _passed_before(after)
+            dict(count_match_faults(home, settings, after, last["batch_id"], progress)), {}, passed_before
         ),
     }
     if has_answers(home) and last["batch_id"]:
@@ -415,10 +416,6 @@ def _passed(home: Home, suite: str, name: str) -> int:
     passed = (pds.field("suite") == suite) & (pds.field("subject") == name) & pds.field("success")
     rows = read_table(home.table(names.QUALITY_RESULTS), ["batch_id"], passed)
     return max(rows.column(0).to_pylist(), default=0)
-
-
-def _passed_before(after: int) -> tuple[str, ...]:
-    return (f"matches of the batches up to {after:,}: an earlier check has passed them",) if after else ()
 
 
 def _document(

@@ -256,10 +256,10 @@ def _greatest_times(
         counts = ~withdrawn.contain(object_keys)
         stays = counts & ~is_among(object_keys, selected)
         numbers = object_keys >> names.ROW_BITS
-        for number in distinct_values(numbers[counts]).tolist():
-            before = greatest.get(number, _Horizon())
-            of_file = numbers == number
-            greatest[number] = _Horizon(
+        for file_seq in distinct_values(numbers[counts]).tolist():
+            before = greatest.get(file_seq, _Horizon())
+            of_file = numbers == file_seq
+            greatest[file_seq] = _Horizon(
                 int(times[of_file & counts].max(initial=before.given)),
                 int(times[of_file & stays].max(initial=before.without)),
             )
