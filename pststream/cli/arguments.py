@@ -56,8 +56,6 @@ from pststream.cli.writing_commands import (
 from pststream.input.judged_rows import SUBJECTS
 from pststream.input.row_chunks import RETRIABLE
 
-# List further examples of commands, which `--help` shows below the first one.
-
 MORE_EXAMPLES = {
     "plan": ("pststream plan --planner hybrid --option objective=sum --option sigma=1.2 --dry-run",),
     "balance": (
@@ -81,9 +79,7 @@ MORE_EXAMPLES = {
     "generate": ("pststream generate requests --kind knn --count 1000 --objects posts.csv --out knn.jsonl",),
     "bench": ("pststream bench list",),
 }
-"""By the name of the command."""
-
-# Add the options of `plan`, `plans` and `replay`; which planners there are follows from the kinds of query.
+"""Further examples of commands, which `--help` shows below the first one."""
 
 
 def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
@@ -177,9 +173,6 @@ def add_replay_options(replay: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
     )
     replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
-
-
-# Add the options of the commands that remove or withdraw rows: `maintain --keep`, those of `erase`, `withdraw`.
 
 
 def add_keep_option(command: argparse.ArgumentParser) -> None:
@@ -278,7 +271,6 @@ def build_parser() -> Parser:
     _add_results(commands)
     _add_reports(commands)
     _add_plans(commands)
-    _add_replay(commands)
     _add_workloads(commands)
     return parser
 
@@ -527,21 +519,18 @@ def _add_plans(commands: Any) -> None:
     text = "list the plans, show one, compare the planners on the data of this home, or calibrate the load model"
     example = "pststream plans compare --workers 8 --out comparison.html"
     add_plans_options(_add(commands, "plans", _plans, text, example))
-
-
-def _plans(context: CommandContext, arguments: Any) -> CommandResult:
-    """Run `plans`; `compare` and `calibrate` run the main job, `list` and `show` only read."""
-    commands = {"compare": compare_plans_command, "calibrate": calibrate_command}
-    return commands.get(arguments.what, plans_command)(context, arguments)
-
-
-def _add_replay(commands: Any) -> None:
     text = (
         "run recorded batches again under another plan, in a scratch home, and compare matches and loads with those"
         " that were recorded; changes nothing"
     )
     example = "pststream replay --from-version 12 --to-version 20 --planner hybrid --out replayed"
     add_replay_options(_add(commands, "replay", replay_command, text, example))
+
+
+def _plans(context: CommandContext, arguments: Any) -> CommandResult:
+    """Run `plans`; `compare` and `calibrate` run the main job, `list` and `show` only read."""
+    commands = {"compare": compare_plans_command, "calibrate": calibrate_command}
+    return commands.get(arguments.what, plans_command)(context, arguments)
 
 
 def _add_workloads(commands: Any) -> None:

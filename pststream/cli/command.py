@@ -1,4 +1,4 @@
-"""Define the context and the result of a command function, and refuse output paths and options that cannot work."""
+"""Define the context, the result and the argument types of commands, and refuse paths and options that cannot work."""
 
 import argparse
 from collections.abc import Mapping
@@ -52,8 +52,6 @@ def refuse_options(command: str, options: Mapping[str, Any]) -> None:
         if value is not None and value is not False and value != []:
             raise UsageError(f"{option} does not apply to {command}", "leave it out")
 
-
-# Types of arguments on the command line: whole numbers, HOST:PORT, texts that are given several times.
 
 MAX_PORT = 65_535
 

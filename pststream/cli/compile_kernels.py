@@ -129,17 +129,17 @@ def run_answer_kernels() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home, settings = Home(f"{folder}/home"), replace(settings, cache_dir=f"{folder}/cache")
         home.init(settings.answer_buckets)
-        for number in range(4):
+        for ordinal in range(4):
             objects = [
-                _message(hour, minute) for hour in range(2 * number, 2 * number + 2) for minute in range(0, 60, 2)
+                _message(hour, minute) for hour in range(2 * ordinal, 2 * ordinal + 2) for minute in range(0, 60, 2)
             ]
-            objects += [_message(2 * number - 1, 1)] if number else []  # a late one
-            for kind, rows in (("requests", _standing(number)), ("objects", objects)):
-                path = Path(folder) / f"{kind}-{number}.jsonl"
+            objects += [_message(2 * ordinal - 1, 1)] if ordinal else []  # a late one
+            for kind, rows in (("requests", _standing(ordinal)), ("objects", objects)):
+                path = Path(folder) / f"{kind}-{ordinal}.jsonl"
                 path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
                 ingest(home, settings, kind, [str(path)], ReaderOptions())
             match(home, settings)
-            if number == 1:
+            if ordinal == 1:
                 make_term_statistics(home, settings)
         maintain(home, settings)
         for question in _QUESTIONS:
@@ -153,13 +153,13 @@ def _message(hour: int, minute: int) -> dict[str, Any]:
     return {"object_id": ts, "ts": ts, "lon": 18.5 - (60 * hour + minute) / 1000, "lat": 59.0, "text": words}
 
 
-def _standing(number: int) -> list[dict[str, Any]]:
+def _standing(ordinal: int) -> list[dict[str, Any]]:
     """Return insertions of each kind with memory, and from the second batch on a deletion of the batch before."""
     head = {"op": "insert", "created_at": "2026-01-01T00:00:00Z", "k": 2}
-    rows = [head | row | {"subscription_id": f"{n}-{number}"} for n, row in enumerate(_STANDING)]
-    at = f"2026-01-01T{2 * number:02}:30:00Z"
-    deleted = {"op": "delete", "subscription_id": f"{number % len(_STANDING)}-{number - 1}", "at": at}
-    return [*rows, deleted] if number else rows
+    rows = [head | row | {"subscription_id": f"{n}-{ordinal}"} for n, row in enumerate(_STANDING)]
+    at = f"2026-01-01T{2 * ordinal:02}:30:00Z"
+    deleted = {"op": "delete", "subscription_id": f"{ordinal % len(_STANDING)}-{ordinal - 1}", "at": at}
+    return [*rows, deleted] if ordinal else rows
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Run the commands that only read a home, such as `status`, `export`, `explain` and `doctor`; none starts Spark."""
+"""Run the commands that only read a home, such as `status`, `export`, `ask` and `explain`; none starts Spark."""
 
 import datetime as dt
 import re
@@ -229,8 +229,6 @@ def doctor_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult({"checks": [asdict(check) for check in checks]}, "\n".join(lines), code)
 
 
-# Run the command `ask`: answer the questions of files, or one question that options give.
-
 _NUMBERS = re.compile(r"-[0-9.][0-9.,eE+-]*$")
 
 
@@ -297,14 +295,13 @@ def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
         "out": arguments.out, "rejects": answers.rejects,
     }  # fmt: skip
     lines = [f"{arguments.out}: {counted(rows, 'row')} for {counted(asked, 'question')}"]
-    lines += [f"rejected: {_describe_reject(reject)}" for reject in answers.rejects]
+    for reject in answers.rejects:
+        fault = (
+            f"{reject['file']}:{reject['row']}  {reject['field'] or '(row)'}  {reject['reason']}: {reject['detail']}"
+        )
+        lines.append("rejected: " + escape_controls(f"{fault}  {reject['raw'] or ''}".rstrip()))
     code = DONE_WITH_REJECTS if arguments.strict and rejected else DONE
     return CommandResult(document, "\n".join(lines), code)
-
-
-def _describe_reject(reject: dict[str, Any]) -> str:
-    fault = f"{reject['file']}:{reject['row']}  {reject['field'] or '(row)'}  {reject['reason']}: {reject['detail']}"
-    return escape_controls(f"{fault}  {reject['raw'] or ''}".rstrip())
 
 
 def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> CommandResult:

@@ -83,20 +83,17 @@ def describe_adjustment(document: dict[str, Any]) -> str:
     lines = [f"{verb} {moved}, {versions}: {document['reason']}"]
     if document["retiring_version"] is not None:
         lines.append(f"  plan {document['retiring_version']} continues to serve the existing subscriptions")
-    lines += [_describe_move(move) for move in document["moves"]]
+    for move in document["moves"]:
+        cells = counted(move["cells"], "cell")
+        what = cells if move["terms"] is None else f"{counted(move['terms'], 'term')} of {cells}"
+        workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
+        lines.append(f"  {what}{workers} ({move['reason']})")
     loads = list(zip(document["load_before"], document["load_after"]))
     lines += ["worker  load before  load after"] if loads else []
     lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
     if document["dry_run"]:
         lines.append("nothing was changed; add --apply to apply this")
     return "\n".join(lines)
-
-
-def _describe_move(move: dict[str, Any]) -> str:
-    cells = counted(move["cells"], "cell")
-    moved = cells if move["terms"] is None else f"{counted(move['terms'], 'term')} of {cells}"
-    workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
-    return f"  {moved}{workers} ({move['reason']})"
 
 
 def describe_maintenance(document: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Run the commands that change a home, match or generate data; return document, text and exit code."""
+"""Run the commands that change a home, match, deliver or generate data; return document, text and exit code."""
 
 import time
 from dataclasses import replace
@@ -367,11 +367,8 @@ def demo_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult(document, describe_demo(document))
 
 
-# Run `term-statistics`: count the objects that have each word, and put the counts in force.
-
-
 def term_statistics_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Make a new version of the term statistics."""
+    """Count the objects that have each word, and put the counts in force."""
     from pststream.pipeline.upkeep.term_statistics import make_term_statistics
 
     document = make_term_statistics(
@@ -380,9 +377,6 @@ def term_statistics_command(context: CommandContext, arguments: Any) -> CommandR
     state = "would be" if document["dry_run"] else "is in force"
     texts = f"{counted(document['objects'], 'object')} with {counted(document['terms'], 'term')}"
     return CommandResult(document, f"version {document['version']} {state}: {texts}")
-
-
-# Run `withdraw`: read the selection from the arguments, and describe what was withdrawn.
 
 
 def withdraw_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -434,8 +428,6 @@ def _describe(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# Run the commands `deliver` and `dead-letters`, and return document, text and exit code of each.
-
 LISTED_LETTERS = 100
 """Dead letters that `list` shows by default."""
 
@@ -472,9 +464,6 @@ def _replay(context: CommandContext, arguments: Any) -> CommandResult:
     document = replay_letters(context.home, context.settings, arguments.sink, context.progress)
     left = any(outcome["dead"] for outcome in document["sinks"].values())
     return CommandResult(document, describe_replay(document), FAILED if left else DONE)
-
-
-# Run the commands on the suites of a home: list, add, remove, validate; return document, text and exit code.
 
 
 def suite_command(context: CommandContext, arguments: Any) -> CommandResult:

@@ -1,4 +1,4 @@
-"""Build the JSON messages that subscribers receive: for a match, for its retraction, or a digest of many matches.
+"""Build the JSON messages of matches, retractions and digests, and find the matches beyond a subscription's limit.
 
 `change_messages.py` has those of changes of answers, of the same objects and subscriptions.
 
@@ -160,13 +160,11 @@ def encode_body(body: dict[str, Any]) -> bytes:
     return _ENCODER.encode(body).encode("ascii")
 
 
-# Count the matches of each subscription, and mark those beyond its limit, which become one digest instead.
-#
-# The outbox makes a limiter for each batch, and counts the earlier batches of the same time window first.
-
-
 class MessageLimiter:
-    """Counts the pairs of each subscription and finds those beyond the limit; 16 bytes a counted subscription."""
+    """Counts the pairs of each subscription and finds those beyond the limit, which become one digest instead.
+
+    Takes 16 bytes for each counted subscription.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -20,8 +20,6 @@ from pststream.workloads.object_sample import generate_sample
 from pststream.workloads.places import Places, city_places, scatter_around
 from pststream.workloads.random_texts import ORDINARY, Vocabulary, make_vocabulary
 
-# Make the objects of the demo: random words around all cities, sentences from templates around some of them.
-
 START_MS = int(np.datetime64("2026-03-01T06:00:00", "ms").astype(np.int64))
 HOURS = 6
 _DURATION_MS = HOURS * 3_600_000
@@ -41,7 +39,7 @@ def demo_places() -> Places:
 
 
 def demo_objects(count: int, seed: int) -> pa.Table:
-    """Return the objects of one morning, ordered by time."""
+    """Return the objects of one morning by time: random words around all cities, sentences around some of them."""
     spoken = round(count * _SENTENCE_SHARE)
     generated = object_chunks(
         count - spoken,
@@ -71,7 +69,7 @@ def _sentences(count: int, seed: int) -> pa.Table:
     chosen = rng.integers(0, len(themed), count)
     lon, lat = scatter_around(rng, places, chosen)
     columns = [
-        pa.array([f"p{number}" for number in range(count)], pa.string()),
+        pa.array([f"p{ordinal}" for ordinal in range(count)], pa.string()),
         iso_times(START_MS + np.sort(rng.random(count)) * _DURATION_MS),
         pa.array(np.round(lon, 6)),
         pa.array(np.round(lat, 6)),
@@ -80,7 +78,7 @@ def _sentences(count: int, seed: int) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-# Fixed objects and requests with deliberate errors, added to the demo's files so that the demo shows rejects.
+# Objects and requests with deliberate errors, so that the demo shows rejects.
 
 BAD_OBJECTS = (
     {"object_id": "bad-latitude", "ts": "2026-03-01T10:00:00Z", "lon": "9.1", "lat": "91.5", "text": "coffee"},
@@ -122,8 +120,6 @@ BAD_REQUESTS = (
     {"op": "update", "subscription_id": "coffee-lisbon", "keywords": "tea"},
 )
 
-# Make the request rows of the demo: hand-written and generated insertions, some deletions, faulty requests.
-
 _SUBSCRIBERS = ("amir", "bea", "chen", "dora", "eno", "farah", "goran", "hana", "ines", "juan", "kofi", "lucia")
 _HOUR_MS = 3_600_000
 
@@ -144,9 +140,9 @@ def first_requests(count: int, seed: int) -> list[dict]:
         id_prefix="g",
     )
     rows = named_subscriptions()
-    for number, row in enumerate(row for chunk in chunks for row in chunk.to_pylist()):
+    for ordinal, row in enumerate(row for chunk in chunks for row in chunk.to_pylist()):
         present = {name: value for name, value in row.items() if value is not None}
-        rows.append({**present, "subscriber": _SUBSCRIBERS[number % len(_SUBSCRIBERS)]})
+        rows.append({**present, "subscriber": _SUBSCRIBERS[ordinal % len(_SUBSCRIBERS)]})
     return rows
 
 
@@ -159,8 +155,8 @@ def later_requests(count: int, seed: int) -> list[dict]:
     ended = np.sort(rng.choice(count, count // 20, replace=False))
     times = np.sort(START_MS + rng.random(len(ended)) * 5 * _HOUR_MS)
     rows: list[dict] = [
-        {"op": "delete", "subscription_id": f"g{number}", "at": at}
-        for number, at in zip(ended.tolist(), iso_times(times).to_pylist())
+        {"op": "delete", "subscription_id": f"g{ordinal}", "at": at}
+        for ordinal, at in zip(ended.tolist(), iso_times(times).to_pylist())
     ]
     noon = iso_times(np.array([START_MS + 5 * _HOUR_MS]))[0].as_py()
     rows.append({"op": "delete", "subscription_id": "world-whales", "at": noon})
@@ -206,7 +202,11 @@ def write_demo(
     hours = [rows.take(pa.array(numbers)) for numbers in np.array_split(np.arange(len(rows)), HOURS)]
     wrong: list[list[dict]] = [[] for _ in hours]
     wrong[4] = [*hours[1].slice(0, _DUPLICATES).to_pylist(), *BAD_OBJECTS]
-    wrong[5] = [*HOSTILE_OBJECTS, *(_late(number, ts) for number, ts in enumerate(LATE_TIMES))]
+    late = [
+        {"object_id": f"late{ordinal}", "ts": ts, "lon": 9.19, "lat": 45.46, "text": "from the day before"}
+        for ordinal, ts in enumerate(LATE_TIMES)
+    ]
+    wrong[5] = [*HOSTILE_OBJECTS, *late]
     paths = []
     for hour, table in enumerate(hours):
         path = Path(folder) / "objects" / f"2026-03-01T{6 + hour:02}{_ENDINGS[hour]}"
@@ -230,11 +230,6 @@ def write_demo(
         bad_requests=len(BAD_REQUESTS),
         answer_requests=(str(answers),),
     )
-
-
-def _late(number: int, ts: str) -> dict:
-    """Return an object that comes too late."""
-    return {"object_id": f"late{number}", "ts": ts, "lon": 9.19, "lat": 45.46, "text": "from the day before"}
 
 
 def _write_objects(path: Path, table: pa.Table, wrong: list[dict]) -> None:

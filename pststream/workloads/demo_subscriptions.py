@@ -1,4 +1,4 @@
-"""Hand-written subscriptions of the demo around real cities, returned as insertion requests."""
+"""Return the hand-written subscriptions and questions of the demo around real cities."""
 
 from typing import Any
 
@@ -77,11 +77,8 @@ def _insertion(name: str, keywords: str, region: dict, payload: dict) -> dict:
     return {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED, **payload}
 
 
-# Hand-written subscriptions with memory of the demo around real cities, two of each kind, as insertion requests.
-
-
 def standing_subscriptions() -> list[dict[str, Any]]:
-    """Return insertions as the ingest reads them; `title` is payload."""
+    """Return insertions of subscriptions with memory, two of each kind; `title` is payload."""
     asked = [
         ("nearest-coffee", "The nearest coffee in Lisbon, of the last three hours", {
             "kind": "knn", "point": _at("Lisbon PT"), "k": 5, "keywords": "coffee OR café", "window": "3h",
@@ -116,12 +113,9 @@ def _at(city: str) -> dict[str, float]:
     return {"lon": lon, "lat": lat}
 
 
-# List the questions that the demo asks about its objects, one or two of each kind, with their titles.
-
-
 def demo_questions() -> list[tuple[str, dict[str, Any]]]:
     """Return title and fields of each question."""
-    lisbon, new_orleans, singapore = _point_at("Lisbon PT"), _point_at("New Orleans US"), _point_at("Singapore SG")
+    lisbon, new_orleans, singapore = _at("Lisbon PT"), _at("New Orleans US"), _at("Singapore SG")
     return [
         ("Coffee in Lisbon, the newest first", {
             "kind": "range", "circle": {**lisbon, "radius_m": 20_000},
@@ -135,16 +129,10 @@ def demo_questions() -> list[tuple[str, dict[str, Any]]]:
             "alpha": 0.5, "distance_scale_m": 20_000,
         }),
         ("Words around London, an hour before noon", {
-            "kind": "frequent_terms", "geometry": _triangle(_point_at("London GB"), 0.6), "k": 10,
+            "kind": "frequent_terms", "geometry": _triangle(_at("London GB"), 0.6), "k": 10,
             "window": "1h", "as_of": "2026-03-01T11:59:59Z",
         }),
     ]  # fmt: skip
-
-
-def _point_at(city: str) -> dict[str, float]:
-    name, country = city.rsplit(" ", 1)
-    lon, lat = find_city(name, country)
-    return {"lon": lon, "lat": lat}
 
 
 def _triangle(place: dict[str, float], degrees: float) -> dict[str, Any]:

@@ -15,8 +15,6 @@ import numpy as np
 from pststream.base.errors import UsageError
 from pststream.workloads.places import KM_PER_DEGREE, wrap
 
-# Draw the keywords of random subscriptions, as frequent as terms are in objects, or at least one rare (Q2).
-
 _TRIES = 4
 
 
@@ -82,9 +80,6 @@ def _draw_rare(rng: np.random.Generator, rare_from: np.ndarray, occurrences: np.
     return terms
 
 
-# Compute the boxes, in degrees, of squares around points with sides given in kilometres.
-
-
 def square_boxes(lon: np.ndarray, lat: np.ndarray, side_km: np.ndarray) -> np.ndarray:
     """Return west, south, east, north of the square around each point: float64[n, 4], degrees.
 
@@ -102,10 +97,6 @@ def square_boxes(lon: np.ndarray, lat: np.ndarray, side_km: np.ndarray) -> np.nd
     return boxes
 
 
-# Choose for each of 100 regions whether workload Q3 draws its subscriptions as Q1 or as Q2, and let regions switch.
-#
-# Source: PS2Stream section VI-C (Q3) and VI-D: "every interval ..., the types of queries in 10% of the regions switch".
-
 SIDE = 10
 REGIONS = SIDE * SIDE
 SWITCHED = REGIONS // 10
@@ -122,7 +113,7 @@ def region_of(lon: np.ndarray, lat: np.ndarray, bounds: tuple[float, float, floa
 def draws_q2(seed: int, interval: int = 0) -> np.ndarray:
     """Mark the regions that draw Q2 (large squares, rarer keywords): bool[REGIONS].
 
-    They are random in interval 0; with each further interval a tenth of the regions switches.
+    They are random in interval 0; with each further interval a tenth of the regions switches (PS2Stream section VI-D).
     """
     return _drift(seed).after(interval)
 
@@ -150,11 +141,8 @@ class _Drift:
         return self._wide.copy()
 
 
-@lru_cache(maxsize=4)
-def _drift(seed: int) -> _Drift:
-    """Return the drift of a seed, which remembers its last interval."""
-    return _Drift(seed)
-
+_drift = lru_cache(maxsize=4)(_Drift)
+"""Returns the drift of a seed, which remembers its last interval."""
 
 KINDS = ("q1", "q2", "q3")
 SIDE_KM = (1.0, 50.0)

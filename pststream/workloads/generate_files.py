@@ -115,7 +115,10 @@ def write_requests(
         _at_least("mean_lifetime", mean_lifetime, 1)
     style = style or STYLES.get(kind) or SubscriptionStyle(kind)
     if drift_every is not None:
-        _check_drift(drift_every, kind, style)
+        _at_least("drift_every", drift_every, 1)
+        if style.kind != "q3":
+            asked = kind if kind in SCHEMAS else style.kind
+            raise UsageError(f"drift_every is for q3, not {asked}", "only q3 has regions that differ")
     chunks = request_chunks(
         count,
         seed,
@@ -128,18 +131,10 @@ def write_requests(
         id_prefix=f"{kind}-" if kind in SCHEMAS else "s",
     )
     with input_file(path, SCHEMAS.get(kind, REQUEST_SCHEMA), REQUEST_CHUNK) as writer:
-        for number, chunk in enumerate(chunks):
-            rng = np.random.default_rng([seed, 9, number])
+        for ordinal, chunk in enumerate(chunks):
+            rng = np.random.default_rng([seed, 9, ordinal])
             writer.write(as_kind(chunk, kind, rng) if kind in SCHEMAS else chunk)
     return GeneratedFile(str(path), writer.rows, os.path.getsize(path))
-
-
-def _check_drift(drift_every: int, kind: str, style: SubscriptionStyle) -> None:
-    """Raise UsageError for a number below 1, or a style of subscriptions that does not drift."""
-    _at_least("drift_every", drift_every, 1)
-    if style.kind != "q3":
-        asked = kind if kind in SCHEMAS else style.kind
-        raise UsageError(f"drift_every is for q3, not {asked}", "only q3 has regions that differ")
 
 
 def _at_least(name: str, value: float, least: float) -> None:

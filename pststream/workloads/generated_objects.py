@@ -37,14 +37,14 @@ def object_chunks(
 ) -> Iterator[pa.Table]:
     """Yield objects `id_prefix`0, `id_prefix`1 ... in the order of their times; see `generate_files.write_objects`."""
     for first in range(0, count, CHUNK):
-        number = np.arange(first, min(first + CHUNK, count))
+        ordinal = np.arange(first, min(first + CHUNK, count))
         rng = np.random.default_rng([seed, 6, first])
-        lon, lat = scatter(rng, places, len(number))
-        words = 1 + rng.poisson(max(terms_per_text - 1.0, 0.0), len(number))
+        lon, lat = scatter(rng, places, len(ordinal))
+        words = 1 + rng.poisson(max(terms_per_text - 1.0, 0.0), len(ordinal))
         terms = draw_terms(rng, np.repeat(area_of(lon, lat), words), vocabulary.law, seed, local_share)
-        times = start_ms + (number + rng.random(len(number))) * ms_per_object
+        times = start_ms + (ordinal + rng.random(len(ordinal))) * ms_per_object
         columns = [
-            numbered(id_prefix, number),
+            numbered(id_prefix, ordinal),
             iso_times(times),
             pa.array(np.round(lon, 6)),
             pa.array(np.round(lat, 6)),
@@ -53,9 +53,9 @@ def object_chunks(
         yield pa.table(columns, schema=SCHEMA)
 
 
-def numbered(prefix: str, number: np.ndarray) -> pa.Array:
-    """Return `prefix` followed by each number."""
-    return pc.binary_join_element_wise(prefix, pa.array(number).cast(pa.string()), "")
+def numbered(prefix: str, ordinal: np.ndarray) -> pa.Array:
+    """Return `prefix` followed by each ordinal."""
+    return pc.binary_join_element_wise(prefix, pa.array(ordinal).cast(pa.string()), "")
 
 
 def iso_times(milliseconds: np.ndarray) -> pa.Array:

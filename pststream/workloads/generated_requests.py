@@ -39,19 +39,21 @@ def request_chunks(
 ) -> Iterator[pa.Table]:
     """Yield `count` insertions and the deletions that fall between them; see `generate_files.write_requests`."""
     lifetimes = _Lifetimes(seed, mean_lifetime)
-    quoted = _as_keywords(objects.words)
+    # In an expression, words that are operators are quoted.
+    words = (f'"{w}"' if w.casefold() in ("and", "or") else w for w in objects.words.to_pylist())
+    quoted = pa.array(words, pa.string())
     for first, end in _ranges(count, drift_every):
-        number = np.arange(first, end)
+        ordinal = np.arange(first, end)
         rng = np.random.default_rng([seed, 7, first])
         interval = first // drift_every if drift_every else 0
-        drawn = draw_subscriptions(rng, len(number), objects.source, style, seed, interval)
-        inserted = _insertions(number, drawn, quoted, start_ms + number * ms_per_insertion, id_prefix)
+        drawn = draw_subscriptions(rng, len(ordinal), objects.source, style, seed, interval)
+        inserted = _insertions(ordinal, drawn, quoted, start_ms + ordinal * ms_per_insertion, id_prefix)
         deleted, after = lifetimes.due(first, end)
         if not len(deleted):
             yield inserted
             continue
         deletions = _deletions(deleted, start_ms + (after + 0.5) * ms_per_insertion, id_prefix)
-        order = np.argsort(np.concatenate([2 * number, 2 * after + 1]), kind="stable")
+        order = np.argsort(np.concatenate([2 * ordinal, 2 * after + 1]), kind="stable")
         yield pa.concat_tables([inserted, deletions]).take(pa.array(order))
 
 
@@ -74,64 +76,51 @@ class _Lifetimes:
 
     def __init__(self, seed: int, mean: int | None) -> None:
         self._seed, self._mean = seed, mean
-        self._number = np.empty(0, dtype=np.int64)
+        self._ordinal = np.empty(0, dtype=np.int64)
         self._end = np.empty(0, dtype=np.int64)
 
     def due(self, first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Add the insertions [first, end); return the subscriptions that end, and after which insertion."""
         if self._mean is None:
-            return self._number, self._end
-        number = np.arange(first, end)
-        lifetimes = np.random.default_rng([self._seed, 8, first]).normal(self._mean, 0.2 * self._mean, len(number))
-        self._number = np.concatenate([self._number, number])
-        self._end = np.concatenate([self._end, number + np.maximum(np.rint(lifetimes), 1).astype(np.int64)])
+            return self._ordinal, self._end
+        ordinal = np.arange(first, end)
+        lifetimes = np.random.default_rng([self._seed, 8, first]).normal(self._mean, 0.2 * self._mean, len(ordinal))
+        self._ordinal = np.concatenate([self._ordinal, ordinal])
+        self._end = np.concatenate([self._end, ordinal + np.maximum(np.rint(lifetimes), 1).astype(np.int64)])
         over = self._end < end
-        ended = self._number[over], self._end[over]
-        self._number, self._end = self._number[~over], self._end[~over]
+        ended = self._ordinal[over], self._end[over]
+        self._ordinal, self._end = self._ordinal[~over], self._end[~over]
         return ended
 
 
 def _insertions(
-    number: np.ndarray, drawn: DrawnSubscriptions, words: pa.Array, times: np.ndarray, id_prefix: str
+    ordinal: np.ndarray, drawn: DrawnSubscriptions, words: pa.Array, times: np.ndarray, id_prefix: str
 ) -> pa.Table:
     """Return a table of insertions."""
     present = drawn.keywords >= 0
     separator = pa.array(np.where(drawn.is_and, " AND ", " OR ").astype(object), pa.string())
     corners = np.round(drawn.boxes, 6).ravel()
     columns = [
-        pa.repeat(pa.scalar("insert"), len(number)),
-        numbered(id_prefix, number),
+        pa.repeat(pa.scalar("insert"), len(ordinal)),
+        numbered(id_prefix, ordinal),
         join_words(words, drawn.keywords[present], present.sum(axis=1), separator),
-        pa.ListArray.from_arrays(pa.array(np.arange(len(number) + 1, dtype=np.int32) * 4), pa.array(corners)),
+        pa.ListArray.from_arrays(pa.array(np.arange(len(ordinal) + 1, dtype=np.int32) * 4), pa.array(corners)),
         iso_times(times),
-        pa.nulls(len(number), pa.string()),
+        pa.nulls(len(ordinal), pa.string()),
     ]
     return pa.table(columns, schema=SCHEMA)
 
 
-def _deletions(number: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Table:
+def _deletions(ordinal: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Table:
     """Return a table of deletions."""
-    count = len(number)
+    count = len(ordinal)
     known = {
         "op": pa.repeat(pa.scalar("delete"), count),
-        "subscription_id": numbered(id_prefix, number),
+        "subscription_id": numbered(id_prefix, ordinal),
         "at": iso_times(times),
     }
     return pa.table([known.get(field.name, pa.nulls(count, field.type)) for field in SCHEMA], schema=SCHEMA)
 
-
-def _as_keywords(words: pa.Array) -> pa.Array:
-    """Return the words as they are written in an expression: words that are operators are quoted."""
-    return pa.array([f'"{w}"' if w.casefold() in ("and", "or") else w for w in words.to_pylist()], pa.string())
-
-
-# Turn generated range requests into requests of a kind with memory: knn, topk or frequent_terms.
-#
-# knn             1 to 5 words joined by OR, k from 1 to 10 (DkM-SKS section 5) topk            1 to 5 words, k = 20,
-# alpha uniform, a window of 1,000,000 objects (Skype section 8) frequent_terms  k = 10, a window of 72 hours, a step of
-# 1 hour (SSTD section 6.3)
-#
-# A point is the centre of the region, which is drawn around a point of an object.
 
 STYLES = {
     "knn": SubscriptionStyle(connective="or", keywords=(1, 5)),
@@ -162,7 +151,14 @@ SCHEMAS = {kind: pa.schema([*_SHARED, *fields, *_TIMES]) for kind, fields in _FI
 
 
 def as_kind(requests: pa.Table, kind: str, rng: np.random.Generator) -> pa.Table:
-    """Return range requests (generated_requests.SCHEMA) as requests of a kind (SCHEMAS); deletions stay."""
+    """Return range requests (SCHEMA) as requests of a kind with memory (SCHEMAS); deletions stay.
+
+    knn             1 to 5 words joined by OR, k from 1 to 10 (DkM-SKS section 5)
+    topk            1 to 5 words, k = 20, alpha uniform, a window of 1,000,000 objects (Skype section 8)
+    frequent_terms  k = 10, a window of 72 hours, a step of 1 hour (SSTD section 6.3)
+
+    A point is the centre of the region, which is drawn around a point of an object.
+    """
     inserted = pc.equal(requests.column("op"), "insert")
     count = requests.num_rows
     words = pc.replace_substring(requests.column("keywords"), " AND ", " ")

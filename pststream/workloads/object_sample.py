@@ -22,7 +22,7 @@ TERMS_PER_TEXT = 9.0
 """Mean number of words of a text."""
 
 LOCAL_SHARE = 0.25
-"""Share of the words that are topics of the area of the object (`local_topics.py`)."""
+"""Share of the words that are topics of the area of the object (random_texts.py)."""
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "json", ".ndjson": "json"}
 

@@ -1,4 +1,4 @@
-"""Make a vocabulary for random texts: English words at the frequent ranks, pronounceable made-up words after them."""
+"""Make a vocabulary for random texts, and draw their terms by the Zipf-Mandelbrot law, some of them local topics."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -7,8 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import hash_integers, hash_to_unit
-
-# Map uniform random numbers to ranks of terms that follow the Zipf-Mandelbrot law.
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,6 @@ def made_up_word(number: int) -> str:
     ending = _ENDINGS[number % len(_ENDINGS)]
     return _SYLLABLES[first] + _SYLLABLES[second] + _SYLLABLES[third] + ending
 
-
-# Draw the terms of random texts; in each area of the Earth some terms (topics) are more frequent than elsewhere.
 
 AREA_DEGREES = 1.5
 TOPICS = 24

@@ -1,4 +1,4 @@
-"""Send messages to Amazon SQS or SNS in requests of at most ten messages: the base class of these two sinks.
+"""Deliver to Amazon SQS and SNS: send messages in requests of at most ten, to a queue or a topic.
 
 Endpoint and credentials come from AWS's standard chain only. Standard queues and topics keep no order. FIFO queues and
 topics (their names end in .fifo) keep it: the group of a message is its subscription, its deduplication id is the
@@ -67,13 +67,16 @@ class AwsRequestSink:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            response = self.send_entries([self._entry(number, message) for number, message in enumerate(messages)])
+            response = self.send_entries([self._entry(ordinal, message) for ordinal, message in enumerate(messages)])
         except ClientError as error:
-            if not _code(error).endswith("BatchRequestTooLong"):
-                raise _down(error) from None
+            fault: Any = error.response
+            code = str(fault.get("Error", {}).get("Code", "ClientError"))
+            if not code.endswith("BatchRequestTooLong"):
+                status = fault.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+                raise SinkDown(code, permanent=400 <= status < 500 and "hrottl" not in code) from None
             on_response()
             if len(messages) == 1:
-                return [Refusal(messages[0], _code(error))]
+                return [Refusal(messages[0], code)]
             half = len(messages) // 2
             return self._request(messages[:half], on_response) + self._request(messages[half:], on_response)
         except BotoCoreError as error:
@@ -81,10 +84,10 @@ class AwsRequestSink:
         on_response()
         return _refusals(messages, response.get("Failed", []))
 
-    def _entry(self, number: int, message: Message) -> dict[str, Any]:
+    def _entry(self, ordinal: int, message: Message) -> dict[str, Any]:
         attributes = {"message_id": message.id, "kind": message.kind}
         entry: dict[str, Any] = {
-            "Id": str(number),
+            "Id": str(ordinal),
             "MessageAttributes": {k: {"DataType": "String", "StringValue": v} for k, v in attributes.items()},
         }
         if self._fifo:
@@ -147,19 +150,6 @@ def _refusals(messages: list[Message], failed: list[dict[str, Any]]) -> list[Ref
     return [Refusal(messages[int(entry["Id"])], str(entry.get("Code", "SenderFault"))) for entry in failed]
 
 
-def _code(error: Any) -> str:
-    return str(error.response.get("Error", {}).get("Code", "ClientError"))
-
-
-def _down(error: Any) -> SinkDown:
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
-    code = _code(error)
-    return SinkDown(code, permanent=400 <= status < 500 and "hrottl" not in code)
-
-
-# Publish the entries of one request to an SNS topic; aws_requests.py builds them and reads the response.
-
-
 class SnsSink(AwsRequestSink):
     """Publishes messages to a topic, by its ARN."""
 
@@ -176,8 +166,6 @@ class SnsSink(AwsRequestSink):
 
 
 SNS = SinkKind("sns", "ARN of the topic", SnsSink, find_aws_obstacle)
-
-# Send the entries of one request to an SQS queue; aws_requests.py builds them and reads the response.
 
 
 class SqsSink(AwsRequestSink):

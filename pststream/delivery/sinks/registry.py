@@ -11,14 +11,12 @@ from pststream.delivery.sinks import aws, file, webhook
 from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, Sink, SinkDown, SinkKind, lane_of
 from pststream.delivery.sinks.settings import SinkSettings
 
-# Send the messages of a batch in parallel lanes chosen by subscription, so that each subscription keeps its order.
-
 
 class LaneSink:
     """A sink that sends the lanes of each batch to another sink concurrently; a batch is done when all lanes are.
 
-    The other sink must be safe for use by several threads. Where one lane fails the batch fails, and all lanes are
-    sent again, with equal ids.
+    The lane depends on the subscription, so each subscription keeps its order. The other sink must be safe for use by
+    several threads. Where one lane fails the batch fails, and all lanes are sent again, with equal ids.
     """
 
     def __init__(self, sink: Sink, lanes: int) -> None:

@@ -1,4 +1,4 @@
-"""Deliver to a webhook: post batches as signed JSON, and halve a rejected batch to isolate its refused messages.
+"""Deliver to a webhook: post batches as signed JSON to a checked address, and halve a rejected batch.
 
     {"batch": "<id>", "messages": [{"id": …, "kind": …, …}, …]}
 
@@ -19,9 +19,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from http import HTTPStatus
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from urllib.parse import urlsplit
 
 from pststream import __version__
@@ -29,14 +28,6 @@ from pststream.base import names
 from pststream.base.errors import SettingError
 from pststream.delivery.sinks.contract import MessageBatch, Refusal, SinkDown, SinkKind
 from pststream.delivery.sinks.settings import SinkSettings
-
-# Resolve the host name of a webhook, and refuse special addresses unless the setting `networks` allows them.
-#
-# The name is resolved once, here, and the request goes to the checked address: a name that resolves to something else a
-# moment later (DNS rebinding) changes nothing.
-#
-# The special networks are those of IANA's two registries of special-purpose addresses (RFC 6890) and the multicast
-# ones. They are listed here: what `ipaddress` calls global differs between releases of Python.
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -50,7 +41,11 @@ _SPECIAL: tuple[Network, ...] = tuple(
         "224.0.0.0/4", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
     )
 )  # fmt: skip
-"""Networks that are not globally reachable; of IPv6, those inside _UNICAST."""
+"""Networks that are not globally reachable; of IPv6, those inside _UNICAST.
+
+They are those of IANA's registries of special-purpose addresses (RFC 6890) and the multicast ones. What `ipaddress`
+calls global differs between releases of Python.
+"""
 
 _REACHABLE: tuple[Network, ...] = tuple(
     ipaddress.ip_network(text)
@@ -71,7 +66,10 @@ def parse_networks(text: str) -> tuple[Network, ...]:
 
 
 def resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
-    """Return an address of a host. Raises SinkDown if the host has none, or if one of them is not allowed."""
+    """Return an address of a host. Raises SinkDown if the host has none, or if one of them is not allowed.
+
+    The request goes to this address, so a name that resolves to another one later (DNS rebinding) changes nothing.
+    """
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except (OSError, UnicodeError):
@@ -115,8 +113,6 @@ def _inner_address(address: Address) -> IPv4Address | None:
     return address.ipv4_mapped or address.sixtofour
 
 
-# Send one HTTP POST of a webhook to a checked address, within a time limit and without redirects or proxies.
-
 MAX_RESPONSE_BYTES = 65_536
 
 
@@ -131,9 +127,10 @@ class HttpResponse:
 def post(
     url: str, body: bytes, headers: Mapping[str, str], timeout: float, allowed: tuple[Network, ...] = ()
 ) -> HttpResponse:
-    """Send `body`; the whole exchange takes at most about `timeout` seconds, without the name resolution.
+    """Send `body`, without redirects or proxies, in about `timeout` seconds at most.
 
-    Raises SinkDown where no response came: its text contains the kind of fault and nothing of the URL.
+    The name resolution is not part of that time. Raises SinkDown where no response came: its text contains the kind of
+    fault and nothing of the URL.
     """
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme == "https"
@@ -199,18 +196,14 @@ def _describe(error: Exception, was_cut: bool) -> str:
     return type(error).__name__
 
 
-# Compute the signature header of a webhook request: HMAC-SHA256 over the time and the body.
-#
-#     Pststream-Signature: t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256 of "<t>.<body>">
-#
-# A receiver computes the same over the received bytes, compares in constant time, and refuses old times: an intercepted
-# request cannot be sent again later.
-
 HEADER = "Pststream-Signature"
 
 
 def sign(secret: str, seconds: int, body: bytes) -> str:
-    """Return the header's value."""
+    """Return the value of the signature header: t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256 of "<t>.<body>">.
+
+    A receiver that refuses old times also refuses an intercepted request that is sent again later.
+    """
     digest = hmac.new(secret.encode(), b"%d." % seconds + body, hashlib.sha256).hexdigest()
     return f"t={seconds},v1={digest}"
 
@@ -245,7 +238,7 @@ class WebhookSink:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"pststream/{__version__}",
-            "Idempotency-Key": sha256("\n".join(m.id for m in messages).encode()).hexdigest(),
+            "Idempotency-Key": hashlib.sha256("\n".join(m.id for m in messages).encode()).hexdigest(),
             HEADER: sign(self._settings.secret, int(self._clock()), body),
         }
         response = post(self._settings.target, body, headers, self._settings.timeout_seconds, self._allowed)
@@ -254,9 +247,9 @@ class WebhookSink:
             return []
         if response.status not in CONTENT_FAULTS:
             permanent = response.status < 500 and response.status not in TEMPORARY
-            raise SinkDown(
-                f"HTTP status {response.status}", wait_seconds=_wait_seconds(response.retry_after), permanent=permanent
-            )
+            # The other form of Retry-After, a date, is left to the back-off.
+            asked = min(float(response.retry_after), LONGEST_PAUSE) if response.retry_after.isdecimal() else 0.0
+            raise SinkDown(f"HTTP status {response.status}", wait_seconds=asked, permanent=permanent)
         if len(messages) == 1:
             return [Refusal(messages[0], f"HTTP status {response.status}")]
         half = len(messages) // 2
@@ -269,11 +262,6 @@ class WebhookSink:
 
 def _missing_secret(settings: SinkSettings) -> str:
     return f"it has no secret: set {names.SINK_VARIABLES}{settings.name.upper()}_SECRET"
-
-
-def _wait_seconds(retry_after: str) -> float:
-    """Return the seconds that Retry-After asks for; its other form, a date, is left to the back-off."""
-    return min(float(retry_after), LONGEST_PAUSE) if retry_after.isdecimal() else 0.0
 
 
 def _check_settings(settings: SinkSettings, in_file: bool) -> None:
@@ -294,7 +282,7 @@ def _check_settings(settings: SinkSettings, in_file: bool) -> None:
         raise SettingError(f"{section}.target", "has a query, and is in a file", hint)
     for text in settings.networks.split():
         try:
-            ip_network(text)
+            ipaddress.ip_network(text)
         except ValueError:
             raise SettingError(f"{section}.networks", f"{text!r} is not a network", "write it as 10.1.0.0/16") from None
 

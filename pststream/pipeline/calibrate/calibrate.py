@@ -37,8 +37,6 @@ from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.synthetic_arrays import synthetic_objects, synthetic_subscriptions
 
-# Measure the search of standing `knn` queries at each worker of several plans, in one home.
-
 STREAM = "tw14"
 LATER = 1_000
 """Objects of the batch after the first answers, which writes their circles to the index."""
@@ -61,13 +59,14 @@ def measure_knn(
     settings: Settings,
     steps: Steps,
 ) -> list[np.ndarray]:
-    """Return the points of each plan: float64[workers, 5], the work of each worker that received objects.
+    """Measure the search of standing `knn` queries under several plans in one home; return the points of each plan.
 
     sizes  subscriptions, objects
     plans  planner and number of workers of each
 
-    A point has the objects, the stored pieces, the postings read, the candidates, and the CPU seconds, the least of the
-    rounds. The objects are those that the answers were computed from; they are matched with the circles of these.
+    Points are float64[workers, 5], of workers that received objects: the objects, the stored pieces, the postings read,
+    the candidates, and the CPU seconds, the least of the rounds. The objects are those that the answers were computed
+    from; they are matched with the circles of these.
     """
     subscriptions, objects = sizes
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
@@ -240,8 +239,8 @@ def _cross_validate(
     Returns the seconds, and the costs that were fitted without each group: float64[groups, 5].
     """
     predicted, folds = np.empty(len(cpu)), []
-    for number in distinct_values(group):
-        mine = group == number
+    for left_out in distinct_values(group):
+        mine = group == left_out
         folds.append(_fit(terms[~mine], cpu[~mine], is_knn[~mine]))
         costs = np.append(folds[-1][:3], folds[-1][4 if is_knn[mine][0] else 3])
         predicted[mine] = terms[mine] @ costs

@@ -1,4 +1,4 @@
-"""Fill a benchmark's home with synthetic objects and requests, written straight into its tables as ingest would."""
+"""Fill the homes of benchmarks with synthetic objects and subscriptions, and measure their batches."""
 
 import datetime as dt
 import time
@@ -51,7 +51,7 @@ CHUNK = 500_000
 def side_lists(boxes: np.ndarray) -> dict[str, pa.Array]:
     """Return the columns of `requests` for regions of one box each: float64[n, 4], west, south, east, north."""
     offsets = pa.array(np.arange(len(boxes) + 1, dtype=np.int32))
-    return {side: pa.ListArray.from_arrays(offsets, pa.array(boxes[:, place])) for place, side in enumerate(SIDES)}
+    return {side: pa.ListArray.from_arrays(offsets, pa.array(boxes[:, index])) for index, side in enumerate(SIDES)}
 
 
 class BenchHome:
@@ -136,9 +136,9 @@ class BenchHome:
         gone = self._end_lifetimes(delete)
         self._begin_lifetimes(numbers, seq)
         if len(gone):
-            places = log_key(seq, count) + np.arange(1, len(gone) + 1)
+            keys = log_key(seq, count) + np.arange(1, len(gone) + 1)
             deletions = {
-                "request_key": pa.array(places),
+                "request_key": pa.array(keys),
                 "op": pa.repeat("delete", len(gone)),
                 "subscription_id": pa.array(gone).cast(pa.string()),
                 "subscription_key": pa.array(gone),
@@ -217,13 +217,6 @@ def _complete(rows: pa.Table, name: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-# Draw streams like the data of DkM-SKS, Skype and SSTD, and standing `knn` and `topk` queries from their objects.
-#
-# A query is made from an object: its place, and some of its words, all equally likely (DkM-SKS, section 5.1; Skype,
-# section 8.1). The streams have the vocabulary and the mean number of words of the papers' data sets; places are around
-# the cities of the USA and words follow Zipf's law, as the data itself is not at hand.
-
-
 class Stream(NamedTuple):
     """A stream of objects: mean number of words drawn for an object, and the law of its vocabulary."""
 
@@ -245,7 +238,10 @@ STREAMS = {
     "tweets": Stream(9.0, PowerLaw(1_700_000, shift=20.0)),
     "tw14": Stream(10.0, PowerLaw(800_000, shift=20.0)),
 }
-"""Place and Twitter of DkM-SKS (table 1), TWEETS of Skype (table 3), TW14 of SSTD (section 7)."""
+"""Place and Twitter of DkM-SKS (table 1), TWEETS of Skype (table 3), TW14 of SSTD (section 7).
+
+The vocabularies and the mean numbers of words are those of the papers' data sets, which are not at hand.
+"""
 
 SCALE_M = haversine_m(USA_BOUNDS[0], USA_BOUNDS[1], USA_BOUNDS[2], USA_BOUNDS[3])
 """Greatest distance of the streams' space."""
@@ -294,7 +290,7 @@ def draw_topk(
 def _draw_queries(
     rng: np.random.Generator, source: SyntheticObjects, count: int, words: QueryWords
 ) -> dict[str, pa.Array]:
-    """Draw the places of objects, and words."""
+    """Draw queries from objects: the location of each, and its words, all equally likely (DkM-SKS 5.1, Skype 8.1)."""
     rows = rng.integers(0, len(source.lon), count)
     wanted = rng.integers(words.least, words.most + 1, count)
     owner, terms = _zipf_words(rng, source, wanted) if words.zipf else _words_of(rng, source, rows, wanted)
@@ -315,9 +311,9 @@ def _words_of(
     lengths = source.term_offsets[rows + 1] - source.term_offsets[rows]
     owner = np.repeat(np.arange(len(rows)), lengths)
     starts = np.cumsum(lengths) - lengths
-    place = np.arange(len(owner)) - starts[owner]
+    position = np.arange(len(owner)) - starts[owner]
     order = np.argsort(owner + rng.random(len(owner)))
-    chosen = place < wanted[owner]  # the order keeps the owners where they are
+    chosen = position < wanted[owner]  # the order keeps the owners where they are
     terms = source.terms[(source.term_offsets[rows] - starts)[owner] + np.arange(len(owner))]
     return owner[chosen], terms[order[chosen]]
 
@@ -332,20 +328,16 @@ def _zipf_words(
     return pairs // law.size, pairs % law.size
 
 
-# Give a benchmark a cache of segments of its own, which is empty and never evicts.
-
 CACHE_BYTES = 1_000_000_000_000
 
 
 def with_cache(folder: Path, settings: Settings) -> Settings:
-    """Return settings with an empty cache of segments; commands that use it find the compiled kernels of this node."""
+    """Return settings with an empty cache that never evicts; its user finds the compiled kernels of this node."""
     folder.mkdir()
     (node_folder() / "numba").mkdir(parents=True, exist_ok=True)
     (folder / "numba").symlink_to(node_folder() / "numba", target_is_directory=True)
     return replace(settings, cache_dir=str(folder), cache_bytes=CACHE_BYTES, engine="local")
 
-
-# Run micro-batches in a home with standing queries, and measure each: seconds, CPU seconds by step, bytes, counts.
 
 EVERYTHING = 1 << 40
 """More than the objects and the candidates of any batch."""
@@ -422,14 +414,10 @@ class StandingHome:
         for name in ("candidates", "evaluations", "changes"):
             counts[name] = sum(dict(done[name] or ()).values())
         written = _folder_bytes(Path(self.bench.home.path)) - before
-        return MeasuredBatch(
-            wall, cpu, dict(done["seconds_by_step"]), self._workers(batch["batch_id"]), counts, written
-        )
-
-    def _workers(self, batch_id: int) -> list[float]:
-        of_workers = (pds.field("batch_id") == batch_id) & (pds.field("unit") == names.WHOLE_WORKER)
-        rows = read_table(self.bench.home.table(names.UNIT_LOADS), ["cpu_seconds"], of_workers)
-        return [seconds * 1e3 for seconds in rows.column(0).to_pylist()]
+        of_workers = (pds.field("batch_id") == batch["batch_id"]) & (pds.field("unit") == names.WHOLE_WORKER)
+        loads = read_table(self.bench.home.table(names.UNIT_LOADS), ["cpu_seconds"], of_workers)
+        workers = [seconds * 1e3 for seconds in loads.column(0).to_pylist()]
+        return MeasuredBatch(wall, cpu, dict(done["seconds_by_step"]), workers, counts, written)
 
     def bytes_by_array(self) -> dict[str, int]:
         """Return the bytes of the files that the node derives: of buffers and the `topk` index (`answers`), of

@@ -1,4 +1,4 @@
-"""Convert synthetic objects and subscriptions to object batches and `worker_index` rows, the input of matching."""
+"""Draw the objects of a benchmark, and convert objects and subscriptions to the input of matching."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -63,7 +63,7 @@ def clause_lists(subscriptions: SyntheticSubscriptions) -> pa.ListArray:
 def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) -> pa.Table:
     """Return the rows of `worker_index` of one worker for subscriptions that are always valid."""
     count = len(subscriptions.boxes)
-    sides = {side: subscriptions.boxes[:, place] for place, side in enumerate(SIDES)}
+    sides = {side: subscriptions.boxes[:, index] for index, side in enumerate(SIDES)}
     return pa.table(
         {
             "subscription_key": np.arange(count),
@@ -76,9 +76,6 @@ def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) ->
             "unit": pa.nulls(count, pa.int64()),
         }
     )
-
-
-# Draw the objects of a benchmark around the cities of a country, or from the rows of a file of real objects.
 
 
 class ObjectSource(Protocol):
@@ -116,12 +113,12 @@ class FileObjects:
         chosen = np.random.default_rng([seed, 1]).integers(0, len(self.objects.lon), count)
         begins, ends = self.objects.term_offsets[chosen], self.objects.term_offsets[chosen + 1]
         offsets = np.append(0, np.cumsum(ends - begins))
-        places = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], ends - begins)
+        positions = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], ends - begins)
         return SyntheticObjects(
             self.objects.lon[chosen],
             self.objects.lat[chosen],
             offsets,
-            self.objects.terms[places],
+            self.objects.terms[positions],
             self.objects.vocabulary,
         )
 
@@ -146,13 +143,8 @@ def read_objects(path: str) -> FileObjects:
     rank = np.empty(len(ids), np.int32)
     rank[np.argsort(-np.bincount(ranks), kind="stable")] = np.arange(len(ids), dtype=np.int32)
     lengths = pc.list_value_length(kept).to_numpy().astype(np.int64)
-    objects = SyntheticObjects(
-        lon[valid], lat[valid], np.append(0, np.cumsum(lengths)), _sort_inside(rank[ranks], lengths), PowerLaw(len(ids))
-    )
+    owner, terms_by_rank = np.repeat(np.arange(len(lengths)), lengths), rank[ranks]
+    ascending = terms_by_rank[np.lexsort((terms_by_rank, owner))]
+    offsets = np.append(0, np.cumsum(lengths))
+    objects = SyntheticObjects(lon[valid], lat[valid], offsets, ascending, PowerLaw(len(ids)))
     return FileObjects(objects, f"{len(ids):,} words of {len(kept):,} objects of a file")
-
-
-def _sort_inside(terms: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Sort the terms (int32[m]) of each object; lengths: int64[n], the terms of each."""
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    return terms[np.lexsort((terms, owner))]

@@ -51,15 +51,13 @@ def list_letters(home: Home, settings: Settings, only: str | None, limit: int) -
     letters: list[dict[str, Any]] = []
     for sink in select_sinks(settings, only):
         for rows in dead_letters(home, sink.name):
-            letters += [_described(row) for row in rows]
+            letters += [
+                {"at" if name == "written_at" else name: value for name, value in row.items() if name != "message"}
+                for row in rows
+            ]
             if len(letters) >= limit:
                 return letters[:limit]
     return letters
-
-
-def _described(row: dict[str, Any]) -> dict[str, Any]:
-    """Return what `dead-letters list` prints of a row."""
-    return {"at" if name == "written_at" else name: value for name, value in row.items() if name != "message"}
 
 
 def _deliver(home: Home, sink: Sink, retry: RetryPolicy, rows: list[dict[str, Any]]) -> int:

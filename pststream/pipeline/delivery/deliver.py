@@ -1,4 +1,4 @@
-"""Send the messages of finished batches to all sinks in parallel, within a time limit each (`pststream deliver`).
+"""Send the messages of finished batches to all sinks in parallel, once (`pststream deliver`) or in a watcher's threads.
 
 Each sink has its own thread, time, lock and delivery position, so that a slow or dead sink delays no other sink and no
 matching: delivery needs neither Spark nor the home's lock. A sink's position is saved about once a second; after a
@@ -116,7 +116,8 @@ class _SinkRun:
         except Exception as error:
             # Not its text: a library's error may quote a target, and a token with it.
             outcome = {"state": FAILED, "reason": type(error).__name__}
-        self.outcome |= self._counts() | outcome | {"seconds": round(time.monotonic() - began, 3)}
+        sent = {name: getattr(self.sender, name) for name in COUNTED} if self.sender else {}  # also if it failed
+        self.outcome |= sent | outcome | {"seconds": round(time.monotonic() - began, 3)}
         counts = ", ".join(f"{self.outcome[name]} {name}" for name in ("delivered", "refused"))
         reason = f": {self.outcome['reason']}" if self.outcome["reason"] else ""
         progress(f"sink {self.sink.name}: {self.outcome['state']}, {counts}{reason}")
@@ -133,21 +134,17 @@ class _SinkRun:
             "state": state, "reason": reason, "batch_id": sender.progress.batch_id, "batches_left": len(sender.due())
         }  # fmt: skip
 
-    def _counts(self) -> dict[str, int]:
-        """Return the counts of the sender, also if it failed; empty if there was none."""
-        return {name: getattr(self.sender, name) for name in COUNTED} if self.sender else {}
-
 
 def is_well(document: dict[str, Any]) -> bool:
     """Whether no sink of an outcome needs attention."""
     return all(outcome["state"] in (*names.UP_STATES, BUSY) for outcome in document["sinks"].values())
 
 
-# Name the sinks that `pststream deliver` has work for, from the ledger and the delivery positions alone.
-
-
 def waiting_sinks(home: Home, settings: Settings) -> list[str]:
-    """Return the names of the sinks that a finished batch waits for, or whose last delivery did not end well."""
+    """Return the names of the sinks that a finished batch waits for, or whose last delivery did not end well.
+
+    Reads the ledger and the delivery positions only.
+    """
     if not settings.sinks:
         return []
     ledger = Ledger(home)
@@ -160,10 +157,6 @@ def waiting_sinks(home: Home, settings: Settings) -> list[str]:
             waiting.append(sink.name)
     return waiting
 
-
-# A thread for each sink of a watcher: it delivers when woken after a batch, and retries with growing pauses.
-#
-# A slow or dead sink delays nothing else.
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a sink that needs attention is tried again; the pause doubles each time."""

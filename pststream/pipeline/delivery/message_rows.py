@@ -1,4 +1,4 @@
-"""Look up the objects and subscriptions of messages in the tables, by key, a bounded window at a time."""
+"""Look up the objects and subscriptions of messages by key, and sort the rows of messages, in bounded memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -154,9 +154,6 @@ def cut(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
     return (rows[:, start : start + size] for start in range(0, rows.shape[1], size))
 
 
-# Define where the outbox takes the messages of a batch from: one source for matches, one for changes of answers.
-
-
 @dataclass(frozen=True)
 class MessageBlock:
     """`count` messages; `make(skip)` builds and yields them without the first `skip`, which costs no look-up."""
@@ -182,8 +179,6 @@ class CountedSource:
     source: MessageSource
     has_messages: np.ndarray
 
-
-# Sort integer rows (the pairs of a batch) in bounded memory: write sorted runs to disk, and merge them in blocks.
 
 RUN_ROWS = 1_000_000
 
@@ -237,13 +232,11 @@ def _sorted(rows: np.ndarray) -> np.ndarray:
     return rows[:, np.lexsort(rows[::-1])]
 
 
-# Keep the words of many rows in a file, and the place of each as a number that can be sorted with the row.
-
 NO_WORD = -1
 
 
 class StoredWords:
-    """Words in a new file, which is open until the end of the `with` statement; a word has no line end."""
+    """Words in a new file, named by their offsets; it is open until the end of `with`. A word has no line end."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "xb+")  # noqa: SIM115
@@ -258,21 +251,21 @@ class StoredWords:
         self._file.close()
 
     def add(self, words: pa.Array) -> np.ndarray:
-        """Write the distinct ones of some words, strings or null; return the place of each row: int64[n]."""
+        """Write the distinct ones of some words, strings or null; return the offset of each row: int64[n]."""
         encoded = words.dictionary_encode()
         distinct = encoded.dictionary.cast(pa.large_binary())
         lengths = pc.binary_length(distinct).to_numpy(zero_copy_only=False).astype(np.int64) + 1
-        places = np.append(self._size + np.cumsum(lengths) - lengths, NO_WORD)
+        offsets = np.append(self._size + np.cumsum(lengths) - lengths, NO_WORD)
         self._file.seek(self._size)
         self._file.writelines(word + b"\n" for word in distinct.to_pylist())
         self._size += int(lengths.sum())
         index: np.ndarray = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
-        return places[index]
+        return offsets[index]
 
-    def read(self, places: np.ndarray) -> list[str | None]:
-        """Read the words at some places (int64[n]); None for NO_WORD."""
-        return [None if place == NO_WORD else self._word_at(place) for place in places.tolist()]
+    def read(self, offsets: np.ndarray) -> list[str | None]:
+        """Read the words at some offsets (int64[n]); None for NO_WORD."""
+        return [None if offset == NO_WORD else self._word_at(offset) for offset in offsets.tolist()]
 
-    def _word_at(self, place: int) -> str:
-        self._file.seek(place)
+    def _word_at(self, offset: int) -> str:
+        self._file.seek(offset)
         return self._file.readline()[:-1].decode()

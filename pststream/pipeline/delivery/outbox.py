@@ -1,8 +1,7 @@
 """Build the messages of a finished batch from the tables, in the order of delivery, for sink_sender.py to send.
 
-Order: batches by number; in a batch the matches (`pair_messages.py`), then the changes of answers
-(`answer_messages.py`). The messages of a batch and their order depend only on the tables and the limit, so a delivery
-position is a number of messages.
+Order: batches by number; in a batch the matches, then the changes of answers. The messages of a batch and their order
+depend only on the tables and the limit, so a delivery position is a number of messages.
 
 In memory: what the sources keep, and, with a limit, 16 bytes for each subscription with a message within its time.
 """
@@ -61,14 +60,6 @@ from pststream.settings import LONGEST_SECONDS
 from pststream.state.home import Home
 from pststream.tables.delta_tables import TableReader
 
-# Build the messages of the matches of a batch, as a source of the outbox.
-#
-# Order: the pairs by object key (the order of the log) and subscription key; then, if the sink has a limit, a digest
-# for each subscription that exceeded it.
-#
-# In memory: the pairs of a batch up to `external_sort.RUN_ROWS` (more are sorted on disk), and the objects and
-# subscriptions of WINDOW pairs.
-
 WINDOW = 65_536
 DIGEST_WINDOW = 256
 MATCH_ROWS = 1_024
@@ -76,7 +67,11 @@ MATCH_ROWS = 1_024
 
 
 class PairMessages:
-    """The messages of matches and of their retractions. Retractions neither count against a limit nor exceed it."""
+    """The messages of matches and of their retractions, by object key (the order of the log) and subscription key.
+
+    Then, if the sink has a limit, a digest for each subscription that exceeded it; retractions neither count nor exceed
+    it. In memory: as many pairs as SortedRows keeps, and the objects and subscriptions of WINDOW pairs.
+    """
 
     def __init__(self, reader: TableReader) -> None:
         self._reader = reader
@@ -93,7 +88,8 @@ class PairMessages:
             # Messages of single pairs; those beyond the limit are put aside for digests.
             for rows in pairs.sorted_rows():
                 if limiter is not None:
-                    beyond = _count_pairs(limiter, rows)
+                    beyond, matched = np.zeros(rows.shape[1], bool), np.flatnonzero(rows[1] == 0)
+                    beyond[matched] = limiter.count(rows[2][matched])
                     beyond_limit.add(rows[[2, 0]][:, beyond])
                     rows = rows[:, ~beyond]
                 yield MessageBlock(rows.shape[1], partial(self._pair_messages, batch.batch_id, rows))
@@ -145,30 +141,11 @@ class PairMessages:
                     yield digest_message(batch_id, group[2], first, subscriptions[group[0]])
 
 
-def _count_pairs(limiter: MessageLimiter, pairs: np.ndarray) -> np.ndarray:
-    """Count pairs; return which are beyond the limit: bool[n]. Retractions neither count nor exceed it."""
-    beyond = np.zeros(pairs.shape[1], bool)
-    matched = np.flatnonzero(pairs[1] == 0)
-    beyond[matched] = limiter.count(pairs[2][matched])
-    return beyond
-
-
-# Build the messages of the changes of answers of a batch, as a source of the outbox.
-#
-# Order: by subscription key. In a subscription, the rows that left by rank, then those that entered by rank; of reports
-# the ticks in order. What exceeds the sink's limit becomes one digest, the last message of its subscription. A report
-# is one message: half of one says nothing, and its rows are k times as many.
-#
-# Rows of an erased subscription have no message. An erased object is shown by its `ts` alone.
-#
-# In memory: the changes of a batch up to RUN_ROWS (more are sorted on disk), or those of one subscription, and the
-# objects and subscriptions of about WINDOW rows.
-
 SUBSCRIPTION, TICK, HAS_ENTERED, RANK, OBJECT, TS, VALUE, WORD, COUNT = range(9)
 """Columns of changes, int64[9, n], in the order of their importance for the order of messages.
 
 TICK: 0 where the row is an object; OBJECT: NO_OBJECT where the row is of a report; TICK, TS: microseconds; VALUE: bits
-of the float32; WORD: place in StoredWords
+of the float32; WORD: offset in StoredWords
 """
 
 NO_OBJECT = -1
@@ -177,7 +154,14 @@ RUN_ROWS = 262_144
 
 
 class AnswerMessages:
-    """The messages of objects that entered and left answers, and of reports."""
+    """The messages of objects that entered and left answers, and of reports, by subscription key.
+
+    In a subscription, the rows that left by rank, then those that entered by rank; of reports the ticks in order. A
+    report is one message. What exceeds the sink's limit becomes one digest, the last message of its subscription.
+
+    Rows of an erased subscription have no message; an erased object is shown by its `ts` alone. In memory: RUN_ROWS
+    changes or those of one subscription, and the objects and subscriptions of about WINDOW rows.
+    """
 
     def __init__(self, reader: TableReader) -> None:
         self._reader = reader
@@ -194,7 +178,9 @@ class AnswerMessages:
             for rows in self._read(batch.batch_id, LOG_COLUMNS):
                 changes.add(_to_numbers(rows, words))
             for numbers in changes.sorted_rows():
-                numbers = self._without_erased(numbers)
+                keys, index = np.unique(numbers[SUBSCRIPTION], return_inverse=True)
+                is_known = self._rows.known_subscriptions(keys)
+                numbers = numbers if is_known.all() else numbers[:, is_known[index]]
                 units = _units(numbers, limiter)
                 yield MessageBlock(units.shape[1], partial(self._messages, batch, words, numbers, units))
 
@@ -213,12 +199,6 @@ class AnswerMessages:
     def _read(self, batch_id: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         here = (pds.field("part") == "change") & (pds.field("batch_id") == batch_id)
         return self._reader.batches(names.ANSWER_LOG, columns, here)
-
-    def _without_erased(self, rows: np.ndarray) -> np.ndarray:
-        """Return the changes of subscriptions that have not been erased."""
-        keys, place = np.unique(rows[SUBSCRIPTION], return_inverse=True)
-        is_known = self._rows.known_subscriptions(keys)
-        return rows if is_known.all() else rows[:, is_known[place]]
 
     def _messages(
         self, batch: ChangeBatch, words: StoredWords, rows: np.ndarray, units: np.ndarray, skip: int
@@ -359,30 +339,30 @@ class Outbox:
 
     def messages(self, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
         """Yield the messages of a batch, without the first `skip`."""
-        place = int(np.searchsorted(self.batches, batch_id))
+        index = int(np.searchsorted(self.batches, batch_id))
         for counted in self._sources:
-            if not counted.has_messages[place]:
+            if not counted.has_messages[index]:
                 continue
-            limiter = self._limiter(counted, place, limit) if limit.messages else None
-            for block in counted.source.blocks(self._batch(place), limiter):
+            limiter = self._limiter(counted, index, limit) if limit.messages else None
+            for block in counted.source.blocks(self._batch(index), limiter):
                 yield from block.make(skip)
                 skip = max(0, skip - block.count)
 
-    def _limiter(self, counted: CountedSource, place: int, limit: Limit) -> MessageLimiter:
+    def _limiter(self, counted: CountedSource, index: int, limit: Limit) -> MessageLimiter:
         """Return a limiter that has counted the earlier batches within the limit's time.
 
         Each source has its own: the subscriptions of a kind with answers have no matches.
         """
         limiter = MessageLimiter(limit.messages)
         window = self._started // limit.seconds
-        is_earlier = (np.arange(len(window)) < place) & (window == window[place]) & counted.has_messages
+        is_earlier = (np.arange(len(window)) < index) & (window == window[index]) & counted.has_messages
         for earlier in self.batches[is_earlier].tolist():
             for keys in counted.source.limited_keys(earlier):
                 limiter.count(keys)
         return limiter
 
-    def _batch(self, place: int) -> ChangeBatch:
-        (row,) = self._rows.slice(place, 1).to_pylist()
+    def _batch(self, index: int) -> ChangeBatch:
+        (row,) = self._rows.slice(index, 1).to_pylist()
         before = row["stream_before"]
         reported_until = names.NO_TIME if before is None else to_micros(before)
         covered = {name: row[name] for name in LOG_RANGE}

@@ -21,7 +21,8 @@ def end_with_submitter() -> None:
     """Watch the processes in the environment variable in a thread, and the JVM if spark-submit started this process."""
     submitters = [int(word) for word in os.environ.get(SUBMITTERS, "").split(",") if word.isdigit()]
     if submitters:
-        threading.Thread(target=_watch, args=(submitters, _jvm()), daemon=True, name="submitter-watch").start()
+        jvm = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None  # spark-submit's JVM started this process
+        threading.Thread(target=_watch, args=(submitters, jvm), daemon=True, name="submitter-watch").start()
 
 
 def is_alive(process: int) -> bool:
@@ -37,11 +38,6 @@ def is_alive(process: int) -> bool:
     except (OSError, IndexError):
         return sys.platform != "linux"
     return state not in "ZX"
-
-
-def _jvm() -> int | None:
-    """Return the process id of spark-submit's JVM, the parent process if spark-submit started this one."""
-    return os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
 
 
 def _watch(submitters: list[int], jvm: int | None) -> None:

@@ -49,10 +49,10 @@ def serve_metrics(home: Home, address: Address | None, progress: Progress) -> It
     with _listen(home, address, progress) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True, name="metrics")
         thread.start()
-        place = Address(address.host, server.server_port)
-        progress(f"metrics: http://{place}{PATH}")
+        listening = Address(address.host, server.server_port)
+        progress(f"metrics: http://{listening}{PATH}")
         try:
-            yield place
+            yield listening
         finally:
             ending = threading.Thread(target=server.shutdown, daemon=True, name="metrics-end")
             ending.start()

@@ -1,6 +1,7 @@
-"""Run the main job once (`pststream run`): ingest new files of a landing folder or bucket, match, deliver, answer.
+"""Run the main job once (`pststream run`), find out whether it has work, and summarize what earlier tries did.
 
-The job runs unattended, so a file that cannot be read is quarantined and the other files are ingested.
+The job ingests new files of a landing folder or bucket, matches, delivers, and answers. It runs unattended, so a file
+that cannot be read is quarantined and the other files are ingested.
 """
 
 import datetime as dt
@@ -100,17 +101,13 @@ def ingest_landed(
     return ingest(home, settings, kind, paths, reading, log, True, folder)
 
 
-# Find out whether `pststream run` has anything to do, from the ledgers and the names of the files in a landing folder.
-#
-# A job asks before it loads the code that ingests and matches, and a DAG before it submits to a cluster.
-
-
 def has_work(home: Home, settings: Settings, landing: str) -> bool:
     """Whether `run` would do or report anything: ingest a file, name one that it cannot read or that is pending, match
     pending rows, answer a file of questions, finish an interrupted step, create the home, or refuse the landing folder.
     If only reading a large file can answer this, the result is true.
 
-    Raises RunnerBusy as `run` does.
+    A job asks before it loads the code that ingests and matches, and a DAG before it submits to a cluster. Raises
+    RunnerBusy as `run` does.
     """
     fetched = is_fetched(landing)
     if not home.files.exists(names.HOME_MARK) or not (fetched or Path(landing).is_dir()):
@@ -157,16 +154,11 @@ def _known(home: Home, kind: str, hashes: set[str]) -> set[str]:
     return {sha256 for of_kind, sha256 in known_hashes(home, hashes) | quarantined if of_kind == kind}
 
 
-# Read from the ledgers the batches and the counts of ingested files since a given time, for a retried job.
-#
-# The job of a landing folder calls this after a retry, since each try knows only its own work.
-
-
 def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
     """Return the batches that were done, and the counts of the files that were ingested, at `since` or later.
 
     Returns {"ingest": {kind: {"files", "rows", "accepted", "rejected", "rejects_by_reason"}}, "batches": as `match`
-    returns them}; a kind without such files is left out.
+    returns them}; a kind without such files is left out. A retried job needs this, as each try knows only its own work.
     """
     batches = read_latest(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
     done = [batch_summary(batch) for batch in batches if batch["status"] == "done"]

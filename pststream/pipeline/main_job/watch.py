@@ -47,8 +47,6 @@ from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
 from pststream.tables.delta_tables import table_version
 
-# Handle SIGTERM and SIGINT in a watcher: let the running step end, and abandon it if it takes too long.
-
 STOP_SECONDS = 7.0
 """Time that the running step has after the first signal; supervisors kill after 10 s or more."""
 

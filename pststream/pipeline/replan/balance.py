@@ -225,7 +225,7 @@ def _migration_rows(version: int, kind: str, adjustment: Adjustment, document: d
         **{name: document[name] for name in ("expected_gain", "load_before", "load_after")},
     }  # fmt: skip
     return [
-        {**shared, "move": number, "reason": reason, "origin": move.origin, "target": move.target,
+        {**shared, "move": ordinal, "reason": reason, "origin": move.origin, "target": move.target,
          "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
-        for number, (move, reason) in enumerate(zip(adjustment.moves, adjustment.reasons))
+        for ordinal, (move, reason) in enumerate(zip(adjustment.moves, adjustment.reasons))
     ]  # fmt: skip

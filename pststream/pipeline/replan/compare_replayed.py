@@ -1,4 +1,4 @@
-"""Compare the recorded matches of batches with those of their replay, and find the first pairs that differ.
+"""Compare the recorded matches and answers of batches with those of their replay; find the first pairs that differ.
 
 Each row of `matches` is a set of pairs (batch, object, subscription, retracted or not). Tasks add up two 64-bit hashes
 of each pair in buckets by object, in any order and in constant memory. If the sums and the counts of all buckets are
@@ -161,50 +161,39 @@ def _ids(home: Home, name: str, key: str, column: str, wanted: set[int]) -> dict
     return ids
 
 
-# Compare the recorded answers of `knn` and `topk` subscriptions after a batch with those of a replay.
-#
-# The changes of all batches up to one add up to the answers after it. A scratch home begins without a state, so its
-# first batch evaluates all answers, and its changes are other ones with the same sum. Reports of `frequent_terms` are
-# made of the objects at each tick, and the scratch home logs only what a batch changes in them: they are not compared.
-
 ANSWER_COLUMNS = ["batch_id", "bucket", "event", "subscription_key", "object_key", "ts", "value", "term"]
 SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in ANSWER_COLUMNS])
 IDENTIFYING = ("subscription_key", "object_key", "ts", "value")
 
 
-@dataclass(frozen=True)
-class _Side:
-    """The data files of `answer_log` of one of the homes, with changes."""
-
-    files: tuple[tuple[DataFile, Slice], ...]
+_Side = tuple[tuple[DataFile, Slice], ...]
+"""The data files of `answer_log` of one of the homes, with changes."""
 
 
 def compare_answers(home: Home, scratch: Home, settings: Settings, last: int) -> dict[str, bool | None]:
     """Return {"answers_equal": whether both homes have the same answers after the batch `last`}; empty without answers.
 
     None: the recorded answers are unknown, as rows or changes that they were made of were removed since.
+
+    Compares the sums of all changes: a scratch home begins without a state, so its changes are other ones. Reports of
+    `frequent_terms` are not compared: the scratch home logs only what a batch changes in them.
     """
     if not list_data_files(home, names.ANSWER_LOG):
         return {}
-    return {"answers_equal": _have_equal_answers(home, scratch, settings, last)}
-
-
-def _have_equal_answers(home: Home, scratch: Home, settings: Settings, last: int) -> bool | None:
     removed = set(removed_rows(home).column("table_name").to_pylist())
-    if removed & {names.OBJECTS, names.REQUESTS}:
-        return None
-    if last < last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES):
-        return None
+    is_summed = last < last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES)
+    if is_summed or removed & {names.OBJECTS, names.REQUESTS}:
+        return {"answers_equal": None}
     recorded, replayed = (_list_changes(one, last) for one in (home, scratch))
     compare = partial(_count_differences, recorded, replayed, last)
-    return not sum(get_engine(settings).run_tasks(range(home.answer_buckets), compare))
+    return {"answers_equal": not sum(get_engine(settings).run_tasks(range(home.answer_buckets), compare))}
 
 
 def _list_changes(home: Home, last: int) -> _Side:
     files = KeyRange("batch_id", -1, last).files(list_data_files(home, names.ANSWER_LOG))
     files = [file for file in files if file.partition["part"] == CHANGE]
     slices = (whole_file(path, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, files))
-    return _Side(tuple(zip(files, slices, strict=True)))
+    return tuple(zip(files, slices, strict=True))
 
 
 def _count_differences(recorded: _Side, replayed: _Side, last: int, bucket: int) -> int:
@@ -218,7 +207,7 @@ def _count_differences(recorded: _Side, replayed: _Side, last: int, bucket: int)
 
 def _read_answers(side: _Side, last: int, bucket: int) -> list[np.ndarray]:
     """Return the columns IDENTIFYING of the answers of a bucket, an object a row."""
-    slices = [one for file, one in side.files if file.may_contain("bucket", bucket, bucket)]
+    slices = [one for file, one in side if file.may_contain("bucket", bucket, bucket)]
     parts = []
     for batch in read_slices(slices, ANSWER_COLUMNS, KeyRange("batch_id", -1, last)):
         chosen = pc.and_(pc.equal(batch.column("bucket"), bucket), pc.is_valid(batch.column("object_key")))

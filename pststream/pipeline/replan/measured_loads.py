@@ -1,4 +1,4 @@
-"""Read the CPU seconds of each worker in the last batches from the ledgers, and test them for imbalance."""
+"""Read the measured loads of workers, test them for imbalance, and add up the loads under two active plans."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -93,11 +93,6 @@ def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
     return MeasuredLoads(cpu_seconds, tuples, first_key)
 
 
-# Return the measured imbalance of the workers, and whether it violates `sigma`, for `pststream balance check`.
-#
-# Reads the ledgers of the last batches and changes nothing.
-
-
 def check_balance(home: Home, settings: Settings) -> dict[str, Any]:
     """Return the measured imbalance of the plan in force, and whether it violates `sigma` as for `balance local`.
 
@@ -117,13 +112,6 @@ def check_balance(home: Home, settings: Settings) -> dict[str, Any]:
     }
 
 
-# Add up worker loads under two active plans, the plan in force and an older one that it retires.
-#
-# Each plan serves its own subscriptions, separated by their keys, and objects go to the workers of both plans
-# (PS2Stream section V-B). The module also returns which plan is retiring after an adjustment or an undo, for balance.py
-# and decide_adjustment.py.
-
-
 def split_sample(sample: WorkloadSample, retiring: Retiring) -> tuple[WorkloadSample, WorkloadSample]:
     """Return the sample twice: with the subscriptions of the retiring plan, and with those of the newer plan."""
     older = sample.piece_key <= retiring.to
@@ -135,7 +123,8 @@ def combined_loads(
 ) -> WorkerLoads:
     """Return the loads of the workers under `plan` and the plan that it retires; loads by unit are of `plan` only.
 
-    An object that both plans send to a worker counts twice there: it is matched twice, with the subscriptions of each.
+    Each plan serves its own subscriptions, separated by their keys (PS2Stream section V-B). An object that both plans
+    send to a worker counts twice there: it is matched twice, with the subscriptions of each.
     """
     if retiring is None:
         return compute_worker_loads(sample, plan, cost)

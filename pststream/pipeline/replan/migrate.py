@@ -132,9 +132,9 @@ def _send_pieces(
         for rows in read_slices([part], COLUMNS):
             old, new = (_pairs(index.workers_of_rows(rows), context.workers) for index in (before, after))
             added = np.setdiff1d(new, old, assume_unique=True)
-            place, worker = np.divmod(added, context.workers)
+            piece, worker = np.divmod(added, context.workers)
             for target in distinct_values(worker).tolist():
-                yield target, 0, rows.take(pa.array(place[worker == target]))
+                yield target, 0, rows.take(pa.array(piece[worker == target]))
 
 
 def _pairs(workers_of_pieces: tuple[np.ndarray, np.ndarray], workers: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Make a new version of the plan of `topk` subscriptions (`pststream plan --planner location`).
+"""Make a new version of the plan of `topk` subscriptions (`pststream plan --planner location`), or undo one.
 
 A plan version covers both plans of a home. A new plan of `topk` makes a version whose plan of the other kinds is the
 one in force: the same units, index and retiring plan. Nothing migrates, since the indexes of units are derived data of
@@ -21,7 +21,7 @@ from pststream.base.utc_times import utc_now
 from pststream.pipeline.answers.draw_topk_sample import draw_topk_sample
 from pststream.pipeline.planning.plan import delete_rows_of_killed_planner, first_plan
 from pststream.planning.papers.topk_planners import make_topk_plan, plan_levels
-from pststream.planning.papers.topk_sample import TopkLoads, TopkSample, count_loads
+from pststream.planning.papers.topk_sample import TopkSample, count_loads
 from pststream.plans.imbalance import finite_imbalance
 from pststream.settings import Settings, read_planner_options
 from pststream.state import ledger_tables
@@ -99,23 +99,17 @@ def _choose_planner(home: Home, before: int, planner: str | None, options: str |
     return planner, options
 
 
-def _describe_loads(loads: TopkLoads) -> dict[str, Any]:
-    """Return the figures of a plan on a sample: replication, copies, imbalance, unit_loads."""
-    return {
-        "replication": round(loads.replication, 4),
-        "copies": round(loads.copies, 4),
-        "imbalance": finite_imbalance(loads.imbalance, None),
-        "unit_loads": loads.load.tolist(),
-    }
-
-
 def _plan_by_sample(
     home: Home, workers: int, planner: str, options: str, sample: TopkSample, version: int, dry_run: bool
 ) -> dict[str, Any]:
     """Make the plan of a sample, write it unless in a dry run, and return its figures."""
     began = time.perf_counter()
     plan = make_topk_plan(planner, sample, workers, read_planner_options(options))
-    figures = _describe_loads(count_loads(sample, plan))
+    loads = count_loads(sample, plan)
+    figures: dict[str, Any] = {
+        "replication": round(loads.replication, 4), "copies": round(loads.copies, 4),
+        "imbalance": finite_imbalance(loads.imbalance, None), "unit_loads": loads.load.tolist(),
+    }  # fmt: skip
     if not dry_run:
         delete_rows_of_killed_planner(home, version)
         kept = {name: figures[name] for name in ("replication", "copies", "unit_loads")}
@@ -130,8 +124,8 @@ def put_in_force(home: Home, version: int, topk_version: int | None) -> None:
     """Write a plan version with the plan before it for all kinds but `topk`; topk_version None: search by bucket."""
     for table in (names.PLAN_UNITS, names.PLAN_NODES):
         rows = read_table(home.table(table), filter=pds.field("plan_version") == version - 1)
-        place = rows.schema.get_field_index("plan_version")
-        rows = rows.set_column(place, "plan_version", pa.array([version] * rows.num_rows, pa.int64()))
+        index = rows.schema.get_field_index("plan_version")
+        rows = rows.set_column(index, "plan_version", pa.array([version] * rows.num_rows, pa.int64()))
         if rows.num_rows:
             ledger_tables.append(home, table, rows)
     crash_point("plan.topk_written")
@@ -139,11 +133,6 @@ def put_in_force(home: Home, version: int, topk_version: int | None) -> None:
     ledger_tables.append(home, names.PLANS, [{**row, "created_at": utc_now()}])
     crash_point("plan.done")
 
-
-# Undo a change of the plan of `topk` subscriptions (`pststream balance undo`).
-#
-# Nothing migrates under such a plan, so the undo is a new plan version that names the plan of `topk` before. A row of
-# `migrations` records it, so it is listed by `balance history` and not undone in turn.
 
 REASON = "undo of topk"
 
@@ -157,12 +146,21 @@ def is_change_of_topk(home: Home, version: int) -> bool:
 
 
 def undo_topk(home: Home, version: int, dry_run: bool) -> dict[str, Any]:
-    """Return to the plan of `topk` before `version`, which has changed it; return the document of `balance`."""
+    """Return to the plan of `topk` before `version`, which has changed it; return the document of `balance`.
+
+    The undo is a new plan version that names the plan of `topk` before. A row of `migrations` records it, so it is
+    listed by `balance history` and not undone in turn.
+    """
     topk = topk_version_of(home, version - 1)
     moved = {"expected_gain": 0.0, "load_before": [], "load_after": []}
     if not dry_run:
         delete_rows_of_killed_planner(home, version + 1)
-        ledger_tables.append(home, names.MIGRATIONS, [_migration_row(version, moved)])
+        row = {
+            "plan_version": version + 1, "plan_version_before": version, "kind": "undo", "move": 0, "reason": REASON,
+            "origin": -1, "target": -1, "cells": [], "terms": None, "subscriptions": 0, "bytes": 0, **moved,
+            "decided_at": utc_now(),
+        }  # fmt: skip
+        ledger_tables.append(home, names.MIGRATIONS, [row])
         put_in_force(home, version + 1, topk)
     retiring = retiring_plan(read_plan_row(home, version))
     before = "by answer bucket" if topk is None else f"under the plan of version {topk}"
@@ -177,11 +175,3 @@ def undo_topk(home: Home, version: int, dry_run: bool) -> dict[str, Any]:
         **moved,
         "moves": [],
     }
-
-
-def _migration_row(version: int, moved: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "plan_version": version + 1, "plan_version_before": version, "kind": "undo", "move": 0, "reason": REASON,
-        "origin": -1, "target": -1, "cells": [], "terms": None, "subscriptions": 0, "bytes": 0, **moved,
-        "decided_at": utc_now(),
-    }  # fmt: skip

@@ -34,8 +34,6 @@ from pststream.storage.parquet_files import delete_files
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import log_key, read_batches, read_files
 
-# Measure the bytes of the arrays that dispatchers and workers hold for an index (PS2Stream, figures 9 and 10).
-
 
 @dataclass(frozen=True)
 class IndexMemory:
@@ -59,9 +57,6 @@ def measure_index_memory(home: Home, settings: Settings, plan: PartitionPlan, ve
     live_terms = LiveTermFilter()
     live_terms.update(frozenset(segment.paths for segment in segments), cache)
     return IndexMemory(make_dispatch(plan).nbytes + live_terms.arrays().words.nbytes, workers)
-
-
-# Match stored objects against the present index of a home, and delete the matches: to measure, or to fill caches.
 
 
 def match_and_discard(

@@ -83,8 +83,8 @@ def write_proposal(path: Path, proposal: Proposal) -> None:
     }  # fmt: skip
     arrays = _arrays_of_plan(adjustment.plan)
     arrays |= _arrays("before", adjustment.before) | _arrays("after", adjustment.after)
-    for number, move in enumerate(adjustment.moves):
-        arrays |= _arrays(f"move{number}", move)
+    for ordinal, move in enumerate(adjustment.moves):
+        arrays |= _arrays(f"move{ordinal}", move)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
 

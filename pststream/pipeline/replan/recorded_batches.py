@@ -1,4 +1,4 @@
-"""Choose the batches to replay: those committed between two versions of the table `matches`, or the last ones."""
+"""Choose the batches to replay, by versions of the table `matches` or the last ones, and add up their figures."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -106,8 +106,6 @@ def _read(home: Home, first: int, last: int) -> ChosenBatches:
     before = rows.pop(0) if rows[0]["batch_id"] < first else None
     return ChosenBatches(rows, before)
 
-
-# Add up the recorded figures of some batches: objects sent, loads of the workers, subscriptions stored.
 
 COUNTS = ("objects", "discarded", "requests", "matches", "retractions")
 LOADS = ("batch_id", "plan_version", "worker", "objects", "subscriptions", "candidates", "matches", "cpu_seconds")

@@ -44,8 +44,6 @@ from pststream.state.plans import current_version, load_plan, read_plan_row
 from pststream.storage.registry import local_path
 from pststream.tables.delta_tables import TableReader
 
-# Write the results of a replay into a folder: matches.parquet, loads.csv and replay.json (`replay --out`).
-
 MATCHES = pa.schema(
     {
         "object_id": pa.string(),
@@ -64,7 +62,7 @@ ROWS = 8_192
 def write_results(
     out: Path, home: Home, scratch: Home, first: int, was: BatchLoads, would_be: BatchLoads, document: dict[str, Any]
 ) -> None:
-    """Write the files; the matches of the batches from number `first` on in the scratch home."""
+    """Write matches.parquet, of the batches from number `first` on in the scratch home, loads.csv and replay.json."""
     out.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(out / "matches.parquet", MATCHES, compression="zstd") as writer:
         for pairs in _read_pairs(home, scratch, first):
@@ -212,13 +210,10 @@ def _figures(
     return {"was": recorded, "would_be": replayed}
 
 
-# Replay the last batches under the plan that a proposal of `balance` makes, and write a page with the loads.
-
-
 def replay_proposal(
     home: Home, settings: Settings, *, last: int, proposal: Path, page: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Return the document of `replay`; last: the number of batches."""
+    """Replay the last `last` batches under the plan of a proposal, and write a page; return the document."""
     chosen = last_batches(home.check(), last)
     document = replay(home, settings, chosen, proposed_plan(home, proposal), progress=progress)
     write_replay(page, home.path, document)

@@ -1,6 +1,6 @@
 """Make the scratch home of a replay: the logs as they were, the plan to try, and the index of the earlier requests.
 
-Rows of the home are added by `comparing/scratch_logs.py`, which reads most of them in place.
+Rows of the home are added by scratch_logs.py, which reads most of them in place.
 """
 
 from typing import Any, NamedTuple
@@ -91,14 +91,9 @@ def run_batches(
         if batch is first:
             if topk is not None:
                 plan_topk(scratch, settings, topk.name, options=topk.options, progress=progress)
-            _add_later_rows(home, scratch, settings, chosen)
-
-
-def _add_later_rows(home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches) -> None:
-    """Add the objects and requests of the batches after the first."""
-    first, last = chosen.first, chosen.last
-    for name, key in ((names.OBJECTS, "object_key"), (names.REQUESTS, "request_key")):
-        add_rows(home, scratch, settings, name, KeyRange(key, first[f"{name}_to"], last[f"{name}_to"]))
+            for name, key in ((names.OBJECTS, "object_key"), (names.REQUESTS, "request_key")):
+                later = KeyRange(key, first[f"{name}_to"], last[f"{name}_to"])
+                add_rows(home, scratch, settings, name, later)
 
 
 def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:

@@ -97,11 +97,7 @@ def _consistent_versions(home: Home) -> dict[str, int]:
 
 
 def _versions(home: Home) -> dict[str, int]:
-    return {name: max(map(_version_of, _commits(home, name))) for name in TABLES}
-
-
-def _commits(home: Home, table: str) -> list[str]:
-    return [name for name in _log(home, table) if name.endswith(".json")]
+    return {table: max(_version_of(name) for name in _log(home, table) if name.endswith(".json")) for table in TABLES}
 
 
 def _log(home: Home, table: str) -> list[str]:

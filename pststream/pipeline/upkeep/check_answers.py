@@ -37,13 +37,11 @@ from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import BatchRow, read_batches
 
-# Read from the request log what bounds the answers of the subscriptions of a bucket: k, step, start and end.
-
 COLUMNS = ["request_key", "op", "kind", "subscription_key", "effective_at", "expires_at", "k", "step_us"]
 
 
 class AnswerLimits(NamedTuple):
-    """Insertions of subscriptions with memory, by ascending key: int64[n] each. Times are microseconds.
+    """What bounds the answers of subscriptions with memory, by ascending key: int64[n] each. Times are microseconds.
 
     key         request key
     k           most rows of an answer, or of a report
@@ -59,9 +57,9 @@ class AnswerLimits(NamedTuple):
     end_at: np.ndarray
 
     def find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which keys (int64[n]) are among them, bool[n], and their places, int64[n]; any place for others."""
-        place, is_known = find_among(keys, self.key)
-        return is_known, place
+        """Return which keys (int64[n]) are among them, bool[n], and their indexes, int64[n]; any index for others."""
+        index, is_known = find_among(keys, self.key)
+        return is_known, index
 
     def live(self, stream_time: int) -> np.ndarray:
         """Return which of them live at a stream time: bool[n]."""
@@ -83,12 +81,9 @@ def read_limits(requests: Sequence[Slice], up_to: int, bucket: int, buckets: int
     columns = np.concatenate(inserted, axis=1)
     limits = AnswerLimits(*columns[:, np.argsort(columns[0], kind="stable")])
     keys, times = np.concatenate(deleted, axis=1)
-    is_known, place = limits.find(keys)
-    np.minimum.at(limits.end_at, place[is_known], times[is_known])
+    is_known, index = limits.find(keys)
+    np.minimum.at(limits.end_at, index[is_known], times[is_known])
     return limits
-
-
-# Find faults in the changes of answers: rows that repeat or lack others, ranks and answers beyond their bounds.
 
 
 class Changes(NamedTuple):
@@ -112,9 +107,9 @@ class Changes(NamedTuple):
     word_count: np.ndarray
     entered: np.ndarray
 
-    def take(self, places: np.ndarray) -> "Changes":
+    def take(self, rows: np.ndarray) -> "Changes":
         """Return some rows."""
-        return Changes(*(column[places] for column in self))
+        return Changes(*(column[rows] for column in self))
 
     @property
     def is_report(self) -> np.ndarray:
@@ -178,8 +173,8 @@ def positions(present: Changes) -> np.ndarray:
 
 def find_misplaced(changes: Changes, limits: AnswerLimits) -> np.ndarray:
     """Return which rows have a rank above k or below 1, or that of another row of their batch: bool[n]."""
-    is_known, place = limits.find(changes.subscription)
-    k = limits.k[place] if len(limits.k) else place
+    is_known, index = limits.find(changes.subscription)
+    k = limits.k[index] if len(limits.k) else index
     is_misplaced = (changes.rank < 1) | (is_known & (changes.rank > k))
     group = (changes.rank, changes.entered, changes.batch, changes.tick, changes.subscription)
     order = np.lexsort(group)
@@ -213,21 +208,21 @@ def find_dead(present: Changes, limits: AnswerLimits, stream_time: int, knows_al
 
     knows_all: no request was erased, so that a subscription which the log lacks is none
     """
-    is_known, place = limits.find(present.subscription)
+    is_known, index = limits.find(present.subscription)
     if not len(limits.key):
-        return np.full(len(place), knows_all)
-    is_tick = (present.ts % np.maximum(limits.step[place], 1) == 0) & (present.ts <= stream_time)
-    is_tick &= (limits.created_at[place] <= present.ts) & (present.ts < limits.end_at[place])
-    counts = np.where(present.is_report, is_tick & (limits.step[place] > 0), limits.live(stream_time)[place])
+        return np.full(len(index), knows_all)
+    is_tick = (present.ts % np.maximum(limits.step[index], 1) == 0) & (present.ts <= stream_time)
+    is_tick &= (limits.created_at[index] <= present.ts) & (present.ts < limits.end_at[index])
+    counts = np.where(present.is_report, is_tick & (limits.step[index] > 0), limits.live(stream_time)[index])
     return np.where(is_known, ~counts, knows_all)
 
 
 def find_excess(present: Changes, limits: AnswerLimits) -> np.ndarray:
     """Return which rows come after the k first of their answer: bool[n]."""
-    is_known, place = limits.find(present.subscription)
+    is_known, index = limits.find(present.subscription)
     if not len(limits.key):
         return is_known
-    return is_known & (positions(present) > limits.k[place])
+    return is_known & (positions(present) > limits.k[index])
 
 
 def find_differences(one: Values, other: Values) -> np.ndarray:
@@ -395,9 +390,9 @@ def _check_bucket(check: AnswerCheck, bucket: int) -> BucketFaults:
 
 def _best(entries: Values, limits: AnswerLimits) -> Values:
     """Return the answers in the buffers (by subscription, the best first) of subscriptions that the log has."""
-    is_known, place = limits.find(entries.subscription)
+    is_known, index = limits.find(entries.subscription)
     first = np.searchsorted(entries.subscription, entries.subscription)
-    is_known[is_known] &= (np.arange(len(place)) - first)[is_known] < limits.k[place[is_known]]
+    is_known[is_known] &= (np.arange(len(index)) - first)[is_known] < limits.k[index[is_known]]
     return Values(*(column[is_known] for column in entries))
 
 

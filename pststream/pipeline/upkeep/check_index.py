@@ -130,9 +130,9 @@ def count_placement_faults(
     # Before the shuffle `_send_rows` runs on each group of slices; after it `_compare_part` runs on each part of the
     # subscription keys.
     sizes = rows_of_tasks(slices for _, slices in tasks)
-    for number in range(rounds):
-        round_ = KeyRound(number, rounds, parts)
-        of_round = f"placement, round {number + 1} of {rounds}" if rounds > 1 else "placement"
+    for ordinal in range(rounds):
+        round_ = KeyRound(ordinal, rounds, parts)
+        of_round = f"placement, round {ordinal + 1} of {rounds}" if rounds > 1 else "placement"
         counter = TaskCounter(progress, Counted(of_round, "row", sizes), Counted(of_round, "part", [1] * parts))
         for faults in engine.run_shuffled(
             tasks, partial(_send_rows, check, round_), [Stage(parts, partial(_compare_part, check))], counter
@@ -158,8 +158,8 @@ def _send_rows(check: IndexCheck, round_: KeyRound, task: tuple[int, tuple[Slice
         keys = rows.column("subscription_key").to_numpy()
         of_round = rows.filter(pa.array(keys % round_.rounds == round_.number))
         bucket = of_round.column("subscription_key").to_numpy() // round_.rounds % round_.parts
-        for number in distinct_values(bucket):
-            yield int(number), of_tag, of_round.filter(pa.array(bucket == number))
+        for part in distinct_values(bucket):
+            yield int(part), of_tag, of_round.filter(pa.array(bucket == part))
 
 
 def _read_requests(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -227,17 +227,17 @@ def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str
     end_at = np.minimum(requested["end_at"].to_numpy(), deleted_at)
 
     # How many of the workers that must have a requested piece have it.
-    place = _find_requested(stored, requested)
-    has_request = place >= 0
+    position = _find_requested(stored, requested)
+    has_request = position >= 0
     doubled = stored.duplicated([*IDENTITY, "worker"]).to_numpy()
     mine = stored["mine"].to_numpy()
     counted = has_request & mine & ~doubled
-    present, expected = np.bincount(place[counted], minlength=len(requested)), np.ones(len(requested), np.int64)
-    expected[place[counted]] = stored["workers"].to_numpy()[counted]
+    present, expected = np.bincount(position[counted], minlength=len(requested)), np.ones(len(requested), np.int64)
+    expected[position[counted]] = stored["workers"].to_numpy()[counted]
 
     # Index rows that outlive their deletion need that deletion in the index.
     outlives = has_request.copy()
-    outlives[has_request] = stored["end_at"].to_numpy()[has_request] > deleted_at[place[has_request]]
+    outlives[has_request] = stored["end_at"].to_numpy()[has_request] > deleted_at[position[has_request]]
     lacks_deletion = index_deleted_at > deleted_at
 
     is_requested = is_among(stored_key, distinct_values(key))
@@ -247,17 +247,17 @@ def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str
         "stray": stored_key[~mine],
         "doubled": stored_key[doubled],
         "orphans": np.concatenate([stored_key[~is_requested], stored_deleted_key[~is_deleted]]),
-        "altered": stored_key[is_requested & ~_equals_request(stored, requested, deleted, place)],
-        "lost_deletions": stored_key[outlives][lacks_deletion[place[outlives]]],
+        "altered": stored_key[is_requested & ~_equals_request(stored, requested, deleted, position)],
+        "lost_deletions": stored_key[outlives][lacks_deletion[position[outlives]]],
     }
     return {figure: (len(keys), keys[:EXAMPLES].tolist()) for figure, keys in faults.items()}
 
 
 def _find_requested(stored: "DataFrame", requested: "DataFrame") -> np.ndarray:
     """Return the position of the requested piece of each index row: int64, -1 where there is none."""
-    pieces = requested[[*IDENTITY]].assign(place=np.arange(len(requested)))
+    pieces = requested[[*IDENTITY]].assign(position=np.arange(len(requested)))
     merged = stored[[*IDENTITY]].merge(pieces, how="left", on=[*IDENTITY])
-    return merged["place"].fillna(-1).to_numpy(np.int64)
+    return merged["position"].fillna(-1).to_numpy(np.int64)
 
 
 def _first_deletions(keys: np.ndarray, deletions: "DataFrame") -> np.ndarray:
@@ -267,15 +267,17 @@ def _first_deletions(keys: np.ndarray, deletions: "DataFrame") -> np.ndarray:
     return look_up(keys, known, ends, names.NEVER_US)
 
 
-def _equals_request(stored: "DataFrame", requested: "DataFrame", deleted: "DataFrame", place: np.ndarray) -> np.ndarray:
+def _equals_request(
+    stored: "DataFrame", requested: "DataFrame", deleted: "DataFrame", position: np.ndarray
+) -> np.ndarray:
     """Return whether each index row has the values of its request, and all rows of a piece are posted under one clause.
 
     The end may be that of any deletion: an earlier one may have come after the row was written.
 
-    place: position of the requested piece of each index row, -1 where there is none
+    position: that of the requested piece of each index row, -1 where there is none
     """
-    has_request = place >= 0
-    index_rows, pieces, place = stored[has_request], requested.iloc[place[has_request]], place[has_request]
+    has_request = position >= 0
+    index_rows, pieces, position = stored[has_request], requested.iloc[position[has_request]], position[has_request]
     equal = np.ones(len(index_rows), bool)
     for name in ("east", "north", "created_at", "terms"):
         equal &= index_rows[name].to_numpy() == pieces[name].to_numpy()
@@ -285,7 +287,7 @@ def _equals_request(stored: "DataFrame", requested: "DataFrame", deleted: "DataF
     is_deletion = index_rows[ends].merge(deletions, how="left", indicator=True)["_merge"] == "both"
     equal &= (end == pieces["end_at"].to_numpy()) | is_deletion.to_numpy()
     posted, first = index_rows["posted"].to_numpy(), np.zeros(len(requested), np.int64)
-    first[place] = posted
+    first[position] = posted
     equals = np.zeros(len(stored), bool)
-    equals[has_request] = equal & (posted == first[place])
+    equals[has_request] = equal & (posted == first[position])
     return equals

@@ -1,9 +1,8 @@
 """Run all consistency checks of a home (`pststream check`) and append their results to `quality_results`.
 
-Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py,
-check_matches.py, answers/check_answers.py) and return counts, each of which should be zero
-(input/expectations.py). In a home with suites for pairs, Great Expectations judges the pairs too
-(check_pairs.py).
+Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py and
+check_answers.py too) and return counts, each of which should be zero (input/expectations.py). In a home with suites for
+pairs, Great Expectations judges the pairs too.
 """
 
 import datetime as dt
@@ -46,8 +45,6 @@ from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, 
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, read_batches, read_latest, seconds_ahead
 
-# Count the plans of `topk` that are missing in `topk_plans`, or whose row does not fit together.
-
 
 def count_topk_plan_faults(home: Home) -> dict[str, int]:
     """Return the figures `topk_plans_off` and `topk_plans_broken` of the check `ledger`.
@@ -75,8 +72,6 @@ def is_whole(row: Mapping[str, Any]) -> bool:
     counted = len(row["unit_loads"]) == plan.units and bool((figures >= 0).all())
     return counted and levels == (plan.way, plan.first, plan.second, plan.is_prefix)
 
-
-# Count the gaps in the ledgers of batches and files, and their differences from the row counts of the tables.
 
 Figures = dict[str, int | None]
 
@@ -151,12 +146,12 @@ def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
     return rows.filter(pc.equal(rows.column("kind"), kind))
 
 
-def _missing(home: Home, table: str, number: str) -> int:
+def _missing(home: Home, table: str, column: str) -> int:
     """Count the numbers from 1 to the greatest that have no row, plus each further `done` row of the same number."""
-    rows = read_table(home.table(table), [number, "status"])
-    numbers = rows.column(number)
+    rows = read_table(home.table(table), [column, "status"])
+    numbers = rows.column(column)
     greatest = pc.max(numbers).as_py() or 0
-    done = rows.filter(pc.equal(rows.column("status"), "done")).column(number)
+    done = rows.filter(pc.equal(rows.column("status"), "done")).column(column)
     return int(greatest - pc.count_distinct(numbers).as_py() + len(done) - pc.count_distinct(done).as_py())
 
 
@@ -203,15 +198,13 @@ def _units_off(home: Home) -> int:
     return int(units - sum(row["units"] for row in plans))
 
 
-# Count matches outside the key ranges of their batch, and batches whose ledger row states another number of pairs.
-
 COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests_to", "matches", "retractions")
 
 
 @dataclass
 class TaskCounts:
-    """Counts of one task: rows of unknown batches, pairs out of range; pairs and retractions by place of the batch."""
+    """Counts of one task: rows of unknown batches, pairs out of range; pairs and retractions by index of the batch."""
 
     unknown: int
     outside: int
@@ -225,8 +218,8 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int, prog
 
     A task has 65,536 rows of `matches` in memory at a time, and two counts for each batch.
     """
-    number = pds.field("batch_id")
-    rows = read_latest(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
+    batch_id = pds.field("batch_id")
+    rows = read_latest(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (batch_id > after) & (batch_id <= to))
     batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
     wanted = KeyRange("batch_id", after, to)
     tasks = split_into_tasks(
@@ -251,21 +244,21 @@ def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice
     counts = TaskCounts(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
     for rows in read_slices(slices, COLUMNS, wanted):
         numbers = rows.column("batch_id").to_numpy()
-        place, known = find_among(numbers, batches["batch_id"])
+        index, known = find_among(numbers, batches["batch_id"])
         counts.unknown += int((~known).sum())
-        _count_pairs(batches, rows.filter(pa.array(known)), place[known], counts)
+        _count_pairs(batches, rows.filter(pa.array(known)), index[known], counts)
     return counts
 
 
-def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, place: np.ndarray, counts: TaskCounts) -> None:
-    """Add the pairs of rows to `counts`; place: position of the batch of each row.
+def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, index: np.ndarray, counts: TaskCounts) -> None:
+    """Add the pairs of rows to `counts`; index: that of the batch of each row.
 
     A pair has a new object and any subscription up to the batch, or a stored object and a new subscription; a
     retraction has any object and any subscription up to the batch.
     """
     offsets, subscription = csr(rows.column("subscription_keys"))
     owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
-    batch = place[owner]
+    batch = index[owner]
     retracted = pc.fill_null(rows.column("retracted"), False).to_numpy(zero_copy_only=False)[owner]
     object_key = rows.column("object_key").to_numpy()[owner]
     stored = object_key <= batches["objects_after"][batch]
@@ -274,9 +267,6 @@ def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, place: np
     counts.outside += int((~(within & (~stored | new | retracted))).sum())
     counts.pairs += np.bincount(batch[~retracted], minlength=len(counts.pairs))
     counts.retractions += np.bincount(batch[retracted], minlength=len(counts.pairs))
-
-
-# Judge the pairs of finished batches by the suites of the home, for `pststream check`.
 
 
 @dataclass(frozen=True)
@@ -326,20 +316,16 @@ def check_pairs(home: Home, settings: Settings, suites: Sequence[Suite], after: 
         "batch_id": to,
         "seconds": round(time.perf_counter() - began, 3),
     }
-    return PairCheck(document, [_pairs_row(one, to) for one in results], data_docs)
+    rows = [_row(one.suite.label, PAIRS, one.success, one.reasons, one.rows, to) for one in results]
+    return PairCheck(document, rows, data_docs)
 
 
-def _pairs_row(result: SuiteResult, batch_id: int) -> dict[str, Any]:
+def _row(suite: str, subject: str, success: bool, failed: Any, results: Any, batch_id: int) -> dict[str, Any]:
     """Return the row of `quality_results`."""
     return {
-        "checked_at": utc_now(),
-        "suite": result.suite.label,
-        "subject": PAIRS,
-        "success": result.success,
-        "failed": result.reasons,
-        "results": result.rows,
-        "batch_id": batch_id,
-    }
+        "checked_at": utc_now(), "suite": suite, "subject": subject, "success": success, "failed": failed,
+        "results": results, "batch_id": batch_id,
+    }  # fmt: skip
 
 
 SUITE = "tables"
@@ -365,7 +351,12 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
             faults = count()
             (judged,) = check_thresholds([faults.figures], table_thresholds(name))
             checks.append(_document(name, faults, judged, last["batch_id"], time.perf_counter() - began))
-            rows.append(_row(checks[-1]))
+            results = [
+                {"name": figure, "value": value, "success": value == 0}
+                for figure, value in faults.figures.items()
+                if value is not None
+            ]
+            rows.append(_row(SUITE, name, judged.success, checks[-1]["failed"], results, last["batch_id"]))
             _report(progress, checks[-1])
         data_docs = []
         if suites:
@@ -387,6 +378,7 @@ def _fault_counters(
     last: the last batch that is done
     """
     after = 0 if everything else _passed(home, SUITE, "matches")
+    passed_before = (f"matches of the batches up to {after:,}: an earlier check has passed them",) if after else ()
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
     bound = names.NO_TIME if horizon is None else to_micros(horizon)
     counters: dict[str, Callable[[], TableFaults]] = {
@@ -395,7 +387,7 @@ def _fault_counters(
             *count_placement_faults(home, settings, last["requests_to"], last["batch_id"], bound, progress)
         ),
         "matches": lambda: TableFaults(
-            dict(count_match_faults(home, settings, after, last["batch_id"], progress)), {}, _passed_before(after)
+            dict(count_match_faults(home, settings, after, last["batch_id"], progress)), {}, passed_before
         ),
     }
     if has_answers(home) and last["batch_id"]:
@@ -426,10 +418,6 @@ def _passed(home: Home, suite: str, name: str) -> int:
     return max(rows.column(0).to_pylist(), default=0)
 
 
-def _passed_before(after: int) -> tuple[str, ...]:
-    return (f"matches of the batches up to {after:,}: an earlier check has passed them",) if after else ()
-
-
 def _document(
     name: str, faults: TableFaults, judged: ThresholdResults, batch_id: int, seconds: float
 ) -> dict[str, Any]:
@@ -446,21 +434,4 @@ def _document(
         "figures": faults.figures,
         "batch_id": batch_id,
         "seconds": round(seconds, 3),
-    }
-
-
-def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of `quality_results`."""
-    return {
-        "checked_at": utc_now(),
-        "suite": SUITE,
-        "subject": one["check"],
-        "success": one["success"],
-        "failed": one["failed"],
-        "results": [
-            {"name": name, "value": value, "success": value == 0}
-            for name, value in one["figures"].items()
-            if value is not None
-        ],
-        "batch_id": one["batch_id"],
     }

@@ -87,7 +87,7 @@ def _neighbours(files: list[DataFile], column: str) -> list[list[DataFile]]:
     """Return groups of two or more neighbours of MAX_BYTES together at most."""
     groups: list[list[DataFile]] = [[]]
     size = 0
-    for file in sorted(files, key=lambda file: _place(file, column)):
+    for file in sorted(files, key=lambda file: _order(file, column)):
         if groups[-1] and size + file.bytes > MAX_BYTES:
             groups.append([])
             size = 0
@@ -96,8 +96,8 @@ def _neighbours(files: list[DataFile], column: str) -> list[list[DataFile]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _place(file: DataFile, column: str) -> tuple[int, int, int, str]:
-    """Return the place of a file among those of its table; files of one number are in the order of their rows."""
+def _order(file: DataFile, column: str) -> tuple[int, int, int, str]:
+    """Return the sort key of a file among those of its table; files of one number are in the order of their rows."""
     return file.low.get(column, -1), file.high.get(column, -1), file.low.get("row", -1), file.path
 
 

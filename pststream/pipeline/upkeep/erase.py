@@ -62,8 +62,6 @@ from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger
 
-# Find ids in files of a home outside its tables: refuse quarantined files, delete pages and logs that name them.
-
 DERIVED = ("pages", "data_docs", "logs")
 """Folders of a home with files that commands write for people; any of them may be deleted."""
 
@@ -324,7 +322,10 @@ def remove_rows(
     if not affected.rows:
         return
     added = rewrite_files(home, settings, change, affected)
-    matched = _matched(Ledger(home).objects_matched, change, affected) if change.table == names.OBJECTS else 0
+    matched = 0
+    if change.table == names.OBJECTS:  # objects below a bound in time are all matched
+        last = Ledger(home).objects_matched
+        matched = int(np.searchsorted(change.keys, last, "right")) if isinstance(change, RowsByKey) else affected.rows
     erasures.commit_removal(
         home,
         change.table,
@@ -335,11 +336,6 @@ def remove_rows(
         cause=cause,
         retention_days=settings.retention_days,
     )
-
-
-def _matched(last: int, change: RowChange, affected: FoundRows) -> int:
-    """Return how many of the objects batches had matched: those of a bound in time are all older."""
-    return int(np.searchsorted(change.keys, last, "right")) if isinstance(change, RowsByKey) else affected.rows
 
 
 def restart_deliveries(
@@ -373,8 +369,8 @@ def _with_changes(home: Home, batch_ids: Sequence[int]) -> list[int]:
 def _document(
     home: Home, asked: PendingErasure, keys: ErasedKeys, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
 ) -> dict[str, Any]:
-    number = distinct_values(np.concatenate([keys.objects.files, keys.subscriptions.files]))
-    wanted = pds.field("file_seq").isin(number.tolist()) & (pds.field("status") == "done")
+    file_seqs = distinct_values(np.concatenate([keys.objects.files, keys.subscriptions.files]))
+    wanted = pds.field("file_seq").isin(file_seqs.tolist()) & (pds.field("status") == "done")
     paths = read_table(home.table(names.FILES), ["path"], wanted).column(0).to_pylist()
     columns = ["erasure_id", "files_until"]  # not the lists of batches, one number for each
     recorded = [] if dry_run else erasures.removed_rows(home).select(columns).to_pylist()

@@ -16,7 +16,7 @@ from pststream.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.row_changes import any_between, may_have_reports
 from pststream.queries.text.tokenizer import term_id
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.tables.delta_tables import QueryError, query_table, read_table
@@ -94,14 +94,14 @@ def find_keys(home: Home, settings: Settings, kind: str, ids: tuple[str, ...], i
     if not ids:
         return FoundKeys()
     log, ordered = LOGS[kind], sorted(ids)
-    files = [file for file in list_data_files(home, log.name) if _may_have(file, log.id, ordered)]
+    files = [
+        file
+        for file in list_data_files(home, log.name)
+        if any_between(ordered, file.low.get(log.id, ordered[0]), file.high.get(log.id, ordered[-1]))
+    ]
     tasks = split_into_tasks(addresses_and_rows(home, log.name, files))
     parts = get_engine(settings).run_tasks(tasks, partial(_find, kind, ids, ingests_to)) if tasks else []
     return _joined(parts)
-
-
-def _may_have(file: DataFile, column: str, ordered: list[str]) -> bool:
-    return any_between(ordered, file.low.get(column, ordered[0]), file.high.get(column, ordered[-1]))
 
 
 def _find(kind: str, ids: tuple[str, ...], ingests_to: int, slices: tuple[Slice, ...]) -> FoundKeys:
@@ -171,9 +171,9 @@ def _words_of_answers(terms: np.ndarray, slices: tuple[Slice, ...]) -> dict[int,
     """Return those of the terms whose words rows of answers show, with the words."""
     words: dict[int, str] = {}
     for rows in read_slices(slices, ["term"]):
-        number = {word: term_id(word) for word in pc.unique(rows.column("term").drop_null()).to_pylist()}
-        shown = is_among(np.array(list(number.values()), np.int64), terms)
-        words |= {number[word]: word for word, is_shown in zip(number, shown.tolist()) if is_shown}
+        ids = {word: term_id(word) for word in pc.unique(rows.column("term").drop_null()).to_pylist()}
+        shown = is_among(np.array(list(ids.values()), np.int64), terms)
+        words |= {ids[word]: word for word, is_shown in zip(ids, shown.tolist()) if is_shown}
     return words
 
 

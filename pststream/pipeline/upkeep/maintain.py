@@ -36,8 +36,6 @@ from pststream.state.tables import TABLES
 from pststream.storage.array_cache import Paths
 from pststream.tables.ledgers import Ledger
 
-# Delete old outcomes of jobs: small files in a home, which Airflow's tasks read when a job on a cluster has ended.
-
 
 def delete_old_outcomes(home: Home, days: float) -> int:
     """Delete the outcomes that were written more than `days` ago; return how many."""
@@ -47,12 +45,6 @@ def delete_old_outcomes(home: Home, days: float) -> int:
     old = [info.path for info in infos if info.type == FileType.File and info.mtime < oldest]
     home.files.delete([f"{names.OUTCOMES}/{file.removeprefix(path).lstrip('/')}" for file in old])
     return len(old)
-
-
-# Write the snapshots of all buckets of answers, and drop the rows of `answer_log` that they make unnecessary.
-#
-# The last two snapshots stay. A row of part `state` goes when the older of them contains its batch: by whole files,
-# since `maintain` compacts only rows after it. Killed at any point, the next `maintain` continues.
 
 
 def snapshot_answers(home: Home, settings: Settings, progress: Progress) -> dict[str, int] | None:
@@ -85,7 +77,10 @@ def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:
 
 
 def _drop_state_rows(home: Home, last: int) -> None:
-    """Drop files of state rows and boundaries up to the batch of the last snapshot but one; last: that of the last."""
+    """Drop files of state rows and boundaries up to the batch of the last snapshot but one; last: that of the last.
+
+    Whole files are dropped, since `maintain` compacts only rows after that batch.
+    """
     batches = {file.high["batch_id"] for file in list_data_files(home, names.ANSWERS)}
     bound = max((batch for batch in batches if batch < last), default=0)
     files = [*list_state_files(home, -1, bound), *list_boundary_files(home, -1, bound)]

@@ -1,10 +1,9 @@
-"""Remove the rows that are older than the setting `keep` allows (`pststream maintain`).
+"""Remove the rows and changes of answers that are older than the setting `keep` allows (`pststream maintain`).
 
 The age of an object and of its matches is that of its `ts`, that of a reject the start of its ingest, that of a
 question, its answers and its reject the time when it was answered. Rows that an object still to be matched may need
 stay, however old: the bound is never later than the horizon of the ledger. Reports of `frequent_terms` have words of
-objects: those whose tick is below the bound of objects, which counted no other objects, are removed with them. Other
-changes of answers have a module of their own (`old_changes`).
+objects: those whose tick is below the bound of objects, which counted no other objects, are removed with them.
 """
 
 import datetime as dt
@@ -107,12 +106,6 @@ def _bound(home: Home, settings: Settings, ledger: Ledger, name: str, oldest: dt
     return None if horizon is None else min(to_micros(oldest), to_micros(horizon))
 
 
-# Remove changes of answers that are older than the setting `keep` allows, but for those that answers still need.
-#
-# The answers are the sum of all changes. So the old changes of a bucket are replaced by their sum: the rows that
-# entered and have not left. Of reports, these are the last one of each subscription and all that later objects may
-# still change.
-
 CHANGE = {"part": "change"}
 
 
@@ -128,6 +121,9 @@ class _OldChanges:
 
 def remove_old_changes(home: Home, settings: Settings) -> dict[str, int]:
     """Remove changes that are too old, in one commit; return {"answer_log": rows removed}, empty if there are none.
+
+    The old changes of a bucket are replaced by their sum, the rows that entered and have not left. Of reports, these
+    are the last one of each subscription and all that later objects may still change.
 
     The home is locked, and no batch is unfinished. The transaction id of the commit is the last batch with old changes.
     """

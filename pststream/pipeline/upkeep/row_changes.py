@@ -1,4 +1,4 @@
-"""Changes that remove rows of a table: by key, by age, by what a text names; and changes of parts of rows."""
+"""Remove or alter rows of a table, by key, age or text: define the changes, find the rows, rewrite the files."""
 
 import html
 import json
@@ -264,14 +264,14 @@ class LettersOf:
         """Remove letters, objects of digests, and words of reports."""
         messages, changed = rows.column("message").to_pylist(), 0
         gone = np.zeros(rows.num_rows, bool)
-        for place, subscription in enumerate(rows.column("subscription_id").to_pylist()):
-            body = json.loads(messages[place] or "{}")
+        for index, subscription in enumerate(rows.column("subscription_id").to_pylist()):
+            body = json.loads(messages[index] or "{}")
             stays = self._without_erased(body)
             if subscription in self.subscription_ids or stays is None:
-                gone[place] = True
+                gone[index] = True
             elif stays != body:
                 changed += 1
-                messages[place] = json.dumps(stays, separators=(",", ":"))
+                messages[index] = json.dumps(stays, separators=(",", ":"))
         if changed:
             rows = _with_column(rows, "message", pa.array(messages, pa.string()))
         return _without(rows, gone)[0], int(gone.sum()) + changed
@@ -397,8 +397,8 @@ def may_have_reports(file: DataFile) -> bool:
 
 def any_between(ordered: Sequence[Any] | np.ndarray, low: Any, high: Any) -> bool:
     """Whether one of the ordered values is in [low, high]."""
-    place = bisect_left(ordered, low)
-    return bool(place < len(ordered) and ordered[place] <= high)
+    index = bisect_left(ordered, low)
+    return bool(index < len(ordered) and ordered[index] <= high)
 
 
 def _any_within(keys: np.ndarray, file: DataFile, column: str) -> bool:
@@ -410,20 +410,14 @@ def _any_within(keys: np.ndarray, file: DataFile, column: str) -> bool:
 
 def _with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
     """Return the rows with other values in a column, whose type stays."""
-    place = rows.schema.get_field_index(name)
-    field = rows.schema.field(place)
-    return rows.set_column(place, field, values.cast(field.type))
+    index = rows.schema.get_field_index(name)
+    field = rows.schema.field(index)
+    return rows.set_column(index, field, values.cast(field.type))
 
 
 def _without(rows: pa.RecordBatch, gone: np.ndarray) -> tuple[pa.RecordBatch, int]:
     count = int(gone.sum())
     return (rows.filter(pa.array(~gone)), count) if count else (rows, 0)
-
-
-# Count the rows of a table that a change would remove, and rewrite the data files that have such rows.
-#
-# Tasks first read only the columns that decide, of the files whose bounds allow such rows. Then they write the files
-# with such rows again, without them; a file of which no row is left is not written.
 
 
 class RowChange(Protocol):
@@ -464,7 +458,7 @@ class _Counted:
 
 
 def find_rows(home: Home, settings: Settings, change: RowChange) -> FoundRows:
-    """Count the rows that a change concerns, without changing anything."""
+    """Count the rows that a change concerns, by its columns of the files whose bounds allow such rows."""
     files = [file for file in list_data_files(home, change.table) if change.may_change(file)]
     addresses = addresses_and_rows(home, change.table, files)
     tasks = split_into_tasks(addresses)
@@ -483,7 +477,10 @@ def find_rows(home: Home, settings: Settings, change: RowChange) -> FoundRows:
 
 
 def rewrite_files(home: Home, settings: Settings, change: RowChange, affected: FoundRows) -> list[DataFile]:
-    """Write the files with rows to change again, and return the new files, which are not yet committed."""
+    """Write the files with rows to change again, and return the new files, which are not yet committed.
+
+    A file of which no row is left is not written.
+    """
     tasks = [file for file in affected.files if file.path not in affected.emptied]
     written = (
         get_engine(settings).run_tasks(tasks, partial(_rewrite, change, home.table(change.table))) if tasks else []

@@ -1,4 +1,4 @@
-"""Find the objects that a withdrawal names, and the greatest time of all others."""
+"""Find the objects that a withdrawal names, the greatest time of all others, and the rejects that they caused."""
 
 import json
 from collections import Counter
@@ -146,8 +146,6 @@ def _select(search: _Search, slices: tuple[Slice, ...]) -> tuple[np.ndarray, np.
     return np.concatenate(chosen_keys), np.concatenate(hashes)
 
 
-# Count the rejects that are late or duplicates because of objects that are to be withdrawn.
-
 REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100
 
@@ -258,10 +256,10 @@ def _greatest_times(
         counts = ~withdrawn.contain(object_keys)
         stays = counts & ~is_among(object_keys, selected)
         numbers = object_keys >> names.ROW_BITS
-        for number in distinct_values(numbers[counts]).tolist():
-            before = greatest.get(number, _Horizon())
-            of_file = numbers == number
-            greatest[number] = _Horizon(
+        for file_seq in distinct_values(numbers[counts]).tolist():
+            before = greatest.get(file_seq, _Horizon())
+            of_file = numbers == file_seq
+            greatest[file_seq] = _Horizon(
                 int(times[of_file & counts].max(initial=before.given)),
                 int(times[of_file & stays].max(initial=before.without)),
             )
