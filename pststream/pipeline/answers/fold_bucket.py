@@ -40,13 +40,11 @@ from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 from pststream.tables.ledgers import AnswerCounts, read_batches
 
-# Answer many standing queries at once from the segments of stored objects.
-#
-# The values are those of the kinds, as of their questions, in float32, with the same rule for ties.
-
 
 def ask_objects(snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, end: BatchEnd) -> Values:
     """Return the `kept` best objects of each query as of the end of a batch, fewer if fewer count.
+
+    The values and the order of ties are those of questions of the kinds, in float32.
 
     kept  int32[n]  number of values for each query
     """

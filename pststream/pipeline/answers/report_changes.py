@@ -3,6 +3,10 @@
 A report is a function of both logs up to the end of a batch, so the report before the batch is a question too: about
 the objects up to the end of the batch before. Nothing else is kept. Once objects were removed, the report before the
 batch is the one that was logged.
+
+Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
+with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
+microseconds.
 """
 
 from collections.abc import Iterator
@@ -28,12 +32,6 @@ from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.tables.log_events import WithdrawnObjects
-
-# Compute which ticks of subscriptions have a report before and after a micro-batch.
-#
-# Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
-# with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
-# microseconds.
 
 MOST_BUCKETS = 1 << 16
 """Parts of time, each of which has objects or not."""
@@ -195,14 +193,6 @@ def _place(ticks: Intervals, starts: np.ndarray, tick: np.ndarray) -> np.ndarray
     return np.where(place < 0, 0, starts[place] + inside)
 
 
-# Read the reports that the batches before have logged.
-#
-# Once rows of `objects` were removed, a question about the stored objects may return another report than the one that
-# was logged. Then the changes add up to the answers only if they begin with what the log has.
-#
-# Row groups are passed over by the ticks that they have. So a batch reads what was logged of the ticks that it may
-# change, however long the log is.
-
 _NAMES = ["batch_id", "event", "subscription_key", "object_key", "ts", "term", "count"]
 _SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in _NAMES])
 _TICK_NAMES = ["batch_id", "subscription_key", "object_key", "ts"]
@@ -213,7 +203,9 @@ REPORT_ROWS = pa.schema([("pair", pa.int64()), ("rank", pa.int64()), ("term", pa
 
 @dataclass(frozen=True)
 class LoggedReports:
-    """The changes of reports before a batch; small, since it travels with every task.
+    """The changes of reports that the batches before a batch have logged; small, since it travels with every task.
+
+    Row groups are passed over by the ticks that they have, so a batch reads only the ticks that it may change.
 
     files     data files of `answer_log` that may have rows of reports
     up_to     the last batch before
@@ -266,8 +258,8 @@ class LoggedReports:
 
 
 def open_logged_reports(home: Home, batch_id: int) -> LoggedReports | None:
-    """Return the reports that the batches before a batch have logged; None if questions return the same: no row of
-    the logs was ever removed.
+    """Return the reports that the batches before a batch have logged; None if no row of the logs was ever removed: then
+    questions about stored objects return the same.
     """
     if not count_removals(home):
         return None

@@ -29,8 +29,6 @@ from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.storage.array_cache import TornFileError, map_arrays, write_arrays
 from pststream.tables.ledgers import read_batches
 
-# Read the thresholds that batches have logged, of the subscriptions of all buckets.
-
 COLUMNS = ["batch_id", "event", "subscription_key", "value"]
 
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]

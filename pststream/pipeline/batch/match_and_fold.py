@@ -1,4 +1,4 @@
-"""Route and match the objects of a batch, and fold the candidates of subscriptions with memory into their answers.
+"""Match the objects of a batch and fold candidates into answers; limit the batch size, and save the loads of units.
 
 The chain has three stages: route, match by worker, fold by bucket. The second stage has these parts: one for each
 worker; one that receives the greatest ts of the objects from the routing tasks and sends it to every bucket; and, with
@@ -95,19 +95,12 @@ def _match_or_search(
         yield from find_unit_candidates(answers, part - context.workers - 1, received)
 
 
-# Estimate how many candidates an object of the next batch has, and limit the number of objects accordingly.
-#
-# A candidate is an object that may enter the answer of a subscription with memory. As long as a subscription has fewer
-# objects than it keeps, every object that satisfies its keywords is a candidate. So while most subscriptions are new,
-# an object may be a candidate of hundreds of thousands of them. The answers do not depend on how many objects a batch
-# has.
-
-
 def limit_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:
     """Return how many of the pending objects, `most` at most, have about `settings.max_candidates` candidates.
 
     It is at least 1. Each object is expected to have as many as one of the last batch with objects had, and those of
-    the subscriptions that have lacked objects since then.
+    the subscriptions that have lacked objects since then: as long as a subscription has fewer objects than it keeps,
+    every object with its keywords is a candidate. The answers do not depend on the limit.
     """
     if not has_standing_queries(home, ledger.requests_applied) or pending.objects_to <= pending.objects_after:
         return most
@@ -182,15 +175,12 @@ def _expect_per_object(home: Home, objects: KeyRange, words: tuple[np.ndarray, n
     return brought / first.num_rows + int(counts[terms == names.EVERY_OBJECT].sum())
 
 
-# Append the CPU seconds of each worker and the counts of each unit in one batch to the table `unit_loads`.
-#
-# Units of the plan of `topk` have no worker: they are tasks of their own, so their rows have CPU seconds.
-
-
 def save_unit_loads(
     home: Home, batch: dict[str, Any], reports: list[WorkerReport], of_topk: tuple[int | None, list[UnitReport]]
 ) -> None:
-    """Write the rows of a batch, unless an earlier try of it has written them.
+    """Append the CPU seconds of workers and the counts of units in a batch to `unit_loads`, unless an earlier try has.
+
+    Units of the plan of `topk` are tasks of their own without a worker, so their rows have CPU seconds.
 
     of_topk  version of `topk_plans` and reports of its units
     """

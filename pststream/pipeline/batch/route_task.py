@@ -1,4 +1,9 @@
-"""Send each object of a micro-batch to the workers that may match it, or to none (the tasks before the shuffle)."""
+"""Send new objects, and stored objects that late subscriptions may match, to their workers (before the shuffle).
+
+A subscription is late if its `created_at` lies before objects of earlier batches. Each of its pieces is asked as a
+question about the object segments, and the objects in the answers are routed and matched like new ones, so an answer
+may have objects that do not match.
+"""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -37,12 +42,6 @@ from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, spl
 from pststream.state.tables import TABLES
 from pststream.tables.ledgers import Ledger
 from pststream.tables.log_events import NONE, WithdrawnObjects
-
-# Ask the object segments which stored objects the late subscriptions of a batch may match (inside routing tasks).
-#
-# A subscription is late if its `created_at` lies before objects of earlier batches. Each of its pieces is asked as a
-# question. The objects in the answers are then routed and matched like all others, so an answer may have objects that
-# do not match.
 
 COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 """Columns of `objects` that are routed."""
@@ -250,11 +249,6 @@ def _split_by_worker(
             yield number, tag, objects if whole else objects.take(pa.array(of_worker))
 
 
-# Choose how the routing tasks of a batch find the stored objects that its late subscriptions may match.
-#
-# The tasks ask object segments. They read data files instead, as for new objects, if these files will soon be built
-# into one segment with newer files, or if the late subscriptions or the segments are too large for the node.
-
 OBJECT_BYTES = 150
 """About the bytes of an object in a segment."""
 
@@ -266,6 +260,9 @@ def stored_scans(
     home: Home, batch: dict[str, Any], ledger: Ledger, withdrawn: WithdrawnObjects, cache_bytes: int
 ) -> list[ObjectScan]:
     """Return scans of the stored objects that the late subscriptions of a batch may match.
+
+    The scans ask object segments. They read data files instead if these will soon be built into one segment with newer
+    files, or if the late subscriptions or the segments are too large for the node.
 
     ledger: as it was before the batch; cache_bytes: bound of the node's cache
     """

@@ -4,6 +4,8 @@ Placing a subscription needs the loads of all units, so one task places all subs
 It receives a short description of each subscription instead of its pieces. The stages are: tasks send the pieces to
 parts by subscription key, and the descriptions to the part that places; this part sends the unit of each subscription
 to the part of its pieces; these parts record the units and send the pieces to workers.
+
+The loads of the units are kept in `placements`, and the counts of the plan's sample in `placement_counts`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,8 +39,6 @@ from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from pststream.storage.array_cache import ArrayCache
 from pststream.tables.delta_tables import last_transaction, read_table
-
-# Read and write the state of a plan that shares by subscription: counts of its sample, and loads of its units.
 
 PLAN_MADE, INDEX_BUILT = -1, 0
 """`batch_id` of what no batch has placed."""
@@ -197,7 +197,7 @@ sent on as they are; the row of `placements`; rows of `placement_areas`."""
 @dataclass(frozen=True)
 class PlacingPlan:
     """A plan that shares by subscription, the version under which its counts and loads are stored, and the step of a
-    batch that places (`placement_state.py`).
+    batch that places.
     """
 
     plan: SubscriptionPlan

@@ -1,8 +1,9 @@
-"""Find the pieces of subscriptions with memory that a later batch has replaced, before the index is compacted.
+"""Compare pieces with those in the worker index: find replaced ones, write missing ones, look up recorded units.
 
-A batch writes the pieces of such a subscription again when its threshold has changed, so only those of its last batch
-are needed. They may be in any files, and at other workers than the older pieces. So the keys and batches of all pieces
-meet by subscription key in a shuffle, and those that are replaced go to the compactions whose files have them.
+A batch writes the pieces of a subscription with memory again when its threshold has changed, so only those of its last
+batch are needed. They may be in any files, and at other workers than the older pieces. So before a compaction the keys
+and batches of all pieces meet by subscription key in a shuffle, and those that are replaced go to the compactions whose
+files have them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -99,8 +100,6 @@ def are_replaced(pieces: pa.RecordBatch, keys: np.ndarray, batches: np.ndarray) 
     return np.asarray(pieces.column("batch_id").to_numpy() < last)
 
 
-# Write the pieces that a worker lacks to its part of the worker index, each once.
-
 _WRITTEN = (*IDENTITY, "batch_id")
 """Columns of equal rows: a later batch may write a piece of a subscription with memory that is like an earlier one."""
 
@@ -139,9 +138,6 @@ def write_missing(
     missing = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
     parts = (missing.slice(start, BATCH_ROWS) for start in range(0, missing.num_rows, BATCH_ROWS))
     return WrittenPieces(rows.num_rows, write_index_rows(root, context.index_version, worker, parts))
-
-
-# Find the units that the index records for subscriptions, to write further pieces of them.
 
 
 def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_version: int) -> pa.RecordBatch:

@@ -33,11 +33,6 @@ from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, row
 from pststream.tables.ledgers import log_key
 from pststream.tables.log_events import NONE, WithdrawnObjects, withdrawn_objects
 
-# Find stored log rows by object or subscription id, with an index of each data file in the node's cache.
-#
-# A log only grows, and most of its rows do not have an id of a new file. A slice of a data file never changes, so the
-# node sorts the rows of a slice by the hash of their id once, and later finds the rows of an id by bisection.
-
 
 class IdSet:
     """Ids to look up, with their distinct hashes; ids: string[n] without nulls."""
@@ -52,7 +47,8 @@ def find_rows_by_id(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns of the slice's rows whose id is in `wanted`, in any order; nothing if there are none.
 
-    Costs a bisection for each id of `wanted`, and reads the slice if the node's cache does not have its index.
+    Costs a bisection for each id of `wanted`, and reads the slice if the node's cache does not have its index: the rows
+    sorted by the hash of their id. A slice of a data file never changes, so this is done once.
     """
     name = f"{part.path} {part.first} {part.stop} by {id_column} {' '.join(columns)}"
     index = cache.arrays((name,), lambda: _build_index(part, id_column, columns))

@@ -302,8 +302,6 @@ def summary_of(
     }
 
 
-# Decide on quarantined files: ingest them after all, or discard them.
-
 ACTIONS = ("release", "discard")
 
 

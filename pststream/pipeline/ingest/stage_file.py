@@ -28,15 +28,14 @@ from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.state.tables import IDS
 
-# Reject objects whose time is too far ahead of the clock; their parsed fields stay, so that they can be retried.
-
 REASON = "future"
 
 
 def split_future_objects(objects: pa.RecordBatch, latest: int) -> list[pa.RecordBatch]:
     """Split parsed objects (input/parse_objects.py) into those with a ts up to `latest` (microseconds) and the rest.
 
-    The rest has the columns field, reason, detail and raw of a reject too; there is no second batch if none is later.
+    The rest is rejected, and has the columns field, reason, detail and raw too; there is no second batch if none is
+    later. The parsed fields stay, so that the objects can be retried.
     """
     is_future = pc.cast(objects.column("ts"), pa.int64()).to_numpy() > latest
     if not np.any(is_future):

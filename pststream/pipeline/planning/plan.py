@@ -43,16 +43,15 @@ from pststream.state.plans import (
 from pststream.state.slices import Slice, read_slices
 from pststream.tables.ledgers import Ledger
 
-# Fill the column `term` of a vocabulary with words found in the newest texts; a term found in none stays null.
-#
-# The words are for people: the tables identify terms by their hashes only.
-
 MAX_TEXTS, MAX_BYTES = 20_000, 4_000_000
 """Texts of the newest objects that are searched for words, and their bytes, at most."""
 
 
 def fill_words(home: Home, vocabulary: pa.Table) -> pa.Table:
-    """Return the vocabulary with `term` filled for words of the newest texts; it stays null for other terms."""
+    """Return the vocabulary with `term` filled for words of the newest texts; it stays null for other terms.
+
+    The words are for people: the tables identify terms by their hashes only.
+    """
     words: dict[int, str] = {}
     for text in _newest_texts(home):
         words |= {term_id(word): word for word in tokenize(text)}

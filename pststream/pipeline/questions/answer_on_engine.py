@@ -2,6 +2,10 @@
 
 The driver keeps the questions, and of each the bounds of its window and three numbers; rows of answers and objects are
 in tasks only. The engine is chosen by the estimated seconds of the tasks: few questions are answered in this process.
+
+The tasks of a block send the best rows of their segments, with what orders them, to the part of the block, which keeps
+the k best of each question and writes them as a data file. Frequent terms are counted over all segments by one task. A
+question without k that may have very many rows is a task of its own, which writes a slice of its window at a time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,13 +35,6 @@ from pststream.search.question_batch import window_bounds
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
-
-# Answer questions in tasks: a task takes some questions and some segments, and a part merges the answers of a block.
-#
-# The tasks of a block send the best rows of their segments, with what orders them, to the part of the block, which
-# keeps the k best of each question and writes them as a data file. Frequent terms are counted over all segments by one
-# task. A question without k that may have very many rows is a task of its own, which writes its rows a slice of its
-# window at a time.
 
 TERMS = "frequent_terms"
 """The kind whose answers are counts over all segments."""

@@ -1,4 +1,4 @@
-"""Answer the questions of one file, and write rows of the tables of answers, questions and rejects as data files."""
+"""Read the questions of one file, answer them, and write answers, questions and rejects as data files."""
 
 import math
 import tempfile
@@ -39,13 +39,11 @@ from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 
-# Make the rows of the table `questions`: what each answered question asked for, as a model of its cost needs it.
-
 BATCH_ROWS = 8_192
 
 
 def question_rows(number: int, asked: Sequence[AskedQuestion], answered: AnsweredPart) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of answered questions of a file, by its number."""
+    """Yield the rows of `questions` of a file's answered questions: what a model of their cost needs."""
     schema = TABLES[names.QUESTIONS].schema
     for low in range(0, len(asked), BATCH_ROWS):
         places = range(low, min(low + BATCH_ROWS, len(asked)))
@@ -78,16 +76,13 @@ def _bounding_box(region: Region) -> tuple[float, float, float, float]:
     return min(west), min(south), max(east), max(north)
 
 
-# Read a file of questions a part after the other, in this process, or in one of its own if reading may kill it.
-
-
 @dataclass
 class PartReader:
     """Reads the questions of a file.
 
     path      of the copy
     name      path of the file that is reported
-    isolated  whether a process of its own reads each part
+    isolated  whether a process of its own reads each part, since reading may kill it
     """
 
     path: str
@@ -143,7 +138,6 @@ def read_part(path: str, settings: Settings, name: str, after: int) -> ReadQuest
 
 
 WRITTEN = (names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)
-
 
 MAX_TRIES = 5
 """After so many dead tries at the same questions the rest of a file is not answered."""
