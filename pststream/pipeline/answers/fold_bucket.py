@@ -52,15 +52,13 @@ def ask_objects(snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, en
     for place, name in enumerate(ranked_answers()):
         rows = np.flatnonzero(queries.kind == place)
         chosen = take_queries(queries, rows)
-        best = RANKED_KINDS[name].find_best(snapshot, _questions(chosen, kept[rows], end))
+        up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(rows), 1))
+        asked = RankedQuestions(
+            chosen.numbers, kept[rows].astype(np.int64), _clauses(chosen), windows_start(chosen, end), up_to
+        )
+        best = RANKED_KINDS[name].find_best(snapshot, asked)
         parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
-    return Values(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _questions(queries: Queries, kept: np.ndarray, end: BatchEnd) -> RankedQuestions:
-    up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(kept), 1))
-    after = windows_start(queries, end)
-    return RankedQuestions(queries.numbers, kept.astype(np.int64), _clauses(queries), after, up_to)
+    return _join(parts)
 
 
 def _clauses(queries: Queries) -> Clauses:

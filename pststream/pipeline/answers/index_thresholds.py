@@ -23,7 +23,6 @@ from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, WORLD
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
 from pststream.pipeline.index.build_index import (
     PIECES,
-    commit_placement,
     find_placing_plan,
     rank_clauses,
     rows_by_worker,
@@ -34,6 +33,7 @@ from pststream.pipeline.index.place_pieces import (
     THRESHOLDS,
     PlacingPlan,
     cells_of_pieces,
+    commit_placed,
     placement_counts,
     send_recorded,
     send_to_place,
@@ -73,7 +73,7 @@ def index_thresholds(home: Home, settings: Settings, context: TaskContext, answe
         reading = Counted("indexing thresholds", "row", rows_of_tasks(tasks))
         files, placed = write_placed_index(settings, context, placing, tasks, send, reading, no_progress)
         if placing is not None:
-            commit_placement(home, placed, placing, context.batch_id)
+            commit_placed(home, placed, placing, context.batch_id)
         added += files
     application = f"thresholds-{context.index_version}"
     commit_files(home, names.WORKER_INDEX, added, application=application, transaction=context.batch_id)

@@ -361,7 +361,9 @@ def _open_objects(context: ReportContext) -> _Objects:
 
 def _changed_objects(context: ReportContext, stored: ObjectSnapshot) -> tuple[ObjectSnapshot, bool]:
     """Return the objects of the batch with those that it withdraws, and whether rows of the latter were removed."""
-    gone = _withdrawn_by_batch(context)
+    gone = np.empty(0, np.int64)
+    if context.withdrawn != context.withdrawn_before:
+        gone = context.withdrawn.keys[~context.withdrawn_before.contain(context.withdrawn.keys)]
     first, last = np.searchsorted(gone, stored.bounds[:, 2]), np.searchsorted(gone, stored.bounds[:, 3], "right")
     concerned = np.flatnonzero((stored.bounds[:, 3] > context.objects_after) | (first < last))
     changed, unchanged, lacking = ObjectSnapshot([stored.segments[place] for place in concerned]), [gone[:0]], len(gone)
@@ -370,14 +372,6 @@ def _changed_objects(context: ReportContext, stored: ObjectSnapshot) -> tuple[Ob
         unchanged.append(one.keys[(one.keys <= context.objects_after) & ~is_gone])
         lacking -= int(is_gone.sum())
     return changed.without(np.sort(np.concatenate(unchanged))), lacking > 0
-
-
-def _withdrawn_by_batch(context: ReportContext) -> np.ndarray:
-    """Return the keys of the objects that the batch withdraws, ascending: int64[n]."""
-    if context.withdrawn == context.withdrawn_before:
-        return np.empty(0, np.int64)
-    before = context.withdrawn_before
-    return context.withdrawn.keys[~before.contain(context.withdrawn.keys)]
 
 
 def _occupied(

@@ -286,7 +286,7 @@ def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
     for place, answers in enumerate(ranked):
         own = np.flatnonzero(kind == place)
         for column, name in enumerate(answers.numbers):
-            numbers[own, column] = _floats(rows, name)[own]
+            numbers[own, column] = rows.column(name).to_numpy().astype(np.float64)[own]
     return numbers
 
 
@@ -302,10 +302,6 @@ def _read(path: str) -> Iterator[pa.Table]:
             rows = without_views(file.read_row_group(group, columns))
             place = rows.schema.get_field_index("clauses")
             yield rows.set_column(place, "clauses", rows.column(place).cast(CLAUSES))
-
-
-def _floats(rows: pa.Table, name: str) -> np.ndarray:
-    return rows.column(name).to_numpy().astype(np.float64)
 
 
 def _offsets(lists: pa.ListArray) -> np.ndarray:

@@ -188,15 +188,11 @@ def save_unit_loads(
     tables = [_rows_of_worker(batch, report) for report in reports]
     if version is not None and units:
         tables.append(_rows_of_topk(batch["batch_id"], version, units))
-    if tables and not _are_written(home, batch["batch_id"]):
-        ledger_tables.append(home, names.UNIT_LOADS, pa.concat_tables(tables))
-
-
-def _are_written(home: Home, batch_id: int) -> bool:
-    of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
+    of_batch = KeyRange("batch_id", batch["batch_id"] - 1, batch["batch_id"])
     files = of_batch.files(list_data_files(home, names.UNIT_LOADS))
     slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.UNIT_LOADS, files)]
-    return any(rows.num_rows for rows in read_slices(slices, ["batch_id"], of_batch))
+    if tables and not any(rows.num_rows for rows in read_slices(slices, ["batch_id"], of_batch)):
+        ledger_tables.append(home, names.UNIT_LOADS, pa.concat_tables(tables))
 
 
 def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:

@@ -20,6 +20,7 @@ from pststream.engine.task_context import TaskContext, segment_cache
 from pststream.kernels.matching.match_segment import find_pieces
 from pststream.pipeline.index.build_index import PIECES as BUILD_INDEX_PIECES
 from pststream.pipeline.index.build_index import write_index_rows
+from pststream.pipeline.index.place_pieces import send_by_key
 from pststream.plans.owners import NO_UNIT
 from pststream.plans.pieces import IDENTITY, number_pieces
 from pststream.queries.kinds.registry import ranked_answers
@@ -52,9 +53,7 @@ def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[Sent
     for rows in read_slices([whole_file(path) for path in paths], ["subscription_key", "batch_id", "kind"]):
         of_memory = rows.filter(pc.is_valid(rows.column("kind"))).drop_columns(["kind"])
         of_memory = of_memory.append_column("number", pa.array(np.full(of_memory.num_rows, number)))
-        part = of_memory.column("subscription_key").to_numpy() % parts
-        for one in distinct_values(part).tolist():
-            yield one, PIECES, of_memory.filter(pa.array(part == one))
+        yield from send_by_key(of_memory, PIECES, parts)
 
 
 def send_replaced(_: int, received: ReceivedRows) -> Iterator[SentRows]:

@@ -89,17 +89,12 @@ def _open_confined(file: File, path: str) -> AbstractContextManager[str]:
 
 
 def _check(
-    home: Home,
-    settings: Settings,
-    files: Sequence[File],
-    staged: Sequence[StagedFile],
+    home: Home, settings: Settings, files: Sequence[File], staged: Sequence[StagedFile]
 ) -> list[ThresholdResults]:
     """Compute the figures of each file, and check them against the thresholds."""
     kind = files[0]["kind"]
-    past = LandingHistory(
-        recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history)),
-        to_micros(utc_now()),
-    )
+    counts = recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history))
+    past = LandingHistory(counts, to_micros(utc_now()))
     landed = [
         LandedFile(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)
         for one in staged

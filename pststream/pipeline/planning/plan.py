@@ -186,7 +186,9 @@ def _save_parts(home: Home, version: int, made: _MadePlan) -> None:
     save_vocabulary(home, version, fill_words(home, made.vocabulary) if len(new.terms) else made.vocabulary)
     if made.counts is not None:
         save_counts(home, version, made.counts)
-        save_start(home, version, _last_request(home), made.counts.object_scale, new.units)
+        requests = list_data_files(home, names.REQUESTS)
+        last_request = max((file.high["request_key"] for file in requests), default=-1)
+        save_start(home, version, last_request, made.counts.object_scale, new.units)
 
 
 def stored_options(settings: Settings, sample: WorkloadSample, planner_options: str) -> dict[str, Any]:
@@ -212,11 +214,6 @@ def delete_rows_of_killed_planner(home: Home, version: int) -> None:
     """Delete what a killed planner of this version has left in the control tables."""
     for name in PLANNED:
         ledger_tables.delete_versions(home, name, "plan_version", version)
-
-
-def _last_request(home: Home) -> int:
-    """Return the greatest key of the request log; -1 if it is empty."""
-    return max((file.high["request_key"] for file in list_data_files(home, names.REQUESTS)), default=-1)
 
 
 def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before: int, progress: Progress) -> None:

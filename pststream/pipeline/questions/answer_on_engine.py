@@ -107,12 +107,6 @@ class WrittenBlock:
     distances: np.ndarray
 
 
-def build_segment(task: tuple[StoredSegments, int]) -> None:
-    """Build a segment on the node that runs this, unless it has it."""
-    segments, number = task
-    segments.open([number])
-
-
 def resolve_windows(task: ResolveTask) -> ResolvedWindows:
     """Return the windows of questions, and bounds of their rows."""
     counted = _open(task.segments, tuple(range(len(task.segments.groups))))
@@ -191,11 +185,6 @@ def write_rows(writer: AnswerWriter, tables: Iterable[pa.Table]) -> WrittenBlock
     return WrittenBlock(file.close(), answered, counts[answered], distances[answered])
 
 
-def with_bounds(one: AskedQuestion, bounds: np.ndarray) -> AskedQuestion:
-    """Return a question with the resolved bounds of its window: int64[4]."""
-    return one._replace(bounds=tuple(bounds.tolist()))
-
-
 @lru_cache(maxsize=4)
 def _open(segments: StoredSegments, numbers: tuple[int, ...]) -> CountedObjects:
     return CountedObjects(segments.open(numbers))
@@ -250,7 +239,8 @@ class _BuildTask:
 
 
 def _build(task: _BuildTask) -> None:
-    build_segment((task.segments, task.number))
+    """Build a segment on the node that runs this, unless it has it."""
+    task.segments.open([task.number])
 
 
 def answer_on_engine(
@@ -263,7 +253,7 @@ def answer_on_engine(
 ) -> AnsweredPart:
     """Answer questions, and write the answers as data files, which are not committed."""
     (windows,) = engine.run_tasks([ResolveTask(segments, tuple(asked))], resolve_windows)
-    resolved = tuple(with_bounds(one, bounds) for one, bounds in zip(asked, windows.bounds))
+    resolved = tuple(one._replace(bounds=tuple(bounds)) for one, bounds in zip(asked, windows.bounds.tolist()))
     rows = np.array([one.question.row for one in asked], np.int64)
     most = np.array([one.question.parsed.k or 0 for one in asked], np.int64)
     writer = AnswerWriter(home, question_file, rows, most)

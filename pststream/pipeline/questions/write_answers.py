@@ -3,7 +3,7 @@
 import math
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -231,7 +231,10 @@ class _Answerer:
             answered = answer_on_engine(self._engine, self._segments, asked, home.path, number, self._progress)
             answered_at = time.perf_counter()
             files[names.QUESTION_ANSWERS] += answered.files
-            files[names.QUESTIONS] += _write_log(home, question_rows(number, asked, answered))
+            writer = FileWriter(home.table(names.QUESTIONS), TABLES[names.QUESTIONS].schema)
+            for batch in question_rows(number, asked, answered):
+                writer.write(batch)
+            files[names.QUESTIONS] += _closed(writer)
             rows += int(answered.counts.sum())
         files[names.REJECTS] += _write_rejects(home, file, rejects)
         spent = {
@@ -250,13 +253,6 @@ class _Answerer:
             complete=False,
             most=before.most,
         )
-
-
-def _write_log(home: Home, rows: Iterable[pa.RecordBatch]) -> list[DataFile]:
-    writer = FileWriter(home.table(names.QUESTIONS), TABLES[names.QUESTIONS].schema)
-    for batch in rows:
-        writer.write(batch)
-    return _closed(writer)
 
 
 def _write_rejects(home: Home, file: QuestionFile, rejects: list[dict[str, Any]]) -> list[DataFile]:
