@@ -195,6 +195,6 @@ def with_logged_boundaries(home: Home, bucket: int, end: BatchEnd) -> BatchEnd:
         length = mine.column("count").to_numpy()
         ts = mine.column("ts").cast(pa.int64()).fill_null(names.NO_TIME).to_numpy()
         key = mine.column("object_key").fill_null(LAST_KEY).to_numpy()
-        place, is_asked = find_among(length, end.windows)
-        boundaries[place[is_asked]] = np.column_stack([ts, key])[is_asked]
+        position, is_asked = find_among(length, end.windows)
+        boundaries[position[is_asked]] = np.column_stack([ts, key])[is_asked]
     return end._replace(boundaries=boundaries)

@@ -93,7 +93,7 @@ def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
     circles = np.column_stack([points, radius])
     circle = lists(np.concatenate([[0], np.cumsum(3 * ~is_world)]), circles[~is_world].ravel())
     schema = request_schema()
-    columns = {side: lists(offsets, boxes[order, place]) for place, side in enumerate(SIDES)}
+    columns = {side: lists(offsets, boxes[order, index]) for index, side in enumerate(SIDES)}
     columns["circle"] = pa.ListArray.from_arrays(circle.offsets, circle.values, mask=pa.array(is_world))
     count = len(points)
     return pa.RecordBatch.from_pydict(

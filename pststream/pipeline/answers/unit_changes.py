@@ -135,10 +135,10 @@ def _pairs(context: AnswerContext, plan: TopkPlan, keys: np.ndarray, thresholds:
         some = slice(first, first + COUNTED)
         is_known, chosen = queries.select(keys[some])
         subscriptions = as_subscriptions(chosen, thresholds[some][is_known], context.segments.weights)
-        place, unit = plan.find_units(
+        position, unit = plan.find_units(
             subscriptions.key, subscriptions.lon, subscriptions.lat, subscriptions.offsets, subscriptions.terms
         )
-        rows.append((unit, subscriptions.key[place], subscriptions.threshold[place]))
+        rows.append((unit, subscriptions.key[position], subscriptions.threshold[position]))
     return tuple(np.concatenate(columns) for columns in zip(*rows, strict=True))
 
 

@@ -126,9 +126,11 @@ def _count_words(
     groups = group_requests(home, requests_to)
     count = partial(_count_in_task, home.path, current_version(home), groups, cache_place(settings), batches)
     counted = get_engine(settings).run_tasks(tasks, count) if tasks else []
-    terms, place = np.unique(np.concatenate([np.empty(0, np.int64), *(one for one, _ in counted)]), return_inverse=True)
+    terms, position = np.unique(
+        np.concatenate([np.empty(0, np.int64), *(one for one, _ in counted)]), return_inverse=True
+    )
     counts = np.concatenate([np.empty(0, np.int64), *(one for _, one in counted)])
-    return terms, np.bincount(place, counts, minlength=len(terms)).astype(np.int64)
+    return terms, np.bincount(position, counts, minlength=len(terms)).astype(np.int64)
 
 
 def _count_in_task(

@@ -271,15 +271,15 @@ def select_deletions(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
 
 def without_units(pieces: pa.RecordBatch) -> pa.RecordBatch:
     """Return the pieces without the units that their plan has recorded."""
-    place = PIECES.get_field_index("unit")
-    return pieces.set_column(place, "unit", pa.nulls(pieces.num_rows, PIECES.field(place).type))
+    index = PIECES.get_field_index("unit")
+    return pieces.set_column(index, "unit", pa.nulls(pieces.num_rows, PIECES.field(index).type))
 
 
 def rank_clauses(pieces: pa.RecordBatch, frequency: Callable[[np.ndarray], np.ndarray]) -> pa.RecordBatch:
     """Put the rarest clause of each piece first, under which it is posted."""
     clauses, _, _ = rarest_clause_first(pieces.column("clauses"), frequency)
-    place = PIECES.get_field_index("clauses")
-    return pieces.set_column(place, "clauses", clauses.cast(PIECES.field(place).type))
+    index = PIECES.get_field_index("clauses")
+    return pieces.set_column(index, "clauses", clauses.cast(PIECES.field(index).type))
 
 
 def workers_by_row(pieces: pa.RecordBatch, dispatch: DispatchIndex) -> tuple[np.ndarray, np.ndarray]:

@@ -272,8 +272,8 @@ def _describe(pieces: pa.RecordBatch, ranges: np.ndarray) -> pa.RecordBatch:
 def send_by_key(rows: pa.RecordBatch, tag: int, parts: int) -> Iterator[SentRows]:
     """Send rows to the parts of their subscription keys."""
     part = rows.column("subscription_key").to_numpy() % parts
-    for number in distinct_values(part).tolist():
-        yield number, tag, rows.filter(pa.array(part == number))
+    for ordinal in distinct_values(part).tolist():
+        yield ordinal, tag, rows.filter(pa.array(part == ordinal))
 
 
 def _hold_or_place(

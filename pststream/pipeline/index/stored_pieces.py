@@ -144,7 +144,7 @@ def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_versi
 
     The segments of the plan are asked, which the node builds for the batch anyway; `context.files` names them.
     """
-    keys, place_of = np.unique(pieces.column("subscription_key").to_numpy(), return_inverse=True)
+    keys, position_of = np.unique(pieces.column("subscription_key").to_numpy(), return_inverse=True)
     marked = ~keys[::-1]  # in segments such keys are negative
     units = np.full(len(keys), NO_UNIT, np.int64)
     cache = segment_cache(context.cache_dir, context.cache_bytes)
@@ -153,7 +153,7 @@ def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_versi
             continue
         segment = cache.segment(files.paths)
         if len(segment.units):
-            piece, number = find_pieces(marked, segment.subscription_keys, segment.key_order)
-            units[len(keys) - 1 - number] = segment.units[piece]
-    recorded = pa.array(units, mask=units < 0).take(pa.array(place_of))
+            piece, position = find_pieces(marked, segment.subscription_keys, segment.key_order)
+            units[len(keys) - 1 - position] = segment.units[piece]
+    recorded = pa.array(units, mask=units < 0).take(pa.array(position_of))
     return pieces.set_column(BUILD_INDEX_PIECES.get_field_index("unit"), "unit", recorded)

@@ -63,7 +63,7 @@ def quarantine_failing_files(
     checked = _check(home, settings, files, staged)
     labels = [Path(file["path"]).name if one.success else None for file, one in zip(files, checked, strict=True)]
     judged = judge_files(home, settings, suites, staged, labels, [file["sha256"] for file in files])
-    of_suites = [judged.results.get(place, []) for place in range(len(files))]
+    of_suites = [judged.results.get(index, []) for index in range(len(files))]
     results = [_result_row(file, judgement) for file, judgement in zip(files, checked) if judgement.results]
     results += [_suite_row(file, result) for file, of_file in zip(files, of_suites) for result in of_file]
     if results:

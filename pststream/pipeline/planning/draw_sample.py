@@ -132,22 +132,22 @@ def describe_questions(rows: pa.Table) -> SampledQuestions:
     crosses = ~is_near & (sides[:, 0] > sides[:, 2])
     west, east, plain = sides[crosses], sides[crosses], ~is_near & ~crosses
     west[:, 0], east[:, 2] = -180.0, 180.0
-    places = [np.flatnonzero(plain), np.flatnonzero(is_near)[near], *2 * [np.flatnonzero(crosses)]]
+    positions = [np.flatnonzero(plain), np.flatnonzero(is_near)[near], *2 * [np.flatnonzero(crosses)]]
     boxes = np.concatenate([sides[plain], circles, west, east])
-    return SampledQuestions(boxes, *_keywords(one_array(rows.column("clauses")), np.concatenate(places)))
+    return SampledQuestions(boxes, *_keywords(one_array(rows.column("clauses")), np.concatenate(positions)))
 
 
-def _keywords(clauses: pa.ListArray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct words of the clauses at some places: offsets int64[n+1], words int64[m], ascending."""
+def _keywords(clauses: pa.ListArray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct words of the clauses at some positions: offsets int64[n+1], words int64[m], ascending."""
     inner = pc.list_flatten(clauses)
     question = np.asarray(pc.list_parent_indices(clauses))[np.asarray(pc.list_parent_indices(inner))]
     words = np.asarray(pc.list_flatten(inner)).astype(np.int64)
     question, words = np.unique(np.column_stack([question, words]), axis=0).T
     starts = np.searchsorted(question, np.arange(len(clauses) + 1))
-    lengths = np.diff(starts)[places]
+    lengths = np.diff(starts)[positions]
     offsets = np.append(0, np.cumsum(lengths))
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return offsets, words[np.repeat(starts[places], lengths) + within]
+    return offsets, words[np.repeat(starts[positions], lengths) + within]
 
 
 def find_period(files: list[DataFile], recent: KeyRange, up_to: int | None) -> KeyRange:

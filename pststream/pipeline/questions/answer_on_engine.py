@@ -111,20 +111,20 @@ def resolve_windows(task: ResolveTask) -> ResolvedWindows:
     """Return the windows of questions, and bounds of their rows."""
     counted = _open(task.segments, tuple(range(len(task.segments.groups))))
     bounds = np.empty((len(task.asked), 4), np.int64)
-    for places in group_questions(task.asked, range(len(task.asked)), by_kind=False):
-        timed = [task.asked[place].timed for place in places]
-        bounds[places] = np.hstack(window_bounds(counted.of(task.asked[places[0]].withdrawn), timed))
+    for positions in group_questions(task.asked, range(len(task.asked)), by_kind=False):
+        timed = [task.asked[position].timed for position in positions]
+        bounds[positions] = np.hstack(window_bounds(counted.of(task.asked[positions[0]].withdrawn), timed))
     return ResolvedWindows(bounds, bound_rows_of(counted, task.asked))
 
 
 def send_answers(task: AnswerTask) -> Iterator[SentRows]:
     """Answer the questions of a task, and send the rows to the part of their block."""
     counted = _open(task.segments, task.numbers)
-    for places in group_questions(task.asked, range(len(task.asked))):
-        questions = [task.asked[place] for place in places]
+    for positions in group_questions(task.asked, range(len(task.asked))):
+        questions = [task.asked[position] for position in positions]
         answer = ANSWERERS[questions[0].question.kind.name]
         rows = answer(counted.of(questions[0].withdrawn), [one.timed for one in questions])
-        owner = np.array([task.places[place] for place in places], np.int64)[rows.question]
+        owner = np.array([task.places[position] for position in positions], np.int64)[rows.question]
         for part in _partial_rows(questions, rows, owner).to_batches():
             yield task.part, 0, part
 
@@ -144,10 +144,10 @@ def _partial_rows(questions: Sequence[AskedQuestion], rows: AnswerRows, owner: n
 def write_block(writer: AnswerWriter, part: int, received: ReceivedRows) -> WrittenBlock:
     """Merge the rows that tasks have sent for a block, and write them as a data file."""
     rows = pa.Table.from_batches([batch for _, batch in received], PARTIAL)
-    place, value, key = (rows.column(name).to_numpy() for name in (PLACE, "sort_value", "object_key"))
+    position, value, key = (rows.column(name).to_numpy() for name in (PLACE, "sort_value", "object_key"))
     times = rows.column("ts").cast(pa.int64()).fill_null(0).to_numpy()
-    order = np.lexsort((-key, -times, value, place))
-    rank, most = ranks(place[order]), writer.most[place[order]]
+    order = np.lexsort((-key, -times, value, position))
+    rank, most = ranks(position[order]), writer.most[position[order]]
     kept = (most == 0) | (rank <= most)
     answers = rows.take(pa.array(order[kept]))
     answers = answers.set_column(answers.schema.get_field_index("rank"), "rank", pa.array(rank[kept]))
@@ -172,12 +172,12 @@ def write_rows(writer: AnswerWriter, tables: Iterable[pa.Table]) -> WrittenBlock
     counts, distances = np.zeros(len(writer.rows), np.int64), np.full(len(writer.rows), np.nan)
     for table in tables:
         for rows in table.to_batches(max_chunksize=65_536):
-            places = rows.column(PLACE).to_numpy()
-            np.add.at(counts, places, 1)
-            distances[places] = rows.column("distance_m").to_numpy(zero_copy_only=False)
+            positions = rows.column(PLACE).to_numpy()
+            np.add.at(counts, positions, 1)
+            distances[positions] = rows.column("distance_m").to_numpy(zero_copy_only=False)
             numbered = {
-                "question_file": pa.array(np.full(len(places), writer.question_file)),
-                "row": pa.array(writer.rows[places]),
+                "question_file": pa.array(np.full(len(positions), writer.question_file)),
+                "row": pa.array(writer.rows[positions]),
             }
             own = {name: rows.column(name) for name in rows.schema.names if name != PLACE}
             file.write(pa.RecordBatch.from_pydict({**numbered, **own}))
@@ -294,9 +294,9 @@ def _answer_by_groups(
     sent = [sum(most_rows[block.start : block.stop]) * len(groups) for block in blocks]
     for some in make_blocks(sent, len(sent), MAX_SENT_ROWS):
         tasks = []
-        for part, place in enumerate(some):
-            tasks += [_task(segments, numbers, asked, blocks[place], part=part, kinds=others) for numbers in groups]
-            tasks.append(_task(segments, every, asked, blocks[place], part=part, kinds=(TERMS,)))
+        for part, index in enumerate(some):
+            tasks += [_task(segments, numbers, asked, blocks[index], part=part, kinds=others) for numbers in groups]
+            tasks.append(_task(segments, every, asked, blocks[index], part=part, kinds=(TERMS,)))
         stage = Stage(len(some), partial(write_block, writer))
         written += engine.run_shuffled([task for task in tasks if task.asked], send_answers, [stage])
     return written
@@ -309,10 +309,10 @@ def split_segments(rows: Sequence[int], parts: int) -> list[tuple[int, ...]]:
     """
     most = min(MAX_TASK_OBJECTS, -(-sum(rows) // parts))
     groups: list[list[int]] = [[]]
-    for number, count in enumerate(rows):
+    for ordinal, count in enumerate(rows):
         if groups[-1] and sum(rows[one] for one in groups[-1]) + count > most:
             groups.append([])
-        groups[-1].append(number)
+        groups[-1].append(ordinal)
     return [tuple(group) for group in groups]
 
 
@@ -326,10 +326,10 @@ def _task(
     kinds: tuple[str, ...] = tuple(SECONDS_OF_QUESTION),
 ) -> AnswerTask:
     """Return the task of the questions of some kinds in a block; rows: how many it writes, if they are very many."""
-    places = tuple(place for place in block if asked[place].question.kind.name in kinds)
-    mine = tuple(asked[place] for place in places)
+    positions = tuple(position for position in block if asked[position].question.kind.name in kinds)
+    mine = tuple(asked[position] for position in positions)
     seconds = sum(SECONDS_OF_QUESTION[one.question.kind.name] for one in mine) * len(numbers) + rows * SECONDS_OF_ROW
-    return AnswerTask(segments, part, numbers, places, mine, seconds / SECONDS_OF_TASK)
+    return AnswerTask(segments, part, numbers, positions, mine, seconds / SECONDS_OF_TASK)
 
 
 def _collect(written: Sequence[WrittenBlock], questions: int, bounds: np.ndarray) -> AnsweredPart:

@@ -46,14 +46,16 @@ def question_rows(number: int, asked: Sequence[AskedQuestion], answered: Answere
     """Yield the rows of `questions` of a file's answered questions: what a model of their cost needs."""
     schema = TABLES[names.QUESTIONS].schema
     for low in range(0, len(asked), BATCH_ROWS):
-        places = range(low, min(low + BATCH_ROWS, len(asked)))
-        records = [{"question_file": number, **_row(asked[place].question, answered, place)} for place in places]
+        positions = range(low, min(low + BATCH_ROWS, len(asked)))
+        records = [
+            {"question_file": number, **_row(asked[position].question, answered, position)} for position in positions
+        ]
         yield pa.RecordBatch.from_pylist(records, schema)
 
 
-def _row(question: Question, answered: AnsweredPart, place: int) -> dict[str, Any]:
-    parsed, distance = question.parsed, float(answered.distances[place])
-    after, _, up_to, _ = answered.bounds[place].tolist()
+def _row(question: Question, answered: AnsweredPart, position: int) -> dict[str, Any]:
+    parsed, distance = question.parsed, float(answered.distances[position])
+    after, _, up_to, _ = answered.bounds[position].tolist()
     box = _bounding_box(parsed.region) if parsed.region else (*(parsed.point or ()), *(parsed.point or ()))
     return {
         "row": question.row,
@@ -63,7 +65,7 @@ def _row(question: Question, answered: AnsweredPart, place: int) -> dict[str, An
         "window_after": None if after == names.NO_TIME else after,
         "window_to": None if up_to == names.NO_TIME else up_to,
         "k": parsed.k,
-        "rows": int(answered.counts[place]),
+        "rows": int(answered.counts[position]),
         "distance_m": None if math.isnan(distance) else distance,
     }
 
