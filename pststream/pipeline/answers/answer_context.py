@@ -25,7 +25,7 @@ from pststream.search.object_cache import ObjectFile, group_files
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.plans import load_topk_plan, topk_version_of
@@ -260,16 +260,12 @@ def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerConte
 
 def group_requests(home: Home, requests_to: int) -> tuple[Paths, ...]:
     """Return the data files of `requests` up to a key, in the groups whose arrays the node's cache keeps."""
-    files = _request_files(home, requests_to)
+    files = KeyRange("request_key", -1, requests_to).files(list_data_files(home, names.REQUESTS))
     places = zip(files, addresses_and_rows(home, names.REQUESTS, files), strict=True)
     groups = group_files(
         ObjectFile(address, rows, file.low.get("request_key", -1), file.bytes) for file, (address, rows) in places
     )
     return tuple(groups)
-
-
-def _request_files(home: Home, requests_to: int) -> list[DataFile]:
-    return KeyRange("request_key", -1, requests_to).files(list_data_files(home, names.REQUESTS))
 
 
 def open_queries(groups: tuple[Paths, ...], cache: tuple[str, int]) -> StandingQueries:

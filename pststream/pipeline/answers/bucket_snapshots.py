@@ -1,7 +1,7 @@
-"""Write the buffers and limits of a bucket as rows of `answers`, and build the state of the bucket from such rows.
+"""Write the snapshots and window boundaries of buckets of answers, and build the state of a bucket from a snapshot.
 
-`maintain` writes the snapshots of all buckets in one commit, whose transaction id is their batch. A node without the
-file of a bucket builds it from the last snapshot; `answer_log` has what changed after that.
+`maintain` writes the snapshots of all buckets to `answers` in one commit, whose transaction id is their batch. A node
+without the file of a bucket builds it from the last snapshot; `answer_log` has what changed after that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -149,18 +149,15 @@ def build_state(home: Home, path: Path, queries: StandingQueries, bucket: int, b
     return state
 
 
-# Log the boundaries of the count windows of a bucket, and read those of an earlier batch back.
-#
-# A boundary can be computed again from the stored objects only while none of them is erased. An answer before a batch
-# has to be the one that the batch before has logged, so its boundaries are logged too: rows of part `window`.
-
 BOUNDARY_SCHEMA = TABLES[names.ANSWER_LOG].schema
 WINDOW, BOUNDARY = "window", "boundary"
 COLUMNS = ["batch_id", "bucket", "object_key", "ts", "count"]
 
 
 def write_boundaries(home: Home, bucket: int, end: BatchEnd) -> list[DataFile]:
-    """Write the boundaries at the end of a batch as a data file of `answer_log`, which the caller commits."""
+    """Write the boundaries of count windows at the end of a batch as a data file of `answer_log`, for the caller to
+    commit. Once objects are erased, they cannot be computed again.
+    """
     lengths = len(end.windows)
     ts, key = end.boundaries.reshape(-1, 2).T
     reaches_all = ts == names.NO_TIME
@@ -198,6 +195,6 @@ def with_logged_boundaries(home: Home, bucket: int, end: BatchEnd) -> BatchEnd:
         length = mine.column("count").to_numpy()
         ts = mine.column("ts").cast(pa.int64()).fill_null(names.NO_TIME).to_numpy()
         key = mine.column("object_key").fill_null(LAST_KEY).to_numpy()
-        place, is_asked = find_among(length, end.windows)
-        boundaries[place[is_asked]] = np.column_stack([ts, key])[is_asked]
+        position, is_asked = find_among(length, end.windows)
+        boundaries[position[is_asked]] = np.column_stack([ts, key])[is_asked]
     return end._replace(boundaries=boundaries)

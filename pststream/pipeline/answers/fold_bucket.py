@@ -40,29 +40,25 @@ from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 from pststream.tables.ledgers import AnswerCounts, read_batches
 
-# Answer many standing queries at once from the segments of stored objects.
-#
-# The values are those of the kinds, as of their questions, in float32, with the same rule for ties.
-
 
 def ask_objects(snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, end: BatchEnd) -> Values:
     """Return the `kept` best objects of each query as of the end of a batch, fewer if fewer count.
 
+    The values and the order of ties are those of questions of the kinds, in float32.
+
     kept  int32[n]  number of values for each query
     """
     parts = []
-    for place, name in enumerate(ranked_answers()):
-        rows = np.flatnonzero(queries.kind == place)
+    for index, name in enumerate(ranked_answers()):
+        rows = np.flatnonzero(queries.kind == index)
         chosen = take_queries(queries, rows)
-        best = RANKED_KINDS[name].find_best(snapshot, _questions(chosen, kept[rows], end))
+        up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(rows), 1))
+        asked = RankedQuestions(
+            chosen.numbers, kept[rows].astype(np.int64), _clauses(chosen), windows_start(chosen, end), up_to
+        )
+        best = RANKED_KINDS[name].find_best(snapshot, asked)
         parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
-    return Values(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _questions(queries: Queries, kept: np.ndarray, end: BatchEnd) -> RankedQuestions:
-    up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(kept), 1))
-    after = windows_start(queries, end)
-    return RankedQuestions(queries.numbers, kept.astype(np.int64), _clauses(queries), after, up_to)
+    return _join(parts)
 
 
 def _clauses(queries: Queries) -> Clauses:
@@ -148,10 +144,10 @@ def send_candidates(buckets: int, rows: pa.RecordBatch, tag: int = CANDIDATES) -
     bucket = bucket_of(rows.column("subscription_key").to_numpy(), buckets)
     order = np.argsort(bucket, kind="stable")
     borders = np.searchsorted(bucket[order], np.arange(buckets + 1))
-    for number in range(buckets):
-        mine = order[borders[number] : borders[number + 1]]
+    for ordinal in range(buckets):
+        mine = order[borders[ordinal] : borders[ordinal + 1]]
         if len(mine):
-            yield number, tag, rows.take(pa.array(mine))
+            yield ordinal, tag, rows.take(pa.array(mine))
 
 
 def send_latest(buckets: int, latest: Iterable[int]) -> Iterator[SentRows]:
@@ -334,17 +330,17 @@ def _indexed_values(
         return
     rows = pa.concat_batches(candidates)
     order = key_order(rows.column("subscription_key").to_numpy())
-    subscription, object_key, ts, lon, lat = (rows.column(place).to_numpy()[order] for place in range(5))
+    subscription, object_key, ts, lon, lat = (rows.column(position).to_numpy()[order] for position in range(5))
     is_first = np.diff(subscription, prepend=-1) != 0
-    place = np.cumsum(is_first) - 1
+    position = np.cumsum(is_first) - 1
     kinds, numbers = queries.numbers(subscription[is_first])
     for kind, (name, answers) in enumerate(ranked_answers().items()):
         indexed = RANKED_KINDS[name].indexed
         if indexed is None:
             continue
         # Most homes have one such kind: its rows are not copied.
-        own = slice(None) if (kinds == kind).all() else np.flatnonzero(kinds[place] == kind)
-        of_rows = np.ascontiguousarray(numbers[:, : len(answers.numbers)])[place[own]]
+        own = slice(None) if (kinds == kind).all() else np.flatnonzero(kinds[position] == kind)
+        of_rows = np.ascontiguousarray(numbers[:, : len(answers.numbers)])[position[own]]
         values = Values(subscription[own], object_key[own], ts[own], indexed.values(of_rows, lon[own], lat[own]))
         counts[name] = len(values.subscription)
         yield values

@@ -23,7 +23,6 @@ from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, WORLD
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
 from pststream.pipeline.index.build_index import (
     PIECES,
-    commit_placement,
     find_placing_plan,
     rank_clauses,
     rows_by_worker,
@@ -34,6 +33,7 @@ from pststream.pipeline.index.place_pieces import (
     THRESHOLDS,
     PlacingPlan,
     cells_of_pieces,
+    commit_placed,
     placement_counts,
     send_recorded,
     send_to_place,
@@ -73,7 +73,7 @@ def index_thresholds(home: Home, settings: Settings, context: TaskContext, answe
         reading = Counted("indexing thresholds", "row", rows_of_tasks(tasks))
         files, placed = write_placed_index(settings, context, placing, tasks, send, reading, no_progress)
         if placing is not None:
-            commit_placement(home, placed, placing, context.batch_id)
+            commit_placed(home, placed, placing, context.batch_id)
         added += files
     application = f"thresholds-{context.index_version}"
     commit_files(home, names.WORKER_INDEX, added, application=application, transaction=context.batch_id)
@@ -126,10 +126,10 @@ def _likely_ranges(pieces: pa.RecordBatch, queries: Queries, placing: PlacingPla
     is_world = np.all([pieces.column(side).to_numpy() == value for side, value in zip(SIDES, WORLD)], axis=0)
     if is_world.any():
         chosen = pieces.filter(pa.array(is_world))
-        place = np.searchsorted(queries.key, chosen.column("subscription_key").to_numpy())
+        position = np.searchsorted(queries.key, chosen.column("subscription_key").to_numpy())
         counts = placement_counts(context.home, placing.placement_version, placing.plan.grid)
         words = first_clauses(chosen.column("clauses"))
-        points, k = queries.numbers[place, :2], queries.k[place]
+        points, k = queries.numbers[position, :2], queries.k[position]
         ranges[is_world] = estimate_ranges(placing.plan.grid, counts, points, k, *words)
     return ranges
 
@@ -137,8 +137,8 @@ def _likely_ranges(pieces: pa.RecordBatch, queries: Queries, placing: PlacingPla
 def make_pieces(queries: Queries, thresholds: np.ndarray) -> pa.RecordBatch:
     """Return the pieces (PIECES) of subscriptions with these thresholds (float32[n]), one kind after the other."""
     parts = [pa.RecordBatch.from_pylist([], PIECES)]
-    for place, name in enumerate(ranked_answers()):
-        rows, indexed = np.flatnonzero(queries.kind == place), RANKED_KINDS[name].indexed
+    for index, name in enumerate(ranked_answers()):
+        rows, indexed = np.flatnonzero(queries.kind == index), RANKED_KINDS[name].indexed
         if indexed is not None and len(rows):
             chosen = take_queries(queries, rows)
             parts.append(_pieces_of_kind(name, chosen, indexed.regions(chosen.numbers, thresholds[rows])))

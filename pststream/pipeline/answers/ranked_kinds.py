@@ -1,4 +1,9 @@
-"""List the kinds whose answers are the k best objects, as the pipeline needs them, by name."""
+"""Define how the pipeline evaluates the kinds `knn` and `topk`, whose answers are the k best objects.
+
+The index that finds candidates is one of two. If no term statistics weigh the values of a kind, it is the worker index,
+as for `range`, by regions that the kind gives. Else it is the index of scores of each bucket
+(`pststream/answers/scored_index.py`).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,11 +21,6 @@ from pststream.queries.shapes.registry import SIDES, request_schema
 from pststream.search.best_objects import BestObjects, PointQuestions, find_nearest_objects, find_scored_objects
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import Clauses
-
-# Define what the pipeline needs of a kind whose answers are the k best objects, beside its contract in `kinds`.
-#
-# The index that finds candidates is one of two. If no term statistics weigh its values, the worker index does, as for
-# `range`: by regions that the kind gives. Else the index of scores (`scored_index`) of each bucket does.
 
 
 class RankedQuestions(NamedTuple):
@@ -45,7 +45,7 @@ class IndexedReach:
     """How the worker index finds the candidates of a kind.
 
     regions   (numbers, thresholds float32[n]): the region that an object must lie in to enter each answer, as columns
-              of regions (shapes/registry.request_schema); no two pieces of one have the same south-western corner
+              of regions (`request_schema`); no two pieces of one have the same south-western corner
     values    (numbers of each candidate's subscription, lon, lat): their values, float32[n]
     """
 
@@ -65,11 +65,6 @@ class RankedKind:
     indexed: IndexedReach | None = None
 
 
-# Define the kind `knn` in the pipeline: the objects nearest to a point.
-#
-# No object farther than its threshold can enter the answer of a subscription. So its region is a circle with the
-# threshold as radius, and the world while fewer objects count than it keeps.
-
 WORLD = (-180.0, -90.0, 180.0, 90.0)
 
 
@@ -79,8 +74,11 @@ def points_of(numbers: np.ndarray) -> np.ndarray:
 
 
 def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
-    """Return circles as columns of regions; the world for an infinite threshold, and for each circle whose box has the
-    same south-western corner: pieces of a subscription are known by this corner (domain/pieces.IDENTITY).
+    """Return the regions of `knn` subscriptions as columns: circles with the thresholds as radius, beyond which no
+    object can enter the answer.
+
+    The region is the world for an infinite threshold, and for each circle whose box has the same south-western corner:
+    pieces of a subscription are known by this corner (`pststream.plans.pieces.IDENTITY`).
     """
     points = points_of(numbers)
     radius = np.nextafter(thresholds, np.float32(np.inf)).astype(np.float64)
@@ -95,7 +93,7 @@ def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
     circles = np.column_stack([points, radius])
     circle = lists(np.concatenate([[0], np.cumsum(3 * ~is_world)]), circles[~is_world].ravel())
     schema = request_schema()
-    columns = {side: lists(offsets, boxes[order, place]) for place, side in enumerate(SIDES)}
+    columns = {side: lists(offsets, boxes[order, index]) for index, side in enumerate(SIDES)}
     columns["circle"] = pa.ListArray.from_arrays(circle.offsets, circle.values, mask=pa.array(is_world))
     count = len(points)
     return pa.RecordBatch.from_pydict(
@@ -114,8 +112,6 @@ def _find_best(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
 
 NEAREST_KIND = RankedKind(_find_best, IndexedReach(circles_of, _distances))
 
-# Define the kind `topk` in the pipeline: the objects with the best scores of place and text.
-
 
 def _find_best_scored(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
     points, scales = (np.ascontiguousarray(asked.numbers[:, columns]) for columns in (slice(0, 2), slice(2, 4)))
@@ -125,7 +121,7 @@ def _find_best_scored(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestO
 SCORED_KIND = RankedKind(_find_best_scored)
 
 RANKED_KINDS: dict[str, RankedKind] = {KNN.name: NEAREST_KIND, TOPK.name: SCORED_KIND}
-"""A new kind is one more name here, and one in `kinds/registry.KINDS`."""
+"""A new kind is one more name here, and one in `queries.kinds.registry.KINDS`."""
 
 SCORED_KIND_NAME = TOPK.name
 """The one kind whose candidates the index of scores finds."""

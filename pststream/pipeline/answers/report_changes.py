@@ -3,6 +3,10 @@
 A report is a function of both logs up to the end of a batch, so the report before the batch is a question too: about
 the objects up to the end of the batch before. Nothing else is kept. Once objects were removed, the report before the
 batch is the one that was logged.
+
+Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
+with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
+microseconds.
 """
 
 from collections.abc import Iterator
@@ -28,12 +32,6 @@ from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.tables.log_events import WithdrawnObjects
-
-# Compute which ticks of subscriptions have a report before and after a micro-batch.
-#
-# Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
-# with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
-# microseconds.
 
 MOST_BUCKETS = 1 << 16
 """Parts of time, each of which has objects or not."""
@@ -75,10 +73,10 @@ def ticks_until(created_at: np.ndarray, end_at: np.ndarray, step: np.ndarray, st
 
 def occupied_intervals(counts: np.ndarray, low: int, width: int) -> Intervals:
     """Return the times that may have objects, of counts (int64[n]) of objects by (ts - low) // width."""
-    places = np.flatnonzero(counts)
-    begins = np.flatnonzero(np.append(True, np.diff(places) > 1)[: len(places)])
-    ends = np.append(begins[1:], len(places))[: len(begins)] - 1
-    return Intervals(low + places[begins] * width, low + (places[ends] + 1) * width - 1)
+    positions = np.flatnonzero(counts)
+    begins = np.flatnonzero(np.append(True, np.diff(positions) > 1)[: len(positions)])
+    ends = np.append(begins[1:], len(positions))[: len(begins)] - 1
+    return Intervals(low + positions[begins] * width, low + (positions[ends] + 1) * width - 1)
 
 
 def ticks_of_intervals(times: Intervals, step: int, window: int) -> Intervals:
@@ -161,16 +159,16 @@ def _split_by_step(
         # Number the ticks of the intervals one after the other: a range of ticks is a range of these numbers.
         lengths = ticks.high - ticks.low + 1
         starts = np.append(0, np.cumsum(lengths))
-        begin, stop = (_place(ticks, starts, edge) for edge in (ranges.first[owners], ranges.last[owners] + 1))
+        begin, stop = (_ticks_before(ticks, starts, edge) for edge in (ranges.first[owners], ranges.last[owners] + 1))
         totals = np.append(0, np.cumsum(stop - begin))
         edge = 0
         while edge < totals[-1]:
             after = _end_of_part(edge, totals, rows[owners])
             pair = np.arange(edge, after)
             owner = np.searchsorted(totals, pair, "right") - 1
-            number = begin[owner] + pair - totals[owner]
-            place = np.searchsorted(starts, number, "right") - 1
-            yield Pairs(owners[owner], ticks.low[place] + number - starts[place])
+            ordinal = begin[owner] + pair - totals[owner]
+            index = np.searchsorted(starts, ordinal, "right") - 1
+            yield Pairs(owners[owner], ticks.low[index] + ordinal - starts[index])
             edge = after
 
 
@@ -188,20 +186,12 @@ def _end_of_part(edge: int, totals: np.ndarray, rows: np.ndarray) -> int:
     return max(edge + 1, min(edge + PAIRS, int(end)))
 
 
-def _place(ticks: Intervals, starts: np.ndarray, tick: np.ndarray) -> np.ndarray:
+def _ticks_before(ticks: Intervals, starts: np.ndarray, tick: np.ndarray) -> np.ndarray:
     """Return how many ticks of the intervals come before each tick: int64[n]."""
-    place = np.searchsorted(ticks.low, tick, "right") - 1
-    inside = np.minimum(tick - ticks.low[place], ticks.high[place] - ticks.low[place] + 1)
-    return np.where(place < 0, 0, starts[place] + inside)
+    index = np.searchsorted(ticks.low, tick, "right") - 1
+    inside = np.minimum(tick - ticks.low[index], ticks.high[index] - ticks.low[index] + 1)
+    return np.where(index < 0, 0, starts[index] + inside)
 
-
-# Read the reports that the batches before have logged.
-#
-# Once rows of `objects` were removed, a question about the stored objects may return another report than the one that
-# was logged. Then the changes add up to the answers only if they begin with what the log has.
-#
-# Row groups are passed over by the ticks that they have. So a batch reads what was logged of the ticks that it may
-# change, however long the log is.
 
 _NAMES = ["batch_id", "event", "subscription_key", "object_key", "ts", "term", "count"]
 _SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in _NAMES])
@@ -213,7 +203,9 @@ REPORT_ROWS = pa.schema([("pair", pa.int64()), ("rank", pa.int64()), ("term", pa
 
 @dataclass(frozen=True)
 class LoggedReports:
-    """The changes of reports before a batch; small, since it travels with every task.
+    """The changes of reports that the batches before a batch have logged; small, since it travels with every task.
+
+    Row groups are passed over by the ticks that they have, so a batch reads only the ticks that it may change.
 
     files     data files of `answer_log` that may have rows of reports
     up_to     the last batch before
@@ -240,15 +232,15 @@ class LoggedReports:
         parts, pairs = list[pa.Table](), [np.empty(0, np.int64)]
         for rows in self._read(_NAMES, known, int(moments[0]), int(moments[-1])):
             ts = as_numbers(rows.column("ts"))
-            place = np.minimum(np.searchsorted(moments, ts), len(moments) - 1)
-            code = np.searchsorted(known, as_numbers(rows.column("subscription_key"))) * len(moments) + place
+            index = np.minimum(np.searchsorted(moments, ts), len(moments) - 1)
+            code = np.searchsorted(known, as_numbers(rows.column("subscription_key"))) * len(moments) + index
             pair = np.minimum(np.searchsorted(codes, code, sorter=order), len(codes) - 1)
-            is_asked = (moments[place] == ts) & (codes[order[pair]] == code)
+            is_asked = (moments[index] == ts) & (codes[order[pair]] == code)
             parts.append(rows.filter(pa.array(is_asked)))
             pairs.append(order[pair[is_asked]])
         logged = pa.concat_tables([_SCHEMA.empty_table(), *parts])
-        places = remaining_rows(logged, names.NO_TIME)
-        return _rank(np.concatenate(pairs)[places], logged.take(pa.array(places)))
+        positions = remaining_rows(logged, names.NO_TIME)
+        return _rank(np.concatenate(pairs)[positions], logged.take(pa.array(positions)))
 
     def _read(self, columns: list[str], keys: np.ndarray, first: int, last: int) -> Iterator[pa.Table]:
         """Yield columns of the rows of reports of some subscriptions (ascending) at ticks from `first` to `last`."""
@@ -266,8 +258,8 @@ class LoggedReports:
 
 
 def open_logged_reports(home: Home, batch_id: int) -> LoggedReports | None:
-    """Return the reports that the batches before a batch have logged; None if questions return the same: no row of
-    the logs was ever removed.
+    """Return the reports that the batches before a batch have logged; None if no row of the logs was ever removed: then
+    questions about stored objects return the same.
     """
     if not count_removals(home):
         return None
@@ -369,23 +361,17 @@ def _open_objects(context: ReportContext) -> _Objects:
 
 def _changed_objects(context: ReportContext, stored: ObjectSnapshot) -> tuple[ObjectSnapshot, bool]:
     """Return the objects of the batch with those that it withdraws, and whether rows of the latter were removed."""
-    gone = _withdrawn_by_batch(context)
+    gone = np.empty(0, np.int64)
+    if context.withdrawn != context.withdrawn_before:
+        gone = context.withdrawn.keys[~context.withdrawn_before.contain(context.withdrawn.keys)]
     first, last = np.searchsorted(gone, stored.bounds[:, 2]), np.searchsorted(gone, stored.bounds[:, 3], "right")
     concerned = np.flatnonzero((stored.bounds[:, 3] > context.objects_after) | (first < last))
-    changed, unchanged, lacking = ObjectSnapshot([stored.segments[place] for place in concerned]), [gone[:0]], len(gone)
+    changed, unchanged, lacking = ObjectSnapshot([stored.segments[index] for index in concerned]), [gone[:0]], len(gone)
     for one in changed.segments:
         is_gone = is_among(one.keys, gone)
         unchanged.append(one.keys[(one.keys <= context.objects_after) & ~is_gone])
         lacking -= int(is_gone.sum())
     return changed.without(np.sort(np.concatenate(unchanged))), lacking > 0
-
-
-def _withdrawn_by_batch(context: ReportContext) -> np.ndarray:
-    """Return the keys of the objects that the batch withdraws, ascending: int64[n]."""
-    if context.withdrawn == context.withdrawn_before:
-        return np.empty(0, np.int64)
-    before = context.withdrawn_before
-    return context.withdrawn.keys[~before.contain(context.withdrawn.keys)]
 
 
 def _occupied(
@@ -451,8 +437,8 @@ def _with_logged(context: ReportContext, asked: StandingRegions, ranges: TickRan
         return times
     first, last = ((ticks * asked.step)[some] for ticks in ranges)
     ticks = context.logged.ticks(asked.key[some], int(first.min()), int(last.max()))
-    place = np.searchsorted(times.low, ticks, "right")
-    alone = ticks[ticks > np.append(names.NO_TIME, times.high)[place]]
+    index = np.searchsorted(times.low, ticks, "right")
+    alone = ticks[ticks > np.append(names.NO_TIME, times.high)[index]]
     low, high = (np.concatenate([edges, alone]) for edges in times)
     return Intervals(np.sort(low), np.sort(high))
 

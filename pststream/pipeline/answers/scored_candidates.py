@@ -93,11 +93,11 @@ def _compare(index: ScoredIndex, keys: np.ndarray, thresholds: np.ndarray) -> tu
     """Return which keys the index lacks, and which have another threshold there: bool[n]; and its other keys."""
     is_lacking, is_changed, gone = np.ones(len(keys), bool), np.zeros(len(keys), bool), [np.empty(0, np.int64)]
     for segment in index.segments:
-        place = rows_of_keys(keys, segment.keys)
+        position = rows_of_keys(keys, segment.keys)
         is_indexed = segment.thresholds > -np.inf
-        is_wanted = is_indexed & (place >= 0)
-        is_lacking[place[is_wanted]] = False
-        is_changed[place[is_wanted]] = thresholds[place[is_wanted]] != segment.thresholds[is_wanted]
+        is_wanted = is_indexed & (position >= 0)
+        is_lacking[position[is_wanted]] = False
+        is_changed[position[is_wanted]] = thresholds[position[is_wanted]] != segment.thresholds[is_wanted]
         gone.append(segment.keys[is_indexed & ~is_wanted])
     return is_lacking, is_changed, np.concatenate(gone)
 

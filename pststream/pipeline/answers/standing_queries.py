@@ -127,29 +127,29 @@ class StandingQueries:
         Returns which of them the log has, bool[n], as requests may have been erased; and their queries, in this order.
         """
         nothing = np.empty(0, np.int64)
-        chosen, places = [take_queries(queries, nothing) for queries, _, _ in self._arrays()[:1]], [nothing]
-        for queries, place, rows in self._find(keys):
+        chosen, positions = [take_queries(queries, nothing) for queries, _, _ in self._arrays()[:1]], [nothing]
+        for queries, position, rows in self._find(keys):
             chosen.append(take_queries(queries, rows))
-            places.append(place)
+            positions.append(position)
         is_known = np.zeros(len(keys), bool)
-        place = np.concatenate(places)
-        is_known[place] = True
-        return is_known, take_queries(_concatenate(chosen), np.argsort(place))
+        position = np.concatenate(positions)
+        is_known[position] = True
+        return is_known, take_queries(_concatenate(chosen), np.argsort(position))
 
     def kinds(self, keys: np.ndarray) -> np.ndarray:
         """Return the kind of each key (int64[n]), a place in `ranked_answers`: int8[n]; -1: the log lacks the key."""
         order = np.argsort(keys, kind="stable")  # takes hardly any time if they are in order
         ascending, kinds = keys[order], np.full(len(keys), -1, np.int8)
-        for queries, place, rows in self._find(ascending):
-            kinds[order[place]] = queries.kind[rows]
+        for queries, position, rows in self._find(ascending):
+            kinds[order[position]] = queries.kind[rows]
         return kinds
 
     def numbers(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the kind of each key (int64[n], ascending) as `kinds` does, and its numbers: float64[n,most]."""
         most = max(len(answers.numbers) for answers in ranked_answers().values())
         kinds, numbers = np.full(len(keys), -1, np.int8), np.full((len(keys), most), np.nan)
-        for queries, place, rows in self._find(keys):
-            kinds[place], numbers[place] = queries.kind[rows], queries.numbers[rows]
+        for queries, position, rows in self._find(keys):
+            kinds[position], numbers[position] = queries.kind[rows], queries.numbers[rows]
         return kinds, numbers
 
     def are_scored(self, keys: np.ndarray) -> np.ndarray:
@@ -164,7 +164,7 @@ class StandingQueries:
         return is_word
 
     def _find(self, keys: np.ndarray) -> Iterator[tuple[Queries, np.ndarray, np.ndarray]]:
-        """Yield the queries of each group that may have some of the keys (int64[n], ascending), the places of those
+        """Yield the queries of each group that may have some of the keys (int64[n], ascending), the positions of those
         that it has, and their rows: int64[] each.
         """
         for queries, _, _ in self._arrays():
@@ -172,8 +172,8 @@ class StandingQueries:
                 low, high = np.searchsorted(keys, queries.key[0]), np.searchsorted(keys, queries.key[-1], "right")
                 if low < high:
                     rows = rows_of_keys(queries.key, keys[low:high])
-                    place = np.flatnonzero(rows >= 0)
-                    yield queries, low + place, rows[place]
+                    position = np.flatnonzero(rows >= 0)
+                    yield queries, low + position, rows[position]
 
     def _arrays(self) -> list[_Group]:
         """Return the arrays of all groups; of a group whose files have no subscription with memory, empty ones."""
@@ -276,17 +276,17 @@ def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
 
 def _kinds_of(rows: pa.Table) -> np.ndarray:
     """Return the kind of each request: int8[n], a place in `ranked_answers`; -1: another kind."""
-    place = pc.index_in(rows.column("kind"), pa.array(list(ranked_answers()), pa.string()))
-    return place.fill_null(-1).to_numpy().astype(np.int8)
+    index = pc.index_in(rows.column("kind"), pa.array(list(ranked_answers()), pa.string()))
+    return index.fill_null(-1).to_numpy().astype(np.int8)
 
 
 def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
     ranked = list(ranked_answers().values())
     numbers = np.full((len(kind), max(len(answers.numbers) for answers in ranked)), np.nan)
-    for place, answers in enumerate(ranked):
-        own = np.flatnonzero(kind == place)
+    for index, answers in enumerate(ranked):
+        own = np.flatnonzero(kind == index)
         for column, name in enumerate(answers.numbers):
-            numbers[own, column] = _floats(rows, name)[own]
+            numbers[own, column] = rows.column(name).to_numpy().astype(np.float64)[own]
     return numbers
 
 
@@ -300,12 +300,8 @@ def _read(path: str) -> Iterator[pa.Table]:
     with open_parquet(path) as file:
         for group in range(file.metadata.num_row_groups):
             rows = without_views(file.read_row_group(group, columns))
-            place = rows.schema.get_field_index("clauses")
-            yield rows.set_column(place, "clauses", rows.column(place).cast(CLAUSES))
-
-
-def _floats(rows: pa.Table, name: str) -> np.ndarray:
-    return rows.column(name).to_numpy().astype(np.float64)
+            index = rows.schema.get_field_index("clauses")
+            yield rows.set_column(index, "clauses", rows.column(index).cast(CLAUSES))
 
 
 def _offsets(lists: pa.ListArray) -> np.ndarray:

@@ -113,9 +113,9 @@ class RegionLog:
         rows = share.first + np.flatnonzero(arrays["key"][share.first : share.stop] <= self.up_to)
         key, expires_at = arrays["key"][rows], arrays["expires_at"][rows]
         end_before, end_after = expires_at.copy(), expires_at.copy()
-        for request, place, at in self._deletions(key):
+        for request, position, at in self._deletions(key):
             for end, last in ((end_before, self.after), (end_after, self.up_to)):
-                np.minimum.at(end, place[request <= last], at[request <= last])
+                np.minimum.at(end, position[request <= last], at[request <= last])
         regions = take_regions(RegionArrays(*(arrays[name] for name in RegionArrays._fields)), rows)
         k, window, step, created_at = (arrays[name][rows] for name in ("k", "window", "step", "created_at"))
         return StandingRegions(regions, key, k, window, step, created_at, end_before, end_after)
@@ -126,8 +126,8 @@ class RegionLog:
             arrays = self._arrays(group)
             low, high = (np.searchsorted(arrays["deleted_key"], key, side) for side in ("left", "right"))
             rows = concatenate_ranges(low, high)
-            place = np.repeat(np.arange(len(key)), high - low)
-            yield arrays["deleted_request"][rows], place, arrays["deleted_at"][rows]
+            position = np.repeat(np.arange(len(key)), high - low)
+            yield arrays["deleted_request"][rows], position, arrays["deleted_at"][rows]
 
     def _arrays(self, group: int) -> dict[str, np.ndarray]:
         paths = self.groups[group]

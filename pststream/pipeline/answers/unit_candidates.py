@@ -82,12 +82,12 @@ def send_messages(context: AnswerContext, first_part: int, scan: MessageScan) ->
     for rows in context.read_messages(scan.slices):
         offsets, terms = csr(rows.column("terms"))
         is_word = queries.are_scored_words(terms)
-        place, unit = plan.route(np.append(0, np.cumsum(is_word))[offsets], terms[is_word])
+        position, unit = plan.route(np.append(0, np.cumsum(is_word))[offsets], terms[is_word])
         borders = np.searchsorted(unit, np.arange(plan.units + 1))
-        for number in range(plan.units):
-            mine = place[borders[number] : borders[number + 1]]
+        for ordinal in range(plan.units):
+            mine = position[borders[ordinal] : borders[ordinal + 1]]
             if len(mine):
-                yield first_part + number, MESSAGES, rows.take(pa.array(mine))
+                yield first_part + ordinal, MESSAGES, rows.take(pa.array(mine))
 
 
 def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRows) -> Iterator[SentRows]:

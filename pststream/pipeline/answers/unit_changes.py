@@ -8,7 +8,6 @@ batch costs one pass over its rows, whatever the number of units.
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +28,6 @@ from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.storage.array_cache import TornFileError, map_arrays, write_arrays
 from pststream.tables.ledgers import read_batches
 
-# Read the thresholds that batches have logged, of the subscriptions of all buckets.
-
 COLUMNS = ["batch_id", "event", "subscription_key", "value"]
 
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -46,17 +43,13 @@ def read_thresholds(home: Home, after: int, up_to: int, snapshot: bool) -> tuple
     parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
     if snapshot and after:
         parts += _of_snapshot(home, after)
-    parts += _of_log(home, after, up_to)
+    slices = slices_of(home, list_state_files(home, after, up_to))
+    for rows in read_slices(slices, COLUMNS, KeyRange("batch_id", after, up_to)):
+        parts.append(_arrays(rows.filter(pc.not_equal(rows.column("event"), ENTRY)), "value"))
     batch, key, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.lexsort((batch, key))
     last = order[np.append(np.diff(key[order]) != 0, True)[: len(order)]]
     return key[last], value[last]
-
-
-def _of_log(home: Home, after: int, up_to: int) -> Iterator[_Rows]:
-    files = list_state_files(home, after, up_to)
-    for rows in read_slices(slices_of(home, files), COLUMNS, KeyRange("batch_id", after, up_to)):
-        yield _arrays(rows.filter(pc.not_equal(rows.column("event"), ENTRY)), "value")
 
 
 def _of_snapshot(home: Home, batch_id: int) -> Iterator[_Rows]:
@@ -108,16 +101,11 @@ def read_changes(context: AnswerContext, share: UnitShare, since: int, is_whole:
             arrays = _by_unit(context, share.plan, since, is_whole)
             with suppress(FileNotFoundError):  # another process has deleted the file while it was being written
                 write_arrays(path, arrays)
-                _delete_others(path.parent, ending)
+                for file in path.parent.iterdir():  # changes up to other batches
+                    if not file.name.endswith(ending):
+                        file.unlink(missing_ok=True)
     mine = slice(*arrays["offsets"][share.unit : share.unit + 2])
     return Changes(arrays["keys"][mine], arrays["thresholds"][mine])
-
-
-def _delete_others(folder: Path, ending: str) -> None:
-    """Delete the changes up to other batches."""
-    for file in folder.iterdir():
-        if not file.name.endswith(ending):
-            file.unlink(missing_ok=True)
 
 
 def _by_unit(context: AnswerContext, plan: TopkPlan, since: int, is_whole: bool) -> dict[str, np.ndarray]:
@@ -147,10 +135,10 @@ def _pairs(context: AnswerContext, plan: TopkPlan, keys: np.ndarray, thresholds:
         some = slice(first, first + COUNTED)
         is_known, chosen = queries.select(keys[some])
         subscriptions = as_subscriptions(chosen, thresholds[some][is_known], context.segments.weights)
-        place, unit = plan.find_units(
+        position, unit = plan.find_units(
             subscriptions.key, subscriptions.lon, subscriptions.lat, subscriptions.offsets, subscriptions.terms
         )
-        rows.append((unit, subscriptions.key[place], subscriptions.threshold[place]))
+        rows.append((unit, subscriptions.key[position], subscriptions.threshold[position]))
     return tuple(np.concatenate(columns) for columns in zip(*rows, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Route and match the objects of a batch, and fold the candidates of subscriptions with memory into their answers.
+"""Match the objects of a batch and fold candidates into answers; limit the batch size, and save the loads of units.
 
 The chain has three stages: route, match by worker, fold by bucket. The second stage has these parts: one for each
 worker; one that receives the greatest ts of the objects from the routing tasks and sends it to every bucket; and, with
@@ -95,19 +95,12 @@ def _match_or_search(
         yield from find_unit_candidates(answers, part - context.workers - 1, received)
 
 
-# Estimate how many candidates an object of the next batch has, and limit the number of objects accordingly.
-#
-# A candidate is an object that may enter the answer of a subscription with memory. As long as a subscription has fewer
-# objects than it keeps, every object that satisfies its keywords is a candidate. So while most subscriptions are new,
-# an object may be a candidate of hundreds of thousands of them. The answers do not depend on how many objects a batch
-# has.
-
-
 def limit_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:
     """Return how many of the pending objects, `most` at most, have about `settings.max_candidates` candidates.
 
     It is at least 1. Each object is expected to have as many as one of the last batch with objects had, and those of
-    the subscriptions that have lacked objects since then.
+    the subscriptions that have lacked objects since then: as long as a subscription has fewer objects than it keeps,
+    every object with its keywords is a candidate. The answers do not depend on the limit.
     """
     if not has_standing_queries(home, ledger.requests_applied) or pending.objects_to <= pending.objects_after:
         return most
@@ -133,9 +126,11 @@ def _count_words(
     groups = group_requests(home, requests_to)
     count = partial(_count_in_task, home.path, current_version(home), groups, cache_place(settings), batches)
     counted = get_engine(settings).run_tasks(tasks, count) if tasks else []
-    terms, place = np.unique(np.concatenate([np.empty(0, np.int64), *(one for one, _ in counted)]), return_inverse=True)
+    terms, position = np.unique(
+        np.concatenate([np.empty(0, np.int64), *(one for one, _ in counted)]), return_inverse=True
+    )
     counts = np.concatenate([np.empty(0, np.int64), *(one for _, one in counted)])
-    return terms, np.bincount(place, counts, minlength=len(terms)).astype(np.int64)
+    return terms, np.bincount(position, counts, minlength=len(terms)).astype(np.int64)
 
 
 def _count_in_task(
@@ -182,15 +177,12 @@ def _expect_per_object(home: Home, objects: KeyRange, words: tuple[np.ndarray, n
     return brought / first.num_rows + int(counts[terms == names.EVERY_OBJECT].sum())
 
 
-# Append the CPU seconds of each worker and the counts of each unit in one batch to the table `unit_loads`.
-#
-# Units of the plan of `topk` have no worker: they are tasks of their own, so their rows have CPU seconds.
-
-
 def save_unit_loads(
     home: Home, batch: dict[str, Any], reports: list[WorkerReport], of_topk: tuple[int | None, list[UnitReport]]
 ) -> None:
-    """Write the rows of a batch, unless an earlier try of it has written them.
+    """Append the CPU seconds of workers and the counts of units in a batch to `unit_loads`, unless an earlier try has.
+
+    Units of the plan of `topk` are tasks of their own without a worker, so their rows have CPU seconds.
 
     of_topk  version of `topk_plans` and reports of its units
     """
@@ -198,15 +190,11 @@ def save_unit_loads(
     tables = [_rows_of_worker(batch, report) for report in reports]
     if version is not None and units:
         tables.append(_rows_of_topk(batch["batch_id"], version, units))
-    if tables and not _are_written(home, batch["batch_id"]):
-        ledger_tables.append(home, names.UNIT_LOADS, pa.concat_tables(tables))
-
-
-def _are_written(home: Home, batch_id: int) -> bool:
-    of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
+    of_batch = KeyRange("batch_id", batch["batch_id"] - 1, batch["batch_id"])
     files = of_batch.files(list_data_files(home, names.UNIT_LOADS))
     slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.UNIT_LOADS, files)]
-    return any(rows.num_rows for rows in read_slices(slices, ["batch_id"], of_batch))
+    if tables and not any(rows.num_rows for rows in read_slices(slices, ["batch_id"], of_batch)):
+        ledger_tables.append(home, names.UNIT_LOADS, pa.concat_tables(tables))
 
 
 def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:

@@ -37,8 +37,6 @@ from pststream.state.home import Home
 from pststream.state.index_files import segment_files
 from pststream.state.tables import TABLES
 
-# Find the pairs of the objects that were routed to one worker and the subscriptions of its segments.
-
 
 @dataclass
 class UnitCounts:

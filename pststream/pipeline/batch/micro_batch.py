@@ -95,18 +95,22 @@ def match(
         ledger = Ledger(home)
         counter = StepCounter(progress, "matching", "object", ledger.pending_objects(), step="match")
         while (batch := _next_batch(home, settings, ledger, max_objects or settings.max_objects)) is not None:
-            progress(_started_message(batch))
+            progress(_message(batch, f"started under plan {batch['plan_version']}"))
             if not batches and not is_compiled("matching", "match_segment"):
                 progress(COMPILING)
             counter.add(0)
             with lineage.record_run(home.path, "match", batch["batch_id"], *_lineage_tables(home)) as figures:
                 done = run_batch(home, settings, batch, ledger, with_fields(progress, step="match"))
                 figures.update(batch_summary(done))
-            batches.append(batch_summary(done))
-            progress(_done_message(batches[-1]))
+            summary = batch_summary(done)
+            batches.append(summary)
+            counts = (
+                f"{counted(summary['objects'], 'object')}, {counted_matches(summary['matches'], summary['changes'])}"
+            )
+            progress(_message(summary, f"done: {counts} in {duration(sum(summary['seconds'].values()))}"))
             if one:
                 break
-            counter.add(batches[-1]["objects"])
+            counter.add(summary["objects"])
             ledger = Ledger(home)
     return {"batches": batches, **{name: sum(b[name] for b in batches) for name in ("objects", "matches", "changes")}}
 
@@ -119,15 +123,6 @@ def _lineage_tables(home: Home) -> tuple[list[lineage.LineageDataset], list[line
         [lineage_table(home, name) for name in inputs],
         [lineage_table(home, name, rows) for name, rows in outputs.items()],
     )
-
-
-def _started_message(batch: dict[str, Any]) -> LogMessage:
-    return _message(batch, f"started under plan {batch['plan_version']}")
-
-
-def _done_message(done: dict[str, Any]) -> LogMessage:
-    counts = f"{counted(done['objects'], 'object')}, {counted_matches(done['matches'], done['changes'])}"
-    return _message(done, f"done: {counts} in {duration(sum(done['seconds'].values()))}")
 
 
 def _message(batch: dict[str, Any], text: str) -> LogMessage:
@@ -241,7 +236,8 @@ def run_batch(
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
     if batch["batch_id"] % COMPACT_EVERY == 0:
-        _compact_ledgers(home)
+        for name in (names.FILES, names.BATCHES, names.UNIT_LOADS, names.PLACEMENTS):
+            ledger_tables.compact(home, name)
     return done
 
 
@@ -279,7 +275,11 @@ def _match_objects(
     home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger, start: _Start
 ) -> _Matched:
     """Match the objects of the batch, and stored objects with its late subscriptions; fold the answers."""
-    scans = _object_scans(home, batch, ledger, settings.cache_bytes)
+    files, withdrawn = list_data_files(home, names.OBJECTS), withdrawn_objects(home, up_to=batch["objects_to"])
+    new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)))
+    scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
+    scans += stored_scans(home, batch, ledger, withdrawn, settings.cache_bytes)
     buckets = list[BucketReport]()
     if start.answers is None:
         workers = route_and_match(settings, context, scans, batch["requests_after"])
@@ -305,11 +305,6 @@ def _commit_batch(
     crash_point("match.matched")
     units = [unit for bucket in matched.buckets for unit in bucket.units]
     save_unit_loads(home, batch, matched.workers, (None if answers is None else answers.topk_version, units))
-
-
-def _compact_ledgers(home: Home) -> None:
-    for name in (names.FILES, names.BATCHES, names.UNIT_LOADS, names.PLACEMENTS):
-        ledger_tables.compact(home, name)
 
 
 def _done_row(
@@ -344,15 +339,6 @@ def _done_row(
         "stream_time": None if matched.stream_time == names.NO_TIME else from_micros(matched.stream_time),
         **ledger_columns([*(bucket.counts for bucket in buckets), reported]),
     }
-
-
-def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger, cache_bytes: int) -> list[ObjectScan]:
-    """Return scans of the batch's objects, and of the stored objects that its late subscriptions may match."""
-    files, withdrawn = list_data_files(home, names.OBJECTS), withdrawn_objects(home, up_to=batch["objects_to"])
-    new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
-    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)))
-    scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
-    return scans + stored_scans(home, batch, ledger, withdrawn, cache_bytes)
 
 
 def route_and_match(

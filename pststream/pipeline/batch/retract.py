@@ -119,8 +119,8 @@ def _send_ended_pairs(
         pairs = rows.select(["object_key", "object_id", "ts", "retracted"]).take(pa.array(row[chosen]))
         pairs = pairs.append_column("subscription_key", pa.array(subscriptions[chosen]))
         part = pairs.column("object_key").to_numpy() % parts
-        for number in distinct_values(part).tolist():
-            yield number, 0, pairs.filter(pa.array(part == number))
+        for ordinal in distinct_values(part).tolist():
+            yield ordinal, 0, pairs.filter(pa.array(part == ordinal))
 
 
 def _split_rows(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

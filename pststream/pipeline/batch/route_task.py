@@ -1,4 +1,9 @@
-"""Send each object of a micro-batch to the workers that may match it, or to none (the tasks before the shuffle)."""
+"""Send new objects, and stored objects that late subscriptions may match, to their workers (before the shuffle).
+
+A subscription is late if its `created_at` lies before objects of earlier batches. Each of its pieces is asked as a
+question about the object segments, and the objects in the answers are routed and matched like new ones, so an answer
+may have objects that do not match.
+"""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -37,12 +42,6 @@ from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, spl
 from pststream.state.tables import TABLES
 from pststream.tables.ledgers import Ledger
 from pststream.tables.log_events import NONE, WithdrawnObjects
-
-# Ask the object segments which stored objects the late subscriptions of a batch may match (inside routing tasks).
-#
-# A subscription is late if its `created_at` lies before objects of earlier batches. Each of its pieces is asked as a
-# question. The objects in the answers are then routed and matched like all others, so an answer may have objects that
-# do not match.
 
 COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 """Columns of `objects` that are routed."""
@@ -163,9 +162,9 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
         if scan.withdrawn:
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
         latest = max(latest, int(micros(objects.column("ts")).max(initial=names.NO_TIME)))
-        place, worker = _find_workers(objects, routes, context.workers)
-        sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
-        yield from _split_by_worker(objects, place, worker, context.workers, scan.tag)
+        position, worker = _find_workers(objects, routes, context.workers)
+        sent += len(position) and 1 + int(np.count_nonzero(np.diff(position)))
+        yield from _split_by_worker(objects, position, worker, context.workers, scan.tag)
 
     new = int(scan.tag == NEW_OBJECTS)
     counts = {
@@ -212,8 +211,8 @@ def _update_filters(
     """
     dispatch = dispatch_index(context.home, context.plans[plan_position])
     filters = live_term_filters(context.home, plan_position, tag, dispatch.filters)
-    for number, live in enumerate(filters):
-        live.update(frozenset(one.paths for one in segments if dispatch.filter_of(one.worker) == number), cache)
+    for ordinal, live in enumerate(filters):
+        live.update(frozenset(one.paths for one in segments if dispatch.filter_of(one.worker) == ordinal), cache)
     has_every_object = any(live.has_every_object for live in filters)
     return partial(dispatch.route_objects, live=[live.arrays() for live in filters]), has_every_object
 
@@ -234,26 +233,21 @@ def _merge_routes(routes: list[tuple[np.ndarray, np.ndarray]], workers: int) -> 
     """Return the distinct (object, worker) pairs of the routes by several plans, in the order of `route_objects`."""
     if len(routes) == 1:
         return routes[0]
-    pairs = np.concatenate([place.astype(np.int64) * workers + worker for place, worker in routes])
-    place, worker = np.divmod(distinct_values(pairs), workers)
-    return place.astype(np.int32), worker.astype(np.int32)
+    pairs = np.concatenate([position.astype(np.int64) * workers + worker for position, worker in routes])
+    position, worker = np.divmod(distinct_values(pairs), workers)
+    return position.astype(np.int32), worker.astype(np.int32)
 
 
 def _split_by_worker(
-    objects: pa.RecordBatch, place: np.ndarray, worker: np.ndarray, workers: int, tag: int
+    objects: pa.RecordBatch, position: np.ndarray, worker: np.ndarray, workers: int, tag: int
 ) -> Iterator[SentRows]:
-    grouped, slices = group_by_worker(place, worker, workers)
-    for number in range(workers):
-        of_worker = grouped[slices[number] : slices[number + 1]]
+    grouped, slices = group_by_worker(position, worker, workers)
+    for ordinal in range(workers):
+        of_worker = grouped[slices[ordinal] : slices[ordinal + 1]]
         if len(of_worker):
             whole = len(of_worker) == objects.num_rows
-            yield number, tag, objects if whole else objects.take(pa.array(of_worker))
+            yield ordinal, tag, objects if whole else objects.take(pa.array(of_worker))
 
-
-# Choose how the routing tasks of a batch find the stored objects that its late subscriptions may match.
-#
-# The tasks ask object segments. They read data files instead, as for new objects, if these files will soon be built
-# into one segment with newer files, or if the late subscriptions or the segments are too large for the node.
 
 OBJECT_BYTES = 150
 """About the bytes of an object in a segment."""
@@ -266,6 +260,9 @@ def stored_scans(
     home: Home, batch: dict[str, Any], ledger: Ledger, withdrawn: WithdrawnObjects, cache_bytes: int
 ) -> list[ObjectScan]:
     """Return scans of the stored objects that the late subscriptions of a batch may match.
+
+    The scans ask object segments. They read data files instead if these will soon be built into one segment with newer
+    files, or if the late subscriptions or the segments are too large for the node.
 
     ledger: as it was before the batch; cache_bytes: bound of the node's cache
     """

@@ -90,7 +90,7 @@ def index_requests(
     send = partial(_send_requests, context, requests)
     files, placed = write_placed_index(settings, context, placing, tasks, send, reading, progress)
     if placing is not None:
-        commit_placement(home, placed, placing, context.batch_id)
+        commit_placed(home, placed, placing, context.batch_id)
         crash_point("match.placed")
     commit_files(
         home, names.WORKER_INDEX, files, application=f"index-{context.index_version}", transaction=context.batch_id
@@ -124,20 +124,13 @@ def rebuild_index(
     last = last_transaction(home.table(names.WORKER_INDEX), "rebuild")
     commit_files(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
     if placing is not None:
-        commit_placement(home, placed, placing, INDEX_BUILT)
+        commit_placed(home, placed, placing, INDEX_BUILT)
 
 
 def find_placing_plan(home: Home, version: int, step: str) -> PlacingPlan | None:
     """Return the stored plan if it shares by subscription, to place in a step."""
     placement = read_plan_row(home, version)["placement_version"]
     return None if placement is None else placing_plan(load_plan(home, version), placement, step)
-
-
-def commit_placement(home: Home, written: dict[str, list[DataFile]], placing: PlacingPlan, batch_id: int) -> None:
-    """Commit what a step of a batch has placed, before its pieces: a second attempt finds none of these in the index,
-    and places them alike.
-    """
-    commit_placed(home, written, placing.placement_version, placing.step, batch_id)
 
 
 def write_placed_index(
@@ -278,15 +271,15 @@ def select_deletions(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
 
 def without_units(pieces: pa.RecordBatch) -> pa.RecordBatch:
     """Return the pieces without the units that their plan has recorded."""
-    place = PIECES.get_field_index("unit")
-    return pieces.set_column(place, "unit", pa.nulls(pieces.num_rows, PIECES.field(place).type))
+    index = PIECES.get_field_index("unit")
+    return pieces.set_column(index, "unit", pa.nulls(pieces.num_rows, PIECES.field(index).type))
 
 
 def rank_clauses(pieces: pa.RecordBatch, frequency: Callable[[np.ndarray], np.ndarray]) -> pa.RecordBatch:
     """Put the rarest clause of each piece first, under which it is posted."""
     clauses, _, _ = rarest_clause_first(pieces.column("clauses"), frequency)
-    place = PIECES.get_field_index("clauses")
-    return pieces.set_column(place, "clauses", clauses.cast(PIECES.field(place).type))
+    index = PIECES.get_field_index("clauses")
+    return pieces.set_column(index, "clauses", clauses.cast(PIECES.field(index).type))
 
 
 def workers_by_row(pieces: pa.RecordBatch, dispatch: DispatchIndex) -> tuple[np.ndarray, np.ndarray]:

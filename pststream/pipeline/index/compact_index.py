@@ -1,6 +1,6 @@
 """Rewrite the worker index as fewer files: small files in a batch, all files without ended rows in `maintain`.
 
-Both leave out the pieces of subscriptions with memory that a later batch has replaced (superseded_pieces.py).
+Both leave out the pieces of subscriptions with memory that a later batch has replaced (`stored_pieces.py`).
 """
 
 import datetime as dt

@@ -4,6 +4,8 @@ Placing a subscription needs the loads of all units, so one task places all subs
 It receives a short description of each subscription instead of its pieces. The stages are: tasks send the pieces to
 parts by subscription key, and the descriptions to the part that places; this part sends the unit of each subscription
 to the part of its pieces; these parts record the units and send the pieces to workers.
+
+The loads of the units are kept in `placements`, and the counts of the plan's sample in `placement_counts`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,8 +39,6 @@ from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from pststream.storage.array_cache import ArrayCache
 from pststream.tables.delta_tables import last_transaction, read_table
-
-# Read and write the state of a plan that shares by subscription: counts of its sample, and loads of its units.
 
 PLAN_MADE, INDEX_BUILT = -1, 0
 """`batch_id` of what no batch has placed."""
@@ -123,7 +123,11 @@ def read_area_index(context: TaskContext, version: int, areas: int) -> AreaIndex
     if not areas:
         return build_area_index(NO_AREAS)
     home = Home(context.home)
-    files = [file.path for file in list_data_files(home, names.PLACEMENT_AREAS) if _is_of(file, version)]
+    files = [
+        file.path
+        for file in list_data_files(home, names.PLACEMENT_AREAS)
+        if file.may_contain("plan_version", version, version)
+    ]
     cache = _area_cache(context.cache_dir, context.cache_bytes)
 
     def build() -> dict[str, np.ndarray]:
@@ -137,10 +141,6 @@ def read_area_index(context: TaskContext, version: int, areas: int) -> AreaIndex
 @lru_cache(maxsize=4)
 def _area_cache(folder: str, max_bytes: int) -> ArrayCache:
     return ArrayCache(folder, max_bytes, "areas")
-
-
-def _is_of(file: DataFile, version: int) -> bool:
-    return file.may_contain("plan_version", version, version)
 
 
 def state_rows(version: int, batch_id: int, step: str, state: PlacementState) -> pa.RecordBatch:
@@ -174,13 +174,26 @@ def write_placed(home: Home, name: str, rows: Iterable[pa.RecordBatch]) -> list[
     return [file] if file else []
 
 
-def commit_placed(home: Home, written: Mapping[str, list[DataFile]], version: int, step: str, batch_id: int) -> None:
-    """Commit what a step of a batch has placed under a plan, once; written: files by table.
-
-    The areas come first: their number in `placements` says which of them count.
+@dataclass(frozen=True)
+class PlacingPlan:
+    """A plan that shares by subscription, the version under which its counts and loads are stored, and the step of a
+    batch that places.
     """
+
+    plan: SubscriptionPlan
+    placement_version: int
+    step: str
+
+
+def commit_placed(home: Home, written: Mapping[str, list[DataFile]], placing: PlacingPlan, batch_id: int) -> None:
+    """Commit what a step of a batch has placed, once, before its pieces; written: files by table.
+
+    A second attempt finds none of the pieces in the index, and places them alike. The areas come first: their number in
+    `placements` says which of them count.
+    """
+    step = placing.step
     for name in (names.PLACEMENT_AREAS, names.PLACEMENTS):
-        application, transaction = f"{step}-{version}", batch_id
+        application, transaction = f"{step}-{placing.placement_version}", batch_id
         if step == REBUILD:
             # A killed planner may have built an index of this version; so each try has a transaction number of its own.
             application, transaction = step, last_transaction(home.table(name), step) + 1
@@ -192,17 +205,6 @@ def commit_placed(home: Home, written: Mapping[str, list[DataFile]], version: in
 PIECES, DESCRIBED, PLACED, RECORDED, PASSED, STATE, AREAS = 0, 1, 2, 3, 4, 5, 6
 """Tags of sent rows: pieces without units; descriptions of subscriptions; their units; pieces with units; rows that are
 sent on as they are; the row of `placements`; rows of `placement_areas`."""
-
-
-@dataclass(frozen=True)
-class PlacingPlan:
-    """A plan that shares by subscription, the version under which its counts and loads are stored, and the step of a
-    batch that places (`placement_state.py`).
-    """
-
-    plan: SubscriptionPlan
-    placement_version: int
-    step: str
 
 
 def placing_plan(plan: PartitionPlan, placement_version: int, step: str) -> PlacingPlan | None:
@@ -220,12 +222,12 @@ def send_to_place(
     ranges  int32[n, 4]  raster cells that count for the cost of each piece; None: those of its box
     """
     yield parts, DESCRIBED, _describe(pieces, cells_of_pieces(pieces, placing.plan) if ranges is None else ranges)
-    yield from _by_key(pieces, PIECES, parts)
+    yield from send_by_key(pieces, PIECES, parts)
 
 
 def send_recorded(pieces: pa.RecordBatch, parts: int) -> Iterator[SentRows]:
     """Send pieces whose units are recorded through the stages of `placing_stages`."""
-    return _by_key(pieces, RECORDED, parts)
+    return send_by_key(pieces, RECORDED, parts)
 
 
 def send_on(rows: pa.RecordBatch) -> SentRows:
@@ -267,10 +269,11 @@ def _describe(pieces: pa.RecordBatch, ranges: np.ndarray) -> pa.RecordBatch:
     )
 
 
-def _by_key(rows: pa.RecordBatch, tag: int, parts: int) -> Iterator[SentRows]:
+def send_by_key(rows: pa.RecordBatch, tag: int, parts: int) -> Iterator[SentRows]:
+    """Send rows to the parts of their subscription keys."""
     part = rows.column("subscription_key").to_numpy() % parts
-    for number in distinct_values(part).tolist():
-        yield number, tag, rows.filter(pa.array(part == number))
+    for ordinal in distinct_values(part).tolist():
+        yield ordinal, tag, rows.filter(pa.array(part == ordinal))
 
 
 def _hold_or_place(
@@ -297,7 +300,7 @@ def _place(context: TaskContext, placing: PlacingPlan, parts: int, received: Rec
     areas = read_area_index(context, version, state.areas)
     placed = place(load_placement(plan), plan, counts, subscriptions, state.present_to, state.loads, [areas])
     units = {"subscription_key": subscriptions.keys, "unit": placed.units.astype(np.int64)}
-    yield from _by_key(pa.RecordBatch.from_pydict(units), PLACED, parts)
+    yield from send_by_key(pa.RecordBatch.from_pydict(units), PLACED, parts)
     after = PlacementState(state.present_to, state.object_scale, placed.loads, state.areas + len(placed.areas))
     yield parts, STATE, state_rows(version, context.batch_id, placing.step, after)
     yield parts, AREAS, area_rows(version, state.areas, placed.areas)

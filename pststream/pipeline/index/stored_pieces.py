@@ -1,8 +1,9 @@
-"""Find the pieces of subscriptions with memory that a later batch has replaced, before the index is compacted.
+"""Compare pieces with those in the worker index: find replaced ones, write missing ones, look up recorded units.
 
-A batch writes the pieces of such a subscription again when its threshold has changed, so only those of its last batch
-are needed. They may be in any files, and at other workers than the older pieces. So the keys and batches of all pieces
-meet by subscription key in a shuffle, and those that are replaced go to the compactions whose files have them.
+A batch writes the pieces of a subscription with memory again when its threshold has changed, so only those of its last
+batch are needed. They may be in any files, and at other workers than the older pieces. So before a compaction the keys
+and batches of all pieces meet by subscription key in a shuffle, and those that are replaced go to the compactions whose
+files have them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from pststream.engine.task_context import TaskContext, segment_cache
 from pststream.kernels.matching.match_segment import find_pieces
 from pststream.pipeline.index.build_index import PIECES as BUILD_INDEX_PIECES
 from pststream.pipeline.index.build_index import write_index_rows
+from pststream.pipeline.index.place_pieces import send_by_key
 from pststream.plans.owners import NO_UNIT
 from pststream.plans.pieces import IDENTITY, number_pieces
 from pststream.queries.kinds.registry import ranked_answers
@@ -51,9 +53,7 @@ def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[Sent
     for rows in read_slices([whole_file(path) for path in paths], ["subscription_key", "batch_id", "kind"]):
         of_memory = rows.filter(pc.is_valid(rows.column("kind"))).drop_columns(["kind"])
         of_memory = of_memory.append_column("number", pa.array(np.full(of_memory.num_rows, number)))
-        part = of_memory.column("subscription_key").to_numpy() % parts
-        for one in distinct_values(part).tolist():
-            yield one, PIECES, of_memory.filter(pa.array(part == one))
+        yield from send_by_key(of_memory, PIECES, parts)
 
 
 def send_replaced(_: int, received: ReceivedRows) -> Iterator[SentRows]:
@@ -99,8 +99,6 @@ def are_replaced(pieces: pa.RecordBatch, keys: np.ndarray, batches: np.ndarray) 
     return np.asarray(pieces.column("batch_id").to_numpy() < last)
 
 
-# Write the pieces that a worker lacks to its part of the worker index, each once.
-
 _WRITTEN = (*IDENTITY, "batch_id")
 """Columns of equal rows: a later batch may write a piece of a subscription with memory that is like an earlier one."""
 
@@ -141,15 +139,12 @@ def write_missing(
     return WrittenPieces(rows.num_rows, write_index_rows(root, context.index_version, worker, parts))
 
 
-# Find the units that the index records for subscriptions, to write further pieces of them.
-
-
 def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_version: int) -> pa.RecordBatch:
     """Return pieces of subscriptions with memory, with the units of the pieces that the index has of them.
 
     The segments of the plan are asked, which the node builds for the batch anyway; `context.files` names them.
     """
-    keys, place_of = np.unique(pieces.column("subscription_key").to_numpy(), return_inverse=True)
+    keys, position_of = np.unique(pieces.column("subscription_key").to_numpy(), return_inverse=True)
     marked = ~keys[::-1]  # in segments such keys are negative
     units = np.full(len(keys), NO_UNIT, np.int64)
     cache = segment_cache(context.cache_dir, context.cache_bytes)
@@ -158,7 +153,7 @@ def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_versi
             continue
         segment = cache.segment(files.paths)
         if len(segment.units):
-            piece, number = find_pieces(marked, segment.subscription_keys, segment.key_order)
-            units[len(keys) - 1 - number] = segment.units[piece]
-    recorded = pa.array(units, mask=units < 0).take(pa.array(place_of))
+            piece, position = find_pieces(marked, segment.subscription_keys, segment.key_order)
+            units[len(keys) - 1 - position] = segment.units[piece]
+    recorded = pa.array(units, mask=units < 0).take(pa.array(position_of))
     return pieces.set_column(BUILD_INDEX_PIECES.get_field_index("unit"), "unit", recorded)

@@ -135,10 +135,10 @@ def _with_reasons(task: AppendTask, rows: pa.RecordBatch, reason: pa.Array) -> p
 def _look_up(keys: np.ndarray, verdicts: pa.Table) -> tuple[pa.Array, pa.Array]:
     """Return the reason of each key, and the key of the insertion concerned; null where there is no verdict."""
     known = verdicts.column("key").to_numpy()
-    place = np.searchsorted(known, keys)
-    has_verdict = place < len(known)
-    has_verdict[has_verdict] = known[place[has_verdict]] == keys[has_verdict]
-    rows = pa.array(place, mask=~has_verdict)
+    position = np.searchsorted(known, keys)
+    has_verdict = position < len(known)
+    has_verdict[has_verdict] = known[position[has_verdict]] == keys[has_verdict]
+    rows = pa.array(position, mask=~has_verdict)
     return one_array(verdicts.column("reason")).take(rows), one_array(verdicts.column("concerned")).take(rows)
 
 

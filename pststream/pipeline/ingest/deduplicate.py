@@ -33,11 +33,6 @@ from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, row
 from pststream.tables.ledgers import log_key
 from pststream.tables.log_events import NONE, WithdrawnObjects, withdrawn_objects
 
-# Find stored log rows by object or subscription id, with an index of each data file in the node's cache.
-#
-# A log only grows, and most of its rows do not have an id of a new file. A slice of a data file never changes, so the
-# node sorts the rows of a slice by the hash of their id once, and later finds the rows of an id by bisection.
-
 
 class IdSet:
     """Ids to look up, with their distinct hashes; ids: string[n] without nulls."""
@@ -52,13 +47,14 @@ def find_rows_by_id(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns of the slice's rows whose id is in `wanted`, in any order; nothing if there are none.
 
-    Costs a bisection for each id of `wanted`, and reads the slice if the node's cache does not have its index.
+    Costs a bisection for each id of `wanted`, and reads the slice if the node's cache does not have its index: the rows
+    sorted by the hash of their id. A slice of a data file never changes, so this is done once.
     """
     name = f"{part.path} {part.first} {part.stop} by {id_column} {' '.join(columns)}"
     index = cache.arrays((name,), lambda: _build_index(part, id_column, columns))
-    places, _ = find_all_positions(index["hashes"], wanted.hashes)
-    if len(places):
-        rows = pa.ipc.open_stream(pa.py_buffer(index["rows"])).read_next_batch().take(pa.array(places))
+    positions, _ = find_all_positions(index["hashes"], wanted.hashes)
+    if len(positions):
+        rows = pa.ipc.open_stream(pa.py_buffer(index["rows"])).read_next_batch().take(pa.array(positions))
         # Two ids may share a hash.
         yield rows.filter(pc.is_in(rows.column(id_column), wanted.ids))
 
@@ -222,8 +218,8 @@ def _send_rows(kind: str, ids: NewIds | None, parts: int, task: NewRows | Stored
             continue
         hashes = hash_texts(*utf8_of(rows.column(ID_OF[kind])))
         part = (hashes.view(np.uint64) % np.uint64(parts)).astype(np.int64)
-        for number in range(parts):
-            yield number, 0, rows.filter(pa.array(part == number))
+        for ordinal in range(parts):
+            yield ordinal, 0, rows.filter(pa.array(part == ordinal))
 
 
 def _read_new(kind: str, task: NewRows) -> Iterator[pa.RecordBatch]:
@@ -288,9 +284,11 @@ def _write_verdicts(
     order = np.argsort(keys, kind="stable")
     order = order[np.searchsorted(keys[order], first) :]
     writer = FileWriter(folder, VERDICTS)
-    place = pa.array(order)
+    positions = pa.array(order)
     writer.write(
-        pa.RecordBatch.from_arrays([pa.array(keys[order]), reasons.take(place), concerned.take(place)], schema=VERDICTS)
+        pa.RecordBatch.from_arrays(
+            [pa.array(keys[order]), reasons.take(positions), concerned.take(positions)], schema=VERDICTS
+        )
     )
     return None if writer.close() is None else writer.address
 

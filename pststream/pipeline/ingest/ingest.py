@@ -245,7 +245,7 @@ def _without(out: list[File], files: list[File], staged: list[StagedFile]) -> tu
     """Return the files that are not among `out`, numbered without gaps."""
     dropped = {file["sha256"] for file in out}
     kept = [(file, one) for file, one in zip(files, staged, strict=True) if file["sha256"] not in dropped]
-    numbered = [file | {"file_seq": files[place]["file_seq"]} for place, (file, _) in enumerate(kept)]
+    numbered = [file | {"file_seq": files[index]["file_seq"]} for index, (file, _) in enumerate(kept)]
     return numbered, [replace(one, file_seq=file["file_seq"]) for file, (_, one) in zip(numbered, kept)]
 
 
@@ -301,8 +301,6 @@ def summary_of(
         "data_docs": list(data_docs),
     }
 
-
-# Decide on quarantined files: ingest them after all, or discard them.
 
 ACTIONS = ("release", "discard")
 

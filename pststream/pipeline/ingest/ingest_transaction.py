@@ -2,7 +2,8 @@
 
 The ledger gets a row for each file (`started`), the rows are deduplicated against the log and written to their tables
 under the ingest's transaction id, and the ledger gets another row for each file (`done`). An interrupted ingest is
-finished from its staged files, or from the same input files if the staged ones are not there any more.
+finished from its staged files, which are kept until it is done, even if the input files have changed since. Staged
+files are not flushed to disk: if one is missing or damaged, the same input files are read again.
 """
 
 import datetime as dt
@@ -35,12 +36,6 @@ from pststream.state.home import FORMAT, Home
 from pststream.state.ledger_tables import lineage_table
 from pststream.storage.parquet_files import file_sizes
 from pststream.tables.ledgers import Ledger
-
-# Save and load the list of the staged files of an ingest, so that an interrupted ingest can be finished.
-#
-# The staged files are kept until the ingest is done. So the ingest is finished with the rows that it has read, even if
-# the input files have changed since. Staged files are not flushed to disk. If a power cut has damaged one, the input
-# files are read again.
 
 STAGING = "staging"
 _LIST = f"{STAGING}/staged.json"

@@ -1,7 +1,8 @@
 """Read suspect files one by one in a separate process, within limits of time and memory.
 
 `reader_process.py` is the code of that process. If a file exceeds a limit, or the process dies while it reads the file,
-this is reported as the problem of the file.
+this is reported as the problem of the file, and the next file gets a new process. A note in the home says which files
+are being read, so that a later ingest knows those that were read when a process died.
 """
 
 import datetime as dt
@@ -129,12 +130,6 @@ def _describe_end(code: int) -> str:
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
-# Stage suspect input files one by one in a separate process, within limits of time and memory.
-#
-# If a file exceeds a limit, or the process dies while it reads the file, this is reported as the problem of the file,
-# and the next file gets a new process.
-
-
 def stage_isolated(
     kind: str, folder: str, at: dt.datetime, files: Sequence[dict[str, Any]], limits: ReadLimits, progress: Progress
 ) -> list[StagedFile]:
@@ -157,11 +152,6 @@ def stage_isolated(
     return staged
 
 
-# Note which files an ingest is about to read, so that a later one knows the files that were read when a process died.
-#
-# The note counts the dead tries of each file by its content: readings during which the process ended, or an unexpected
-# error was raised. It is flushed to disk before the first file is opened.
-
 DEAD_TRIES = 2
 """After so many dead tries a file is read in a process of its own. One may be a kill of the process by somebody."""
 
@@ -180,8 +170,9 @@ def noted_reading(
 ) -> Iterator[dict[str, int]]:
     """Note in a block that files with these hashes are read; yield the dead tries of those with DEAD_TRIES or more.
 
-    A dead try counts for all files that were read with it. A block that ends, or raises one of the errors `passing`,
-    counts for none of them; files with DEAD_TRIES stay in the note, in case they are offered again.
+    The note is flushed to disk before the block. A dead try, in which the process ended or an unexpected error was
+    raised, counts for all files that were read in it. A block that ends, or raises one of the errors `passing`, counts
+    for none of them; files with DEAD_TRIES stay in the note, in case they are offered again.
 
     note: name of the note in the home
     """

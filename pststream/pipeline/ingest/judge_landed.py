@@ -47,19 +47,19 @@ def judge_files(
     titles: the last part of each file's path, by which the Data Docs name it; None: the file is not judged
     hashes: the SHA-256 of each file
     """
-    wanted = {place for place, title in enumerate(titles) if title is not None and _count_accepted(staged[place])}
+    wanted = {index for index, title in enumerate(titles) if title is not None and _count_accepted(staged[index])}
     if not suites or not wanted:
         return JudgedFiles()
     subject = suites[0].subject
     columns = [name for name in SUBJECTS[subject].names if any(name in suite.columns for suite in suites)]
-    places = sorted(wanted)
+    indexes = sorted(wanted)
     secret, limit = _read_secret(home), settings.suite_rows
     frames = (
-        (titles[place] or "", make_frame(_read_rows(staged[place], subject, columns, limit, secret + hashes[place])))
-        for place in places
+        (titles[index] or "", make_frame(_read_rows(staged[index], subject, columns, limit, secret + hashes[index])))
+        for index in indexes
     )
     results, page = judge_frames(home.files, home.path, suites, frames)
-    return JudgedFiles(dict(zip(places, results, strict=True)), (page,))
+    return JudgedFiles(dict(zip(indexes, results, strict=True)), (page,))
 
 
 def _read_secret(home: Home) -> str:
@@ -85,15 +85,15 @@ def _read_rows(staged: StagedFile, subject: str, columns: list[str], limit: int,
 
 
 def _draw_rows(
-    staged: StagedFile, columns: list[str], places: np.ndarray | None, max_bytes: int | None
+    staged: StagedFile, columns: list[str], positions: np.ndarray | None, max_bytes: int | None
 ) -> list[pa.RecordBatch] | None:
-    """Read the accepted rows at these places, or all; None as soon as they have more than `max_bytes`."""
+    """Read the accepted rows at these positions, or all; None as soon as they have more than `max_bytes`."""
     read, before, size = [], 0, 0
     for batch in read_staged(staged.parts, [*columns, "reason"]):
         rows = batch.filter(pc.is_null(batch.column("reason"))).select(columns)
-        if places is not None:
-            first, last = np.searchsorted(places, [before, before + rows.num_rows])
-            count, rows = rows.num_rows, rows.take(pa.array(places[first:last] - before))
+        if positions is not None:
+            first, last = np.searchsorted(positions, [before, before + rows.num_rows])
+            count, rows = rows.num_rows, rows.take(pa.array(positions[first:last] - before))
             before += count
         read.append(rows)
         size += rows.nbytes

@@ -63,7 +63,7 @@ def quarantine_failing_files(
     checked = _check(home, settings, files, staged)
     labels = [Path(file["path"]).name if one.success else None for file, one in zip(files, checked, strict=True)]
     judged = judge_files(home, settings, suites, staged, labels, [file["sha256"] for file in files])
-    of_suites = [judged.results.get(place, []) for place in range(len(files))]
+    of_suites = [judged.results.get(index, []) for index in range(len(files))]
     results = [_result_row(file, judgement) for file, judgement in zip(files, checked) if judgement.results]
     results += [_suite_row(file, result) for file, of_file in zip(files, of_suites) for result in of_file]
     if results:
@@ -89,17 +89,12 @@ def _open_confined(file: File, path: str) -> AbstractContextManager[str]:
 
 
 def _check(
-    home: Home,
-    settings: Settings,
-    files: Sequence[File],
-    staged: Sequence[StagedFile],
+    home: Home, settings: Settings, files: Sequence[File], staged: Sequence[StagedFile]
 ) -> list[ThresholdResults]:
     """Compute the figures of each file, and check them against the thresholds."""
     kind = files[0]["kind"]
-    past = LandingHistory(
-        recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history)),
-        to_micros(utc_now()),
-    )
+    counts = recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history))
+    past = LandingHistory(counts, to_micros(utc_now()))
     landed = [
         LandedFile(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)
         for one in staged

@@ -41,7 +41,8 @@ def select_readable(paths: list[str], progress: Progress, folders: Mapping[str, 
     """
     readable = []
     for path in paths:
-        if reason := _obstacle(path, folders.get(path)):
+        is_readable = os.path.isfile(path) and os.access(path, os.R_OK)
+        if reason := refusal(path, folders.get(path)) or ("" if is_readable else "it is not a readable file"):
             progress(escape_controls(f"{path}: skipped: {reason}"))
         else:
             readable.append(path)
@@ -53,11 +54,6 @@ def refusal(path: str, folder: str | None) -> str:
     if not is_utf8_name(path):
         return "its name is not UTF-8: rename it"
     return OUTSIDE if leads_outside(path, folder) else ""
-
-
-def _obstacle(path: str, folder: str | None) -> str:
-    readable = os.path.isfile(path) and os.access(path, os.R_OK)
-    return refusal(path, folder) or ("" if readable else "it is not a readable file")
 
 
 def read_stamps(paths: list[str]) -> dict[str, Stamp]:

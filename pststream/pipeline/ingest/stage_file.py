@@ -28,15 +28,14 @@ from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.state.tables import IDS
 
-# Reject objects whose time is too far ahead of the clock; their parsed fields stay, so that they can be retried.
-
 REASON = "future"
 
 
 def split_future_objects(objects: pa.RecordBatch, latest: int) -> list[pa.RecordBatch]:
     """Split parsed objects (input/parse_objects.py) into those with a ts up to `latest` (microseconds) and the rest.
 
-    The rest has the columns field, reason, detail and raw of a reject too; there is no second batch if none is later.
+    The rest is rejected, and has the columns field, reason, detail and raw too; there is no second batch if none is
+    later. The parsed fields stay, so that the objects can be retried.
     """
     is_future = pc.cast(objects.column("ts"), pa.int64()).to_numpy() > latest
     if not np.any(is_future):
@@ -130,7 +129,8 @@ def stage_file(
                         check_row_number(path, last_row)
                         writer.write(rows)
                         faults.update(_faults(rows))
-                        greatest = int(_accepted_times(rows, kind).max(initial=greatest))
+                        accepted = pc.is_null(rows.column("reason"))
+                        greatest = int(micros(rows.column(TIME_OF[kind]).filter(accepted)).max(initial=greatest))
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)
         parts = writer.close()
@@ -184,11 +184,6 @@ def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[p
         raise InputFileError(path, f"{UNFORESEEN}: {what}", "please report it") from error
 
 
-def _accepted_times(rows: pa.RecordBatch, kind: str) -> np.ndarray:
-    """Return the times (microseconds) of the rows that passed the row rules."""
-    return micros(rows.column(TIME_OF[kind]).filter(pc.is_null(rows.column("reason"))))
-
-
 def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
     """Count the rejected rows by field and reason."""
     rejected = rows.filter(pc.is_valid(rows.column("reason")))
@@ -198,27 +193,17 @@ def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
 def _parse(kind: str, file: dict[str, Any], at: dt.datetime, part: FilePart | None) -> Iterator[pa.RecordBatch]:
     options = json.loads(file["options"])
     if kind == "requests":
-        limits = _request_limits(options)
+        bounds = {name: options[name] for name in REQUEST_BOUNDS}
+        limits = RequestLimits(RegionLimits(options["max_polygon_vertices"]), **bounds)
         for requests in read_requests(file["path"], options["format"], request_fields(), part, limits.longest_row):
             yield from parse_request_chunk(requests, at, options["timezone"], limits)
         return
-    parsing, latest = object_options(options), _latest(options, at)
+    parsing, ahead = object_options(options), options[MAX_AHEAD]
+    latest = to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US
     for chunk in read_chunks(file["path"], options["format"], parsing.sources, part):
         objects, rejects = parse_objects(chunk, parsing)
         yield from split_future_objects(objects, latest)
         yield rejects
-
-
-def _latest(options: dict[str, Any], at: dt.datetime) -> int:
-    """Return the time (microseconds) after which an object is too far ahead of the clock, which was at `at`."""
-    ahead = options[MAX_AHEAD]
-    return to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US
-
-
-def _request_limits(options: dict[str, Any]) -> RequestLimits:
-    """Return the bounds that the ledger stores for a file."""
-    bounds = {name: options[name] for name in REQUEST_BOUNDS}
-    return RequestLimits(RegionLimits(options["max_polygon_vertices"]), **bounds)
 
 
 def object_options(options: dict[str, Any]) -> ObjectOptions:

@@ -109,8 +109,8 @@ def read_staged(files: Sequence[StagedRows], columns: Sequence[str]) -> Iterator
             names = pa.ipc.open_file(source).schema.names
             options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in columns], use_threads=False)
             reader = pa.ipc.open_file(source, options=options)
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number).select(list(columns))
+            for ordinal in range(reader.num_record_batches):
+                yield reader.get_batch(ordinal).select(list(columns))
 
 
 def _open(address: str) -> pa.NativeFile:

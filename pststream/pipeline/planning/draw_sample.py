@@ -1,6 +1,7 @@
-"""Draw a sample of stored objects and live subscriptions, the input of every planner and adjustment.
+"""Draw a sample of stored objects, live subscriptions and logged questions, the input of planners and adjustments.
 
-The size of the sample is bounded (`choose_rows.py`).
+Rows are chosen by a hash of their key, so that the choice does not depend on files, and at most about as many as the
+settings say.
 """
 
 import datetime as dt
@@ -40,8 +41,6 @@ from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, 
 from pststream.state.tables import TABLES
 from pststream.tables.ledgers import Ledger
 
-# Choose rows of tables for a sample by a hash of their key, so that the choice does not depend on files.
-
 SEED = 7
 
 
@@ -65,7 +64,7 @@ def choose_rows(
     read: Callable[[tuple[Slice, ...]], Iterator[pa.RecordBatch]],
     slices: tuple[Slice, ...],
 ) -> SampledRows:
-    """Choose rows by a hash of their key, so that the choice does not depend on the files that they are in."""
+    """Choose a share of the rows by a hash of their key."""
     seen, chosen = 0, []
     for rows in read(slices):
         seen += rows.num_rows
@@ -83,8 +82,6 @@ def merge_rows(drawn: list[SampledRows], schema: pa.Schema) -> tuple[pa.Table, f
     return rows.sort_by(by).combine_chunks(), seen / rows.num_rows if rows.num_rows else 1.0
 
 
-# Draw a sample of the logged questions, for SSTD's query distribution statistics.
-
 KINDS = ("range", "knn")
 _READ = ["question_file", "row", "kind", *SIDES, "clauses", "k", "rows", "distance_m"]
 _STORED = TABLES[names.QUESTIONS].schema
@@ -93,7 +90,10 @@ _SAMPLED = pa.schema([pa.field("question_key", pa.int64()), *(_STORED.field(name
 
 
 def draw_questions(home: Home, settings: Settings, progress: Progress) -> SampledQuestions | None:
-    """Return sampled questions of KINDS, about as many as subscriptions at most; None if none are logged."""
+    """Return sampled questions of KINDS, about as many as subscriptions at most; None if none are logged.
+
+    SSTD takes them as its query distribution statistics.
+    """
     files = list_data_files(home, names.QUESTIONS)
     if not files:
         return None
@@ -132,27 +132,22 @@ def describe_questions(rows: pa.Table) -> SampledQuestions:
     crosses = ~is_near & (sides[:, 0] > sides[:, 2])
     west, east, plain = sides[crosses], sides[crosses], ~is_near & ~crosses
     west[:, 0], east[:, 2] = -180.0, 180.0
-    places = [np.flatnonzero(plain), np.flatnonzero(is_near)[near], *2 * [np.flatnonzero(crosses)]]
+    positions = [np.flatnonzero(plain), np.flatnonzero(is_near)[near], *2 * [np.flatnonzero(crosses)]]
     boxes = np.concatenate([sides[plain], circles, west, east])
-    return SampledQuestions(boxes, *_keywords(one_array(rows.column("clauses")), np.concatenate(places)))
+    return SampledQuestions(boxes, *_keywords(one_array(rows.column("clauses")), np.concatenate(positions)))
 
 
-def _keywords(clauses: pa.ListArray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct words of the clauses at some places: offsets int64[n+1], words int64[m], ascending."""
+def _keywords(clauses: pa.ListArray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct words of the clauses at some positions: offsets int64[n+1], words int64[m], ascending."""
     inner = pc.list_flatten(clauses)
     question = np.asarray(pc.list_parent_indices(clauses))[np.asarray(pc.list_parent_indices(inner))]
     words = np.asarray(pc.list_flatten(inner)).astype(np.int64)
     question, words = np.unique(np.column_stack([question, words]), axis=0).T
     starts = np.searchsorted(question, np.arange(len(clauses) + 1))
-    lengths = np.diff(starts)[places]
+    lengths = np.diff(starts)[positions]
     offsets = np.append(0, np.cumsum(lengths))
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return offsets, words[np.repeat(starts[places], lengths) + within]
-
-
-# Count the insertions and deletions of the period that a sample's objects cover, for each live subscription.
-#
-# Plans, comparisons, adjustments and benchmarks all get them from here, so they weigh requests against objects alike.
+    return offsets, words[np.repeat(starts[positions], lengths) + within]
 
 
 def find_period(files: list[DataFile], recent: KeyRange, up_to: int | None) -> KeyRange:
@@ -220,7 +215,7 @@ def draw_sample(
     The subscriptions are those in the index of the plan in force, without those that ended before every object still
     to be matched, and the insertions that no batch has applied yet.
 
-    The insertions and deletions are those that came with the objects (`planned_period.py`).
+    The insertions and deletions are those that came with the objects (`find_period`).
     """
     object_rows, object_scale, period = draw_objects(home, settings, versions, after_key, progress)
     piece_rows, subscription_scale = _pieces(home, settings, progress)

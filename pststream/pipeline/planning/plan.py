@@ -43,16 +43,15 @@ from pststream.state.plans import (
 from pststream.state.slices import Slice, read_slices
 from pststream.tables.ledgers import Ledger
 
-# Fill the column `term` of a vocabulary with words found in the newest texts; a term found in none stays null.
-#
-# The words are for people: the tables identify terms by their hashes only.
-
 MAX_TEXTS, MAX_BYTES = 20_000, 4_000_000
 """Texts of the newest objects that are searched for words, and their bytes, at most."""
 
 
 def fill_words(home: Home, vocabulary: pa.Table) -> pa.Table:
-    """Return the vocabulary with `term` filled for words of the newest texts; it stays null for other terms."""
+    """Return the vocabulary with `term` filled for words of the newest texts; it stays null for other terms.
+
+    The words are for people: the tables identify terms by their hashes only.
+    """
     words: dict[int, str] = {}
     for text in _newest_texts(home):
         words |= {term_id(word): word for word in tokenize(text)}
@@ -187,7 +186,9 @@ def _save_parts(home: Home, version: int, made: _MadePlan) -> None:
     save_vocabulary(home, version, fill_words(home, made.vocabulary) if len(new.terms) else made.vocabulary)
     if made.counts is not None:
         save_counts(home, version, made.counts)
-        save_start(home, version, _last_request(home), made.counts.object_scale, new.units)
+        requests = list_data_files(home, names.REQUESTS)
+        last_request = max((file.high["request_key"] for file in requests), default=-1)
+        save_start(home, version, last_request, made.counts.object_scale, new.units)
 
 
 def stored_options(settings: Settings, sample: WorkloadSample, planner_options: str) -> dict[str, Any]:
@@ -213,11 +214,6 @@ def delete_rows_of_killed_planner(home: Home, version: int) -> None:
     """Delete what a killed planner of this version has left in the control tables."""
     for name in PLANNED:
         ledger_tables.delete_versions(home, name, "plan_version", version)
-
-
-def _last_request(home: Home) -> int:
-    """Return the greatest key of the request log; -1 if it is empty."""
-    return max((file.high["request_key"] for file in list_data_files(home, names.REQUESTS)), default=-1)
 
 
 def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before: int, progress: Progress) -> None:

@@ -46,11 +46,6 @@ from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.tables.table_files import TableWriter
 
-# Write the answers of a file of questions to `answers/<file>.parquet` of the landing folder, from the tables.
-#
-# Whoever may write to a landing folder may put a link there. So the file is written folder by folder from the landing
-# folder on, and no folder of its path may be a link.
-
 FOLDER = "answers"
 """Subfolder of a landing folder with the answers."""
 
@@ -95,7 +90,10 @@ def read_answers(home: Home, number: int) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _replacing_below(landing: str, place: Sequence[str]) -> Iterator[BinaryIO]:
-    """Yield a new file that gets its name, below the landing folder, when the block ends; folders are created."""
+    """Yield a new file that gets its name, below the landing folder, when the block ends; folders are created.
+
+    Each folder is opened from the one above and must not be a link, which anybody may put into a landing folder.
+    """
     folder = os.open(os.path.realpath(landing), os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in place[:-1]:

@@ -2,6 +2,10 @@
 
 The driver keeps the questions, and of each the bounds of its window and three numbers; rows of answers and objects are
 in tasks only. The engine is chosen by the estimated seconds of the tasks: few questions are answered in this process.
+
+The tasks of a block send the best rows of their segments, with what orders them, to the part of the block, which keeps
+the k best of each question and writes them as a data file. Frequent terms are counted over all segments by one task. A
+question without k that may have very many rows is a task of its own, which writes a slice of its window at a time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,13 +35,6 @@ from pststream.search.question_batch import window_bounds
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
-
-# Answer questions in tasks: a task takes some questions and some segments, and a part merges the answers of a block.
-#
-# The tasks of a block send the best rows of their segments, with what orders them, to the part of the block, which
-# keeps the k best of each question and writes them as a data file. Frequent terms are counted over all segments by one
-# task. A question without k that may have very many rows is a task of its own, which writes its rows a slice of its
-# window at a time.
 
 TERMS = "frequent_terms"
 """The kind whose answers are counts over all segments."""
@@ -110,30 +107,24 @@ class WrittenBlock:
     distances: np.ndarray
 
 
-def build_segment(task: tuple[StoredSegments, int]) -> None:
-    """Build a segment on the node that runs this, unless it has it."""
-    segments, number = task
-    segments.open([number])
-
-
 def resolve_windows(task: ResolveTask) -> ResolvedWindows:
     """Return the windows of questions, and bounds of their rows."""
     counted = _open(task.segments, tuple(range(len(task.segments.groups))))
     bounds = np.empty((len(task.asked), 4), np.int64)
-    for places in group_questions(task.asked, range(len(task.asked)), by_kind=False):
-        timed = [task.asked[place].timed for place in places]
-        bounds[places] = np.hstack(window_bounds(counted.of(task.asked[places[0]].withdrawn), timed))
+    for positions in group_questions(task.asked, range(len(task.asked)), by_kind=False):
+        timed = [task.asked[position].timed for position in positions]
+        bounds[positions] = np.hstack(window_bounds(counted.of(task.asked[positions[0]].withdrawn), timed))
     return ResolvedWindows(bounds, bound_rows_of(counted, task.asked))
 
 
 def send_answers(task: AnswerTask) -> Iterator[SentRows]:
     """Answer the questions of a task, and send the rows to the part of their block."""
     counted = _open(task.segments, task.numbers)
-    for places in group_questions(task.asked, range(len(task.asked))):
-        questions = [task.asked[place] for place in places]
+    for positions in group_questions(task.asked, range(len(task.asked))):
+        questions = [task.asked[position] for position in positions]
         answer = ANSWERERS[questions[0].question.kind.name]
         rows = answer(counted.of(questions[0].withdrawn), [one.timed for one in questions])
-        owner = np.array([task.places[place] for place in places], np.int64)[rows.question]
+        owner = np.array([task.places[position] for position in positions], np.int64)[rows.question]
         for part in _partial_rows(questions, rows, owner).to_batches():
             yield task.part, 0, part
 
@@ -153,10 +144,10 @@ def _partial_rows(questions: Sequence[AskedQuestion], rows: AnswerRows, owner: n
 def write_block(writer: AnswerWriter, part: int, received: ReceivedRows) -> WrittenBlock:
     """Merge the rows that tasks have sent for a block, and write them as a data file."""
     rows = pa.Table.from_batches([batch for _, batch in received], PARTIAL)
-    place, value, key = (rows.column(name).to_numpy() for name in (PLACE, "sort_value", "object_key"))
+    position, value, key = (rows.column(name).to_numpy() for name in (PLACE, "sort_value", "object_key"))
     times = rows.column("ts").cast(pa.int64()).fill_null(0).to_numpy()
-    order = np.lexsort((-key, -times, value, place))
-    rank, most = ranks(place[order]), writer.most[place[order]]
+    order = np.lexsort((-key, -times, value, position))
+    rank, most = ranks(position[order]), writer.most[position[order]]
     kept = (most == 0) | (rank <= most)
     answers = rows.take(pa.array(order[kept]))
     answers = answers.set_column(answers.schema.get_field_index("rank"), "rank", pa.array(rank[kept]))
@@ -181,22 +172,17 @@ def write_rows(writer: AnswerWriter, tables: Iterable[pa.Table]) -> WrittenBlock
     counts, distances = np.zeros(len(writer.rows), np.int64), np.full(len(writer.rows), np.nan)
     for table in tables:
         for rows in table.to_batches(max_chunksize=65_536):
-            places = rows.column(PLACE).to_numpy()
-            np.add.at(counts, places, 1)
-            distances[places] = rows.column("distance_m").to_numpy(zero_copy_only=False)
+            positions = rows.column(PLACE).to_numpy()
+            np.add.at(counts, positions, 1)
+            distances[positions] = rows.column("distance_m").to_numpy(zero_copy_only=False)
             numbered = {
-                "question_file": pa.array(np.full(len(places), writer.question_file)),
-                "row": pa.array(writer.rows[places]),
+                "question_file": pa.array(np.full(len(positions), writer.question_file)),
+                "row": pa.array(writer.rows[positions]),
             }
             own = {name: rows.column(name) for name in rows.schema.names if name != PLACE}
             file.write(pa.RecordBatch.from_pydict({**numbered, **own}))
     answered = np.flatnonzero(counts)
     return WrittenBlock(file.close(), answered, counts[answered], distances[answered])
-
-
-def with_bounds(one: AskedQuestion, bounds: np.ndarray) -> AskedQuestion:
-    """Return a question with the resolved bounds of its window: int64[4]."""
-    return one._replace(bounds=tuple(bounds.tolist()))
 
 
 @lru_cache(maxsize=4)
@@ -253,7 +239,8 @@ class _BuildTask:
 
 
 def _build(task: _BuildTask) -> None:
-    build_segment((task.segments, task.number))
+    """Build a segment on the node that runs this, unless it has it."""
+    task.segments.open([task.number])
 
 
 def answer_on_engine(
@@ -266,7 +253,7 @@ def answer_on_engine(
 ) -> AnsweredPart:
     """Answer questions, and write the answers as data files, which are not committed."""
     (windows,) = engine.run_tasks([ResolveTask(segments, tuple(asked))], resolve_windows)
-    resolved = tuple(with_bounds(one, bounds) for one, bounds in zip(asked, windows.bounds))
+    resolved = tuple(one._replace(bounds=tuple(bounds)) for one, bounds in zip(asked, windows.bounds.tolist()))
     rows = np.array([one.question.row for one in asked], np.int64)
     most = np.array([one.question.parsed.k or 0 for one in asked], np.int64)
     writer = AnswerWriter(home, question_file, rows, most)
@@ -307,9 +294,9 @@ def _answer_by_groups(
     sent = [sum(most_rows[block.start : block.stop]) * len(groups) for block in blocks]
     for some in make_blocks(sent, len(sent), MAX_SENT_ROWS):
         tasks = []
-        for part, place in enumerate(some):
-            tasks += [_task(segments, numbers, asked, blocks[place], part=part, kinds=others) for numbers in groups]
-            tasks.append(_task(segments, every, asked, blocks[place], part=part, kinds=(TERMS,)))
+        for part, index in enumerate(some):
+            tasks += [_task(segments, numbers, asked, blocks[index], part=part, kinds=others) for numbers in groups]
+            tasks.append(_task(segments, every, asked, blocks[index], part=part, kinds=(TERMS,)))
         stage = Stage(len(some), partial(write_block, writer))
         written += engine.run_shuffled([task for task in tasks if task.asked], send_answers, [stage])
     return written
@@ -322,10 +309,10 @@ def split_segments(rows: Sequence[int], parts: int) -> list[tuple[int, ...]]:
     """
     most = min(MAX_TASK_OBJECTS, -(-sum(rows) // parts))
     groups: list[list[int]] = [[]]
-    for number, count in enumerate(rows):
+    for ordinal, count in enumerate(rows):
         if groups[-1] and sum(rows[one] for one in groups[-1]) + count > most:
             groups.append([])
-        groups[-1].append(number)
+        groups[-1].append(ordinal)
     return [tuple(group) for group in groups]
 
 
@@ -339,10 +326,10 @@ def _task(
     kinds: tuple[str, ...] = tuple(SECONDS_OF_QUESTION),
 ) -> AnswerTask:
     """Return the task of the questions of some kinds in a block; rows: how many it writes, if they are very many."""
-    places = tuple(place for place in block if asked[place].question.kind.name in kinds)
-    mine = tuple(asked[place] for place in places)
+    positions = tuple(position for position in block if asked[position].question.kind.name in kinds)
+    mine = tuple(asked[position] for position in positions)
     seconds = sum(SECONDS_OF_QUESTION[one.question.kind.name] for one in mine) * len(numbers) + rows * SECONDS_OF_ROW
-    return AnswerTask(segments, part, numbers, places, mine, seconds / SECONDS_OF_TASK)
+    return AnswerTask(segments, part, numbers, positions, mine, seconds / SECONDS_OF_TASK)
 
 
 def _collect(written: Sequence[WrittenBlock], questions: int, bounds: np.ndarray) -> AnsweredPart:

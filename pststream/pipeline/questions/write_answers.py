@@ -1,9 +1,9 @@
-"""Answer the questions of one file, and write rows of the tables of answers, questions and rejects as data files."""
+"""Read the questions of one file, answer them, and write answers, questions and rejects as data files."""
 
 import math
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,23 +39,23 @@ from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 
-# Make the rows of the table `questions`: what each answered question asked for, as a model of its cost needs it.
-
 BATCH_ROWS = 8_192
 
 
 def question_rows(number: int, asked: Sequence[AskedQuestion], answered: AnsweredPart) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of answered questions of a file, by its number."""
+    """Yield the rows of `questions` of a file's answered questions: what a model of their cost needs."""
     schema = TABLES[names.QUESTIONS].schema
     for low in range(0, len(asked), BATCH_ROWS):
-        places = range(low, min(low + BATCH_ROWS, len(asked)))
-        records = [{"question_file": number, **_row(asked[place].question, answered, place)} for place in places]
+        positions = range(low, min(low + BATCH_ROWS, len(asked)))
+        records = [
+            {"question_file": number, **_row(asked[position].question, answered, position)} for position in positions
+        ]
         yield pa.RecordBatch.from_pylist(records, schema)
 
 
-def _row(question: Question, answered: AnsweredPart, place: int) -> dict[str, Any]:
-    parsed, distance = question.parsed, float(answered.distances[place])
-    after, _, up_to, _ = answered.bounds[place].tolist()
+def _row(question: Question, answered: AnsweredPart, position: int) -> dict[str, Any]:
+    parsed, distance = question.parsed, float(answered.distances[position])
+    after, _, up_to, _ = answered.bounds[position].tolist()
     box = _bounding_box(parsed.region) if parsed.region else (*(parsed.point or ()), *(parsed.point or ()))
     return {
         "row": question.row,
@@ -65,7 +65,7 @@ def _row(question: Question, answered: AnsweredPart, place: int) -> dict[str, An
         "window_after": None if after == names.NO_TIME else after,
         "window_to": None if up_to == names.NO_TIME else up_to,
         "k": parsed.k,
-        "rows": int(answered.counts[place]),
+        "rows": int(answered.counts[position]),
         "distance_m": None if math.isnan(distance) else distance,
     }
 
@@ -78,16 +78,13 @@ def _bounding_box(region: Region) -> tuple[float, float, float, float]:
     return min(west), min(south), max(east), max(north)
 
 
-# Read a file of questions a part after the other, in this process, or in one of its own if reading may kill it.
-
-
 @dataclass
 class PartReader:
     """Reads the questions of a file.
 
     path      of the copy
     name      path of the file that is reported
-    isolated  whether a process of its own reads each part
+    isolated  whether a process of its own reads each part, since reading may kill it
     """
 
     path: str
@@ -143,7 +140,6 @@ def read_part(path: str, settings: Settings, name: str, after: int) -> ReadQuest
 
 
 WRITTEN = (names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)
-
 
 MAX_TRIES = 5
 """After so many dead tries at the same questions the rest of a file is not answered."""
@@ -237,7 +233,10 @@ class _Answerer:
             answered = answer_on_engine(self._engine, self._segments, asked, home.path, number, self._progress)
             answered_at = time.perf_counter()
             files[names.QUESTION_ANSWERS] += answered.files
-            files[names.QUESTIONS] += _write_log(home, question_rows(number, asked, answered))
+            writer = FileWriter(home.table(names.QUESTIONS), TABLES[names.QUESTIONS].schema)
+            for batch in question_rows(number, asked, answered):
+                writer.write(batch)
+            files[names.QUESTIONS] += _closed(writer)
             rows += int(answered.counts.sum())
         files[names.REJECTS] += _write_rejects(home, file, rejects)
         spent = {
@@ -256,13 +255,6 @@ class _Answerer:
             complete=False,
             most=before.most,
         )
-
-
-def _write_log(home: Home, rows: Iterable[pa.RecordBatch]) -> list[DataFile]:
-    writer = FileWriter(home.table(names.QUESTIONS), TABLES[names.QUESTIONS].schema)
-    for batch in rows:
-        writer.write(batch)
-    return _closed(writer)
 
 
 def _write_rejects(home: Home, file: QuestionFile, rejects: list[dict[str, Any]]) -> list[DataFile]:

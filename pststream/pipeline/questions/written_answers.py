@@ -1,4 +1,4 @@
-"""Keep what an unfinished file of questions needs in a folder of the home.
+"""Keep the data files of an unfinished file of questions in a folder of the home, and commit them once.
 
 The folder has a copy of the file, so that somebody may change or remove the file meanwhile, the list of the data files
 that the answers were written to, before any of them is committed, and a note of the tries that died.
@@ -97,8 +97,6 @@ def _number_of(name: str) -> str:
 def _list_name(file: QuestionFile) -> str:
     return f"{FOLDER}/{file['question_file']}.written.json"
 
-
-# Commit the data files that the answering of a file of questions has written, once.
 
 APPLICATION = "questions"
 """The application of the transaction ids of files of questions, in the tables' Delta logs."""
