@@ -6,8 +6,8 @@ python jobs/ask.py [--result FILE] [--home DIR] --question JSON [--page FILE.htm
 import json
 from pathlib import Path
 
-from pststream.pipeline.jobs.ask_for_page import ask_for_page
 from pststream.pipeline.jobs.job import Job, argument
+from pststream.pipeline.jobs.landing import ask_for_page
 
 main = Job(
     "ask",

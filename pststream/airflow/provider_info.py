@@ -58,7 +58,7 @@ def connection_type(
     """Describe a connection type: its hook, the fields of its extra, the fields of Airflow's form that are hidden."""
     return {
         "connection-type": name,
-        "hook-class-name": f"pststream.airflow.hook.{hook}",
+        "hook-class-name": f"pststream.airflow.operators.{hook}",
         "hook-name": title,
         "ui-field-behaviour": {"hidden-fields": list(hidden), "relabeling": {}},
         "conn-fields": {field: conn_field(field, *texts) for field, texts in fields.items()},

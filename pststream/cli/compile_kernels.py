@@ -30,8 +30,7 @@ from pststream.planning.balancing.cell_selection import select_cells
 from pststream.planning.balancing.local_adjustment import adjust_locally
 from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel, compute_worker_loads
-from pststream.planning.papers.area_index import build_area_index
-from pststream.planning.planners.by_subscription import describe_sample, estimate_ranges, place
+from pststream.planning.planners.by_subscription import build_area_index, describe_sample, estimate_ranges, place
 from pststream.planning.planners.registry import load_placement, make_plan
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
 from pststream.plans.planner_sample import WorkloadSample, count_sample

@@ -65,7 +65,7 @@ def calibrate_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.replan.compare_topk import compare_topk
+    from pststream.pipeline.replan.compare_planners import compare_topk
     from pststream.reports.commands.comparisons import render_topk_comparison
 
     refuse_options("plans compare --kinds topk", {"--objects": arguments.objects, "--out": arguments.out})

@@ -29,7 +29,7 @@ def export_command(context: CommandContext, arguments: Any) -> CommandResult:
     if arguments.what in ("answers", "changes"):
         return _export_standing(context, arguments)
     refuse_options("export matches", {"--since-batch": arguments.since_batch})
-    from pststream.reports.commands.export import export_matches
+    from pststream.reports.commands.listings import export_matches
 
     document = export_matches(context.home.check(), arguments.out, _moment(arguments.since), context.progress)
     return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'match', 'matches')}")

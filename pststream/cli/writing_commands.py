@@ -142,8 +142,7 @@ def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Run recorded batches again under another plan, and compare; exit code 1 if the matches or the answers differ."""
     from pststream.pipeline.replan.recorded_batches import batches_between, last_batches
     from pststream.pipeline.replan.replay import replay
-    from pststream.pipeline.replan.scratch_home import TopkPlanner
-    from pststream.pipeline.replan.tried_plan import plan_of_first, proposed_plan, stored_plan
+    from pststream.pipeline.replan.scratch_home import TopkPlanner, plan_of_first, proposed_plan, stored_plan
     from pststream.reports.commands.comparisons import is_as_recorded, render_replay
     from pststream.reports.pages.comparison_page import write_replay
 
@@ -446,7 +445,7 @@ def dead_letters_command(context: CommandContext, arguments: Any) -> CommandResu
 
 
 def _list(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.delivery.dead_letters import list_letters
+    from pststream.pipeline.delivery.deliver import list_letters
 
     rows = list_letters(context.home, context.settings, arguments.sink, arguments.limit or LISTED_LETTERS)
     lines = [
@@ -458,7 +457,7 @@ def _list(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _replay(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.delivery.dead_letters import replay_letters
+    from pststream.pipeline.delivery.deliver import replay_letters
 
     refuse_options("dead-letters replay", {"--limit": arguments.limit})
     document = replay_letters(context.home, context.settings, arguments.sink, context.progress)

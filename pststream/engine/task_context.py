@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pststream.base import names
-from pststream.matching.live_term_filter import LiveTermFilter
-from pststream.matching.matcher import ChunkSize
+from pststream.matching.matcher import ChunkSize, LiveTermFilter
 from pststream.matching.segments import Deletions, SegmentCache, merge_deletions
 from pststream.planning.dispatch import DispatchIndex, make_dispatch
 from pststream.search.object_cache import ObjectCache

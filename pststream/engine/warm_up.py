@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from pststream.kernels.compile import cache_folder
 from pststream.kernels.routing.dispatch import group_by_worker
-from pststream.matching.live_term_filter import LiveTermFilter
-from pststream.matching.matcher import make_probe, match_objects, sort_objects
+from pststream.matching.matcher import LiveTermFilter, make_probe, match_objects, sort_objects
 from pststream.matching.segments import build_deletions, build_segment
 from pststream.planning.dispatch import make_dispatch
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan, subscription_plan, tree_plan

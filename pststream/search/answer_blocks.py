@@ -15,10 +15,10 @@ from pststream.kernels.questions.codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.search.answer_rows import ANSWERS, answer_table
 from pststream.search.answerers import ANSWERERS
-from pststream.search.asked_questions import AskedQuestion, CountedObjects
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
+from pststream.search.read_questions import AskedQuestion, CountedObjects
 
 # Bounds of the rows of an answer
 

@@ -1,13 +1,25 @@
 """Answer a batch of questions of the kinds `knn`, `range` and `topk`, and list the answering function of each kind."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import distinct_values
+from pststream.kernels.questions.count_terms import (
+    are_greatest,
+    count_objects,
+    count_terms,
+    count_unlisted,
+    find_ids,
+    may_be_answers,
+    merge_counts,
+    word_heads,
+)
+from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.kernels.questions.rows_in_regions import choose_paths, find_rows
-from pststream.search.answer_rows import AnswerRows, make_answer_rows
-from pststream.search.answer_terms import answer_terms
+from pststream.search.answer_rows import AnswerRows, make_answer_rows, ranks
 from pststream.search.best_objects import (
     BestRows,
     find_nearest_objects,
@@ -16,8 +28,269 @@ from pststream.search.best_objects import (
     place_of,
     point_questions,
 )
+from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
+
+# Answer questions of the kind `frequent_terms`: the k terms that the most objects of a region have.
+#
+# Each segment returns the terms that many of its objects have, so that memory does not grow with the terms of a region.
+# If a term that no segment returns may be among the k, as where segments have few words in common, all are returned.
+
+ROOM = 4_000_000
+"""Terms that the segments return at a time, in all; more if it is one question."""
+
+Candidate = tuple[int, str]
+"""The count of a term, below 0, and its word: candidates in ascending order of UTF-8 are in the order of answers."""
+
+
+class LikelyTerms(NamedTuple):
+    """Terms of questions, by question: question int64[n], ids int64[n], words, least counts int64[n].
+
+    bounds  int64[q]: no other term has a greater count; 0: there is no other
+    """
+
+    question: np.ndarray
+    ids: np.ndarray
+    words: list[str]
+    counts: np.ndarray
+    bounds: np.ndarray
+
+
+class _Batch(NamedTuple):
+    """The questions of a batch, and arrays for the work of kernels."""
+
+    regions: RegionArrays
+    after: np.ndarray
+    up_to: np.ndarray
+    limits: np.ndarray
+    counts: np.ndarray
+    touched: np.ndarray
+
+
+class _Counts(NamedTuple):
+    """Terms of segments with their counts: see `merge_counts`; segment int64[n], term int32[n] within the segment.
+
+    numbers  the segment of each row of starts, stops and bounds
+    """
+
+    numbers: list[int]
+    segment: np.ndarray
+    term: np.ndarray
+    ids: np.ndarray
+    counts: np.ndarray
+    gaps: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    bounds: np.ndarray
+
+
+class _Merged(NamedTuple):
+    """Some questions, the counts of segments, and what `merge_counts` returns of them (`offsets`: kept)."""
+
+    questions: np.ndarray
+    counted: _Counts
+    kept: np.ndarray
+    places: np.ndarray
+    sums: np.ndarray
+    exact: np.ndarray
+
+
+def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
+    """Return the rows of the answers of a batch: terms by descending count, equal counts by the bytes of the word."""
+    return answer_regions(
+        snapshot,
+        region_arrays([question.parsed.region for question in questions if question.parsed.region]),
+        *window_bounds(snapshot, questions),
+        np.array([question.parsed.k or 0 for question in questions], np.int64),
+    )
+
+
+def answer_regions(
+    snapshot: ObjectSnapshot, regions: RegionArrays, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
+) -> AnswerRows:
+    """Return the rows of the answers of questions given as arrays.
+
+    after, up_to   int64[q,2]   bounds of the windows, see kernels/questions/question_arrays.py
+    limits         int64[q]     greatest number of terms
+    """
+    batch = _make_batch(snapshot, regions, after, up_to, limits)
+    question_of_row: list[int] = []
+    rows: list[Candidate] = []
+    for question, candidates in enumerate(_candidates(snapshot, batch)):
+        kept = sorted(candidates, key=lambda one: (one[0], one[1].encode()))[: batch.limits[question]]
+        question_of_row += [question] * len(kept)
+        rows += kept
+    owner = np.array(question_of_row, np.int64)
+    columns = {
+        "term": pa.array([word for _, word in rows], pa.string()),
+        "count": pa.array([-count for count, _ in rows], pa.int64()),
+    }
+    return AnswerRows(owner, ranks(owner), columns)
+
+
+def likely_terms(
+    snapshot: ObjectSnapshot, regions: RegionArrays, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
+) -> LikelyTerms:
+    """Return the terms of the answers of questions, and others that may be, without counting them exactly.
+
+    The arguments are those of `answer_regions`.
+    """
+    batch = _make_batch(snapshot, regions, after, up_to, limits)
+    bounds = np.zeros(len(limits), np.int64)
+    parts, words = [np.empty((3, 0), np.int64)], list[str]()
+    for questions, counted, kept, places, sums, _ in _merged(snapshot, batch):
+        # Every other term has a count below the k-th greatest of the least counts.
+        for asked, first, stop in zip(questions.tolist(), kept[:-1].tolist(), kept[1:].tolist()):
+            if stop - first >= limits[asked]:
+                bounds[asked] = -np.partition(-sums[first:stop], limits[asked] - 1)[limits[asked] - 1]
+        parts.append(np.stack([np.repeat(questions, np.diff(kept)), counted.ids[places], sums]))
+        named = zip(counted.segment[places].tolist(), counted.term[places].tolist())
+        words += [snapshot.segments[segment].word(term) for segment, term in named]
+    question, ids, counts = np.concatenate(parts, axis=1)
+    order = np.argsort(question, kind="stable")
+    return LikelyTerms(question[order], ids[order], [words[row] for row in order.tolist()], counts[order], bounds)
+
+
+def _make_batch(
+    snapshot: ObjectSnapshot, regions: RegionArrays, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
+) -> _Batch:
+    terms = max((len(segment.terms) for segment in snapshot.segments), default=0)
+    return _Batch(
+        regions,
+        after,
+        up_to,
+        limits,
+        np.zeros((terms + 1, 2), np.int32),
+        np.empty(terms + 1, np.int32),
+    )
+
+
+def _candidates(snapshot: ObjectSnapshot, batch: _Batch) -> list[list[Candidate]]:
+    """Return the terms of each question whose counts are not less than its k-th greatest, or those of them to order."""
+    answers: list[list[Candidate]] = [[] for _ in batch.limits]
+    for questions, counted, kept, places, sums, exact in _merged(snapshot, batch):
+        owner = np.repeat(questions, np.diff(kept))
+        unsure = np.flatnonzero(~exact)
+        if len(unsure):
+            sums[unsure] = _count_exactly(snapshot, batch, counted, questions, owner[unsure], places[unsure])
+        greatest = are_greatest(kept, sums, batch.limits[questions])
+        owner, places, sums = owner[greatest], places[greatest], sums[greatest]
+        for question, candidate in _decode(snapshot.segments, batch, owner, counted, places, sums):
+            answers[question].append(candidate)
+    return answers
+
+
+def _merged(snapshot: ObjectSnapshot, batch: _Batch) -> Iterator[_Merged]:
+    """Yield the merged counts of all questions, some at a time; of one question maybe more than once."""
+    waiting = [(np.arange(len(batch.limits)), False)]
+    while waiting:
+        questions, complete = waiting.pop()
+        if not len(questions):
+            continue
+        counted = _count(snapshot, batch, questions, complete)
+        done = counted.starts.shape[1]
+        waiting.append((questions[done:], complete))
+        questions = questions[:done]
+        enough, kept, places, sums, exact = merge_counts(
+            counted.ids, counted.counts, counted.gaps, counted.starts, counted.stops, counted.bounds,
+            batch.limits[questions],
+        )  # fmt: skip
+        waiting.append((questions[~enough], True))
+        yield _Merged(questions, counted, kept, places, sums, exact)
+
+
+def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, complete: bool) -> _Counts:
+    """Return the greatest counts of each segment, of as many of the questions as there is room for."""
+    parts = []
+    for number, segment in enumerate(snapshot.segments):
+        asked = questions[np.isin(questions, reached(segment.bounds, batch.after, batch.up_to))]
+        if not len(asked):
+            continue
+        offsets, *columns, bounds = count_terms(
+            segment.objects, segment.frequent_terms, segment.tiers, segment.bounds[3], asked, batch.regions,
+            batch.after, batch.up_to, batch.limits, complete, ROOM // len(snapshot.segments), batch.counts,
+            batch.touched,
+        )  # fmt: skip
+        if len(bounds) < len(asked):
+            questions = questions[questions < asked[len(bounds)]]
+        parts.append((number, segment, asked[: len(bounds)], offsets, columns, bounds))
+    starts, stops, most = np.zeros((3, len(parts), len(questions)), np.int64)
+    lengths, total = [], 0
+    for at, (_, _, asked, offsets, _, bounds) in enumerate(parts):
+        answered = np.searchsorted(asked, questions[-1], "right")
+        within = np.searchsorted(questions, asked[:answered])
+        starts[at, within], stops[at, within] = total + offsets[:answered], total + offsets[1 : answered + 1]
+        most[at, within] = bounds[:answered]
+        lengths.append(offsets[answered])
+        total += lengths[-1]
+    term, counts, gaps = (
+        np.concatenate([np.empty(0, np.int32), *(part[4][column][:length] for part, length in zip(parts, lengths))])
+        for column in range(3)
+    )
+    owner = np.repeat([part[0] for part in parts], lengths) if parts else np.empty(0, np.int64)
+    ids = [part[1].terms[part[4][0][:length]] for part, length in zip(parts, lengths)]
+    numbers = [part[0] for part in parts]
+    return _Counts(
+        numbers, owner, term, np.concatenate([np.empty(0, np.int64), *ids]), counts, gaps, starts, stops, most
+    )
+
+
+def _count_exactly(
+    snapshot: ObjectSnapshot,
+    batch: _Batch,
+    counted: _Counts,
+    questions: np.ndarray,
+    owner: np.ndarray,
+    places: np.ndarray,
+) -> np.ndarray:
+    """Return the number of objects of each question that have a term: int64[n].
+
+    questions: those that are counted; owner, places int64[n]: the question of each term, and one of its places
+    """
+    sums, ids = np.zeros(len(owner), np.int64), counted.ids[places]
+    known_places = find_ids(counted.ids, counted.starts, counted.stops, np.searchsorted(questions, owner), ids)
+    for number, known in zip(counted.numbers, known_places):
+        segment = snapshot.segments[number]
+        asked = np.isin(owner, reached(segment.bounds, batch.after, batch.up_to))
+        pairs = np.flatnonzero(known >= 0)
+        sums[pairs] += counted.counts[known[pairs]]
+        pairs = pairs[counted.gaps[known[pairs]] > 0]
+        if len(pairs):
+            sums[pairs] += count_unlisted(
+                segment.objects, segment.frequent_terms, owner[pairs], counted.term[known[pairs]], batch.regions,
+                batch.after, batch.up_to,
+            )  # fmt: skip
+        terms = segment.find_terms(ids)
+        pairs = np.flatnonzero(asked & (known < 0) & (terms >= 0))
+        if len(pairs):
+            sums[pairs] += count_objects(
+                segment.objects, segment.bounds, owner[pairs], terms[pairs], batch.regions, batch.after, batch.up_to
+            )
+    return sums
+
+
+def _decode(
+    segments: Sequence[ObjectSegment],
+    batch: _Batch,
+    owner: np.ndarray,
+    counted: _Counts,
+    places: np.ndarray,
+    sums: np.ndarray,
+) -> list[tuple[int, Candidate]]:
+    """Return the question of each candidate, and the candidate with its word.
+
+    Of many terms with the same count, only the first by their words are decoded.
+    """
+    heads = np.zeros(len(places), np.uint64)
+    term, segment = counted.term[places], counted.segment[places]
+    for number in distinct_values(segment).tolist():
+        mine = segment == number
+        heads[mine] = word_heads(segments[number].word_offsets, segments[number].words, term[mine])
+    asked, begins = np.unique(owner, return_index=True)
+    kept = np.append(begins, len(owner))
+    chosen = np.flatnonzero(may_be_answers(kept, sums, heads, batch.limits[asked]))
+    return [(int(owner[at]), (-int(sums[at]), segments[segment[at]].word(term[at]))) for at in chosen]
 
 
 def answer_nearest(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:

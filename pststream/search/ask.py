@@ -21,9 +21,16 @@ from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow, 
 from pststream.search.answer_blocks import PLACE, answer_block, block_size, bound_rows_of, make_blocks
 from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table
 from pststream.search.answerers import ANSWERERS
-from pststream.search.asked_questions import AskedQuestion, CountedObjects, open_version, resolve_versions
 from pststream.search.open_snapshot import open_snapshot
-from pststream.search.read_questions import Question, ReadQuestions, read_question_records
+from pststream.search.read_questions import (
+    AskedQuestion,
+    CountedObjects,
+    Question,
+    ReadQuestions,
+    open_version,
+    read_question_records,
+    resolve_versions,
+)
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.tables.delta_tables import TableReader

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pststream.base.errors import UsageError
 from pststream.input.input_files import find_files
 from pststream.input.parse_requests import parse_identifier_field, parse_time_field, raw_text
 from pststream.input.readers import read_requests
@@ -13,7 +14,12 @@ from pststream.input.row_chunks import Reject, rejects_table
 from pststream.queries.kinds.contract import FieldError, ParsedQuestion, QuestionKind, QuestionLimits, RequestLimits
 from pststream.queries.kinds.registry import DEFAULT_QUESTION_KIND, QUESTION_KINDS, question_fields_of_other_kinds
 from pststream.queries.shapes.contract import RegionLimits
+from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
+from pststream.search.open_snapshot import greatest_key
+from pststream.search.question_batch import TimedQuestion
 from pststream.settings import Settings
+from pststream.state.home import Home
+from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
 
 LAST_VERSION = 2**53
 
@@ -159,3 +165,72 @@ def _parse_version(record: Mapping[str, Any]) -> int | None:
     if not 0 <= value <= LAST_VERSION:
         raise FieldError("version", "out_of_range", value, f"version {value} is outside 0..{LAST_VERSION}")
     return value
+
+
+# Find what each question asks about: the objects of its version of the table, without those withdrawn by then.
+
+
+class AskedQuestion(NamedTuple):
+    """A question with the greatest key that counts, and the objects withdrawn by then; travels pickled.
+
+    bounds: of its window, see TimedQuestion; None: not resolved yet
+    """
+
+    question: Question
+    up_to_key: int
+    withdrawn: WithdrawnObjects
+    bounds: tuple[int, int, int, int] | None = None
+
+    @property
+    def timed(self) -> TimedQuestion:
+        """The question as answerers take it."""
+        return TimedQuestion(self.question.parsed, self.question.as_of, self.up_to_key, self.bounds)
+
+
+class CountedObjects:
+    """Gives the snapshot without the withdrawn objects of a question; questions with the same ones share it.
+
+    snapshot  of all stored objects
+    """
+
+    def __init__(self, snapshot: ObjectSnapshot) -> None:
+        self._snapshot = snapshot
+        self._without: dict[tuple[int, ...], ObjectSnapshot] = {(): snapshot}
+
+    def of(self, withdrawn: WithdrawnObjects) -> ObjectSnapshot:
+        """Return the snapshot without these objects."""
+        if withdrawn.numbers not in self._without:
+            self._without[withdrawn.numbers] = self._snapshot.without(withdrawn.keys)
+        return self._without[withdrawn.numbers]
+
+
+def resolve_versions(
+    home: Home, read: ReadQuestions, up_to_key: int = LAST_KEY
+) -> tuple[list[AskedQuestion], list[dict[str, Any]]]:
+    """Return the questions with their versions, and the rejects: those read, and unknown versions.
+
+    up_to_key: position in the log up to which objects and withdrawals count for questions without a version
+    """
+    versions: dict[int | None, tuple[int, WithdrawnObjects] | UsageError] = {}
+    asked, rejects = [], list(read.rejects)
+    for question in read.questions:
+        if question.version not in versions:
+            versions[question.version] = open_version(home, question.version, up_to_key)
+        version = versions[question.version]
+        if isinstance(version, UsageError):
+            rejects.append(reject_question(question, "version", "unknown_version", question.version, version.args[0]))
+        else:
+            asked.append(AskedQuestion(question, *version))
+    return asked, sorted(rejects, key=lambda reject: (reject["file"], reject["row"]))
+
+
+def open_version(
+    home: Home, version: int | None, up_to_key: int = LAST_KEY
+) -> tuple[int, WithdrawnObjects] | UsageError:
+    """Return the greatest key of a version (None: `up_to_key`), and the objects withdrawn by then."""
+    if version is not None:
+        try:
+            up_to_key = greatest_key(home, version)
+        except UsageError as error:
+            return error
+    return up_to_key, withdrawn_objects(home, up_to=up_to_key)

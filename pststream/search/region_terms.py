@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.kernels.region_counts import add_up, choose_terms, count_rows, counts_of_boxes, make_grid
 from pststream.search.answer_rows import AnswerRows, ranks
-from pststream.search.answer_terms import answer_regions, likely_terms
+from pststream.search.answerers import answer_regions, likely_terms
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import box_regions, take_regions
 

@@ -13,12 +13,11 @@ import numpy as np
 from pststream.base.errors import UsageError
 from pststream.tables.table_files import input_file
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
-from pststream.workloads.generated_objects import CHUNK as OBJECT_CHUNK
-from pststream.workloads.generated_objects import SCHEMA as OBJECT_SCHEMA
-from pststream.workloads.generated_objects import object_chunks
-from pststream.workloads.generated_requests import CHUNK as REQUEST_CHUNK
-from pststream.workloads.generated_requests import SCHEMA as REQUEST_SCHEMA
-from pststream.workloads.generated_requests import SCHEMAS, STYLES, as_kind, request_chunks
+from pststream.workloads.generated_rows import CHUNK as OBJECT_CHUNK
+from pststream.workloads.generated_rows import REQUEST_CHUNK as REQUEST_CHUNK
+from pststream.workloads.generated_rows import REQUEST_SCHEMA as REQUEST_SCHEMA
+from pststream.workloads.generated_rows import SCHEMA as OBJECT_SCHEMA
+from pststream.workloads.generated_rows import SCHEMAS, STYLES, as_kind, object_chunks, request_chunks
 from pststream.workloads.object_sample import LOCAL_SHARE, TERMS_PER_TEXT, ObjectSample, generate_sample
 from pststream.workloads.places import Places, city_places
 from pststream.workloads.random_texts import make_vocabulary

@@ -10,8 +10,7 @@ from pststream.cli.doctor import check_sinks
 from pststream.delivery.sinks.read_settings import sink_keys
 from pststream.delivery.sinks.registry import SINK_KINDS, find_delivery_obstacle, open_sink
 from pststream.delivery.sinks.settings import SinkSettings
-from pststream.pipeline.delivery.dead_letters import replay_letters
-from pststream.pipeline.delivery.deliver import deliver
+from pststream.pipeline.delivery.deliver import deliver, replay_letters
 from pststream.settings import FILE, Settings, load_settings
 from pststream.state.deliveries import SinkProgress, count_dead, read_progress
 from pststream.state.home import Home

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pststream.base.names import PLANNERS
 from pststream.planning.load_model import CostModel, compute_worker_loads
-from pststream.planning.planners import split_by_similarity, text_split
+from pststream.planning.planners import grow_tree, hybrid
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_rows import node_rows, nodes_from_rows, plan_from_rows, plan_row, unit_rows, validate
@@ -105,7 +105,7 @@ def test_hybrid_where_few_are_enough_to_judge(
 ) -> None:
     """Else nodes of so small samples are never partitioned by text."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (split_by_similarity, text_split):
+        for module in (hybrid, grow_tree):
             patch.setattr(module, "MIN_ROWS", 1)
         plan = small_plan("hybrid", seen, workers)
         assert identical_plans(plan, small_plan("hybrid", shuffled(seen, seed), workers))
@@ -115,7 +115,7 @@ def test_hybrid_where_few_are_enough_to_judge(
 
 
 def test_few_are_enough_for_a_leaf_by_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (split_by_similarity, text_split):
+    for module in (hybrid, grow_tree):
         monkeypatch.setattr(module, "MIN_ROWS", 1)
     words = [[i % 40] for i in range(300)]
     wide = make_sample([(x / 300, 0.5) for x in range(300)], words, [(0, 0, 1, 1)] * 300, words)

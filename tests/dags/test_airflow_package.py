@@ -165,7 +165,7 @@ def test_a_connection_names_home_and_landing_folder(monkeypatch: pytest.MonkeyPa
     from jinja2 import Environment, StrictUndefined
 
     from pststream.airflow import DagOptions
-    from pststream.airflow.hook import PSTStreamHook
+    from pststream.airflow.operators import PSTStreamHook
     from pststream.airflow.runners.allowed_places import admit
 
     monkeypatch.setenv("AIRFLOW_CONN_CITY", json.dumps({"conn_type": "pststream", "extra": {"home": "s3://b/city"}}))

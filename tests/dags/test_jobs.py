@@ -15,7 +15,7 @@ from jobs import balance as balance_job
 from jobs import check_tables, deliver, ingest, micro_batch, plan, quarantine, repartition, replay
 from pststream.airflow.tasks.summaries import moves_table, summarize_balance
 from pststream.base.errors import RetryableError
-from pststream.pipeline.jobs import submitter_watch
+from pststream.pipeline.jobs import job as submitter_watch
 from pststream.pipeline.jobs.job import Job, argument, drop_empty, setting
 from pststream.pipeline.replan import make_plan
 from pststream.settings import Settings
@@ -292,7 +292,7 @@ def test_an_ended_process_is_not_alive() -> None:
 
 def test_a_job_ends_with_its_submitter() -> None:
     submitter = subprocess.Popen(["sleep", "600"])
-    watch = "from pststream.pipeline.jobs.submitter_watch import end_with_submitter; end_with_submitter()"
+    watch = "from pststream.pipeline.jobs.job import end_with_submitter; end_with_submitter()"
     code = f"{watch}; import time; time.sleep(600)"
     job = subprocess.Popen(
         [sys.executable, "-c", code],

@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 def form(**fields: Any) -> dict[str, Any]:
-    from pststream.airflow.tasks.question_form import question_fields
+    from pststream.airflow.dags.questions import question_fields
 
     return dict.fromkeys(question_fields()) | fields
 
@@ -38,7 +38,7 @@ def test_the_form_lists_the_kinds() -> None:
 
 
 def test_the_question_of_a_form_as_texts(airflow_home: Path) -> None:
-    from pststream.airflow.tasks.question_form import typed_question
+    from pststream.airflow.dags.questions import typed_question
 
     assert typed_question(form(lon=1.0, lat=2.0)) == {}
     nearest = form(kind="knn", lon=-1.5, lat=2, k=3, window="72h", as_of="2026-03-01T00:00:00Z", version=0)

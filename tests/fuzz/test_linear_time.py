@@ -16,7 +16,7 @@ from pststream.input.parse_times import parse_times
 from pststream.queries import decode_json
 from pststream.queries.kinds import topk
 from pststream.queries.text import expression, words
-from pststream.reports.pages import matches_section
+from pststream.reports.pages import answer_section
 from pststream.tables import table_files
 
 ROOT = Path(pststream.__file__).parent
@@ -76,7 +76,7 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("many quotes", 20_000, keywords, lambda n: '" ' * n),
     ("parentheses", 20_000, keywords, lambda n: "(" * n),
     ("operators", 20_000, operators, lambda n: "ANDOR" * n),
-    ("blanks of a page", 20_000, matches_section._SPACES.split, lambda n: " " * n + "x"),
+    ("blanks of a page", 20_000, answer_section._SPACES.split, lambda n: " " * n + "x"),
     ("path of a page", 2_000, data_docs.PAGE.fullmatch, lambda n: "a/" * n + "a" * n + ".htm"),
     ("start of a cell", 20_000, marked, lambda n: "'" * n + " " * n + "x"),
     ("inside a cell", 20_000, marked, lambda n: ";'" * n + "; " * n + "x"),
@@ -113,7 +113,7 @@ LOOKED_AT = {
     # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
     "input/raw_values.py", "input/parse_times.py", "input/request_fields.py", "queries/text/words.py",
     "queries/text/expression.py", "decode_json.py",
-    "reports/pages/matches_section.py", "table_files.py",
+    "reports/pages/answer_section.py", "table_files.py",
     "pipeline/upkeep/row_changes.py", "mask_urls.py", "queries/kinds/topk.py",
     # A duration, a whole number and a number of objects have one start and at most 26 characters.
     "queries/kinds/fields.py", "search/ask.py",
@@ -123,7 +123,7 @@ LOOKED_AT = {
     "input/data_docs.py",
     # Operators, Airflow or this package write the texts.
     "input/run_suites.py", "input/suite_files.py", "settings.py",
-    "workloads/demo_sentences.py", "delivery/sinks/read_settings.py", "airflow/runners/file_names.py",
+    "workloads/demo_files.py", "delivery/sinks/read_settings.py", "airflow/runners/file_names.py",
     "storage/registry.py",
     "airflow/runners/job_log.py",
     "airflow/runners/engine_choice.py", "airflow/pages_plugin.py", "airflow/dag_options.py", "cli/doctor.py",

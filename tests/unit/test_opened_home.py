@@ -13,7 +13,7 @@ import pytest
 import pststream
 from pststream.base import names
 from pststream.base.errors import HomeError, PstError
-from pststream.reports.commands.export import export_matches
+from pststream.reports.commands.listings import export_matches
 from pststream.state.home import FORMAT, TOO_OLD, Home
 from pststream.state.tables import TABLES
 from pststream.tables.ledgers import log_key

@@ -27,7 +27,7 @@ from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.pipeline.answers.log_reports import log_reports
 from pststream.pipeline.calibrate.measured_homes import START
 from pststream.search.answer_rows import AnswerRows
-from pststream.search.answer_terms import answer_regions
+from pststream.search.answerers import answer_regions
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import box_regions
 from pststream.search.region_terms import answer_shared, group_regions

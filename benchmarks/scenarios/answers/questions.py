@@ -31,7 +31,7 @@ from benchmarks.support.question_peers import PEERS, compare_peers
 from benchmarks.support.question_sets import STYLES, draw_mixed, draw_questions, worst_cases
 from benchmarks.support.targets import at_most
 from pststream.base.progress import Progress, Steps
-from pststream.pipeline.upkeep.compact_tables import compact_tables
+from pststream.pipeline.upkeep.maintain import compact_tables
 from pststream.queries.kinds.registry import QUESTION_KINDS
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.settings import Settings

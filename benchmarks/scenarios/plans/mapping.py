@@ -11,7 +11,7 @@ from pststream.base import names
 from pststream.base.progress import Progress, Steps
 from pststream.matching.segments import COLUMNS
 from pststream.pipeline.calibrate.rows import clause_lists, frequencies, index_table
-from pststream.planning.balancing.worker_mapping import count_shared_pieces, map_workers
+from pststream.planning.balancing.contract import count_shared_pieces, map_workers
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.pieces import rarest_clause_first

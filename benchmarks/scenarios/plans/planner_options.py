@@ -8,8 +8,8 @@ from benchmarks.support.paper_workloads import DEFINITION_1, draw_paper_sample
 from pststream.base.progress import Progress, Steps
 from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import compute_worker_loads
+from pststream.planning.planners.hybrid import split_by_similarity
 from pststream.planning.planners.registry import make_plan
-from pststream.planning.planners.split_by_similarity import split_by_similarity
 from pststream.planning.raster import COLUMNS, ROWS, fit_raster
 from pststream.planning.region_counts import build_region_counts
 from pststream.plans.planner_sample import WorkloadSample

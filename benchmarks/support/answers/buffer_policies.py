@@ -1,6 +1,6 @@
 """Choose how many entries a buffer keeps at an evaluation by the policies of Skype and its peers, for comparison.
 
-    threshold   `kept` as given, spread by the key: the product's (`answers/buffer_policy.py`)
+    threshold   `kept` as given, spread by the key: the product's (`answers/bucket_file.py`)
     cskyband    the number for which entries and evaluations together cost least, by the model of Skype (`cost`)
     skyband     objects of at least 0.95 of the score of the k-th (Skype's tuned setting of its peer)
     kmax        60 (Skype's tuned setting of its peer)
@@ -16,7 +16,7 @@ Source: Skype, sections 6.2, 6.3 and 8. Departures, besides those of the product
 
 import numpy as np
 
-from pststream.answers.buffer_policy import MOST_TIMES_K, spread_kept
+from pststream.answers.bucket_file import MOST_TIMES_K, spread_kept
 from pststream.answers.contract import Asked, Values
 
 THRESHOLD, CSKYBAND, SKYBAND, KMAX = POLICIES = ("threshold", "cskyband", "skyband", "kmax")

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.kernels.region_counts import FIRST_SLOTS, count_in_tables, greatest_of_tables
 from pststream.search.answer_rows import AnswerRows, ranks
-from pststream.search.answer_terms import answer_regions
+from pststream.search.answerers import answer_regions
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import reached, take_regions
 from pststream.search.region_terms import box_around, group_regions

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import (
 from airflow.sdk.log import mask_secret
 
 from pststream.airflow.dag_options import DagOptions
-from pststream.airflow.hook import PSTStreamSinkHook
+from pststream.airflow.operators import PSTStreamSinkHook
 from pststream.airflow.runners.allowed_places import HOMES, RunPlace, admit, belongs_to
 from pststream.airflow.runners.engine_choice import landing_of, settings_in
 from pststream.airflow.runners.lineage import home_uri

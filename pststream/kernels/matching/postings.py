@@ -275,7 +275,7 @@ def find_values(terms, table):
     return values
 
 
-# Bloom filter of live terms, by which routing drops the other terms (`matching/live_term_filter.py`).
+# Bloom filter of live terms, by which routing drops the other terms (`matching/matcher.py`).
 
 LIVE_LEVEL = 9
 """An index cell of a finer level is replaced by its ancestor of this level (0.7 degrees wide)."""

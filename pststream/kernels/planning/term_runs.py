@@ -1,6 +1,6 @@
 """Divide regions by text: cut terms into runs of even loads, share objects among children, compare sides of cuts.
 
-Loads of runs (`planning/planners/text_split.py`) are those of Definition 1 for a worker that serves the terms of one
+Loads of runs (`planning/planners/grow_tree.py`) are those of Definition 1 for a worker that serves the terms of one
 run. The worker has the objects with one of these terms and the subscriptions posted under one of them; each counts
 once, no matter how many of the terms it has.
 """

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.answers.buffer_policy import MOST_TIMES_K, spread_kept
+from pststream.answers.bucket_file import MOST_TIMES_K, spread_kept
 from pststream.answers.contract import Subscriptions, bucket_of
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, Sink, SinkDown, lane_of
-from pststream.delivery.sinks.retry import RetryPolicy
+from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, RetryPolicy, Sink, SinkDown, lane_of
 from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.state.crash_points import crash_point

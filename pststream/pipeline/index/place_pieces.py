@@ -23,8 +23,7 @@ from pststream.base.arrow_columns import csr, lists
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.task_context import TaskContext
 from pststream.kernels.planning.split_subscriptions import AreaIndex
-from pststream.planning.papers.area_index import build_area_index
-from pststream.planning.planners.by_subscription import NO_AREAS, describe, place
+from pststream.planning.planners.by_subscription import NO_AREAS, build_area_index, describe, place
 from pststream.planning.planners.registry import load_placement
 from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.owners import recorded_units

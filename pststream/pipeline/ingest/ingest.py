@@ -27,8 +27,7 @@ from pststream.pipeline.ingest.ingest_transaction import (
     number_files,
     stage_files,
 )
-from pststream.pipeline.ingest.judge_landed import load_landed_suites
-from pststream.pipeline.ingest.landing_gate import File, quarantine_failing_files
+from pststream.pipeline.ingest.landing_gate import File, load_landed_suites, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
 from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, StagedFile, object_options
 from pststream.settings import Settings

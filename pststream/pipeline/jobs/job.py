@@ -13,20 +13,66 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
+import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from pststream.base.errors import PstError, UsageError, shorten_error
 from pststream.base.progress import CountMessage
 from pststream.base.stderr_log import StderrLog
 from pststream.base.texts import mask_urls
-from pststream.pipeline.jobs.submitter_watch import end_with_submitter
 from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.storage.registry import files_at
+
+# End a job when the process that submitted it is gone, so that no job of an earlier try still writes during a retry.
+#
+# If Airflow's task is killed with SIGKILL, spark-submit does not notice: the JVM and its Python process would continue
+# while the scheduler starts the next try. `SparkJob` puts the ids of its process and of the parent process into an
+# environment variable; without the variable nothing is watched.
+
+SUBMITTERS = "PSTSTREAM_SUBMITTERS"
+SECONDS = 1.0
+EXIT_CODE = 1
+
+
+def end_with_submitter() -> None:
+    """Watch the processes in the environment variable in a thread, and the JVM if spark-submit started this process."""
+    submitters = [int(word) for word in os.environ.get(SUBMITTERS, "").split(",") if word.isdigit()]
+    if submitters:
+        jvm = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None  # spark-submit's JVM started this process
+        threading.Thread(target=_watch, args=(submitters, jvm), daemon=True, name="submitter-watch").start()
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process with this id runs; a zombie does not."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{process}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return sys.platform != "linux"
+    return state not in "ZX"
+
+
+def _watch(submitters: list[int], jvm: int | None) -> None:
+    while all(map(is_alive, submitters)) and (jvm is None or os.getppid() == jvm):
+        time.sleep(SECONDS)
+    sys.stderr.write("the process that submitted this job is gone; the job ends\n")
+    if jvm is not None and os.getppid() == jvm:
+        os.kill(jvm, signal.SIGKILL)
+    os._exit(EXIT_CODE)
+
 
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 EMPTY_ARGUMENT = re.compile(r"(--[a-z][a-z-]*=)?")

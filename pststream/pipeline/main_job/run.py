@@ -19,7 +19,7 @@ from pststream.pipeline.batch.micro_batch import batch_summary, match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
-from pststream.pipeline.ingest.judge_landed import load_landed_suites
+from pststream.pipeline.ingest.landing_gate import load_landed_suites
 from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.pipeline.questions.answer_landed import answer_landed_questions

@@ -34,7 +34,7 @@ from pststream.engine.warm_up import load_kernels
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import SinkThreads
 from pststream.pipeline.ingest.ingest import ReaderOptions
-from pststream.pipeline.ingest.judge_landed import load_landed_suites
+from pststream.pipeline.ingest.landing_gate import load_landed_suites
 from pststream.pipeline.main_job.landing_scanner import KINDS, LandingScanner
 from pststream.pipeline.main_job.metrics_server import Address, serve_metrics
 from pststream.pipeline.main_job.run import check_landing, ingest_landed

@@ -29,9 +29,9 @@ from pststream.search.answer_blocks import (
 )
 from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table, ranks
 from pststream.search.answerers import ANSWERERS
-from pststream.search.asked_questions import AskedQuestion, CountedObjects
 from pststream.search.open_snapshot import StoredSegments
 from pststream.search.question_batch import window_bounds
+from pststream.search.read_questions import AskedQuestion, CountedObjects
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES

@@ -30,9 +30,15 @@ from pststream.pipeline.questions.written_answers import (
     save_written,
 )
 from pststream.queries.shapes.contract import Region
-from pststream.search.asked_questions import AskedQuestion, resolve_versions
 from pststream.search.open_snapshot import list_segments
-from pststream.search.read_questions import Question, ReadQuestions, describe_rejects, read_question_parts
+from pststream.search.read_questions import (
+    AskedQuestion,
+    Question,
+    ReadQuestions,
+    describe_rejects,
+    read_question_parts,
+    resolve_versions,
+)
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter

@@ -28,9 +28,14 @@ from pststream.pipeline.replan.measured_loads import (
     split_sample,
 )
 from pststream.pipeline.replan.proposal_file import Decision
-from pststream.planning.balancing.contract import BalancingTask, adjust
+from pststream.planning.balancing.contract import (
+    BalancingTask,
+    adjust,
+    count_shared_pieces,
+    map_workers,
+    relabel_workers,
+)
 from pststream.planning.balancing.local_adjustment import Adjustment
-from pststream.planning.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
 from pststream.planning.live_terms import drop_terms_without_postings
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.auto import plan_by_space_or_terms

@@ -4,6 +4,7 @@ import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,67 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrow_columns import sum_column
+from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import make_task_context, segment_cache
-from pststream.matching.live_term_filter import LiveTermFilter
+from pststream.matching.matcher import LiveTermFilter
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.micro_batch import match, route_and_match
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan
 from pststream.pipeline.planning.plan import new_plan
-from pststream.pipeline.replan.scratch_logs import BEFORE_ALL, add_rows
 from pststream.planning.dispatch import make_dispatch
 from pststream.plans.imbalance import finite_imbalance, imbalance_of
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_rows import planner_of
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.data_files import (
+    DataFile,
+    FileWriter,
+    add_references,
+    addresses_and_rows,
+    commit_files,
+    list_data_files,
+)
 from pststream.state.home import Home
 from pststream.state.index_files import index_files, segment_files
 from pststream.state.plans import load_plan, read_plan_rows
-from pststream.state.slices import KeyRange, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import delete_files
-from pststream.tables.delta_tables import read_table
+from pststream.tables.delta_tables import last_transaction, read_table
 from pststream.tables.ledgers import log_key, read_batches, read_files
+
+# Add rows of the logs of a home to a scratch home, in which batches run that must not change the home.
+#
+# Data files whose rows all belong to the scratch home are named by their addresses; only files that also have other
+# rows are copied in part. So a scratch home of a large home is small, and a home in a bucket is read in place.
+
+BEFORE_ALL = -1
+"""A key before all keys of a log."""
+
+
+def add_rows(home: Home, scratch: Home, settings: Settings, name: str, rows: KeyRange) -> None:
+    """Add the rows of a key range of a table: files with no other rows by their addresses, the rest as copies."""
+    files = rows.files(list_data_files(home, name))
+    whole = [file for file in files if _is_within(file, rows)]
+    add_references(scratch, name, home, whole)
+    cut = addresses_and_rows(home, name, (file for file in files if not _is_within(file, rows)))
+    slices = [Slice(path, 0, count) for path, count in cut]
+    copied = get_engine(settings).run_tasks(slices, partial(_copy_rows, scratch.table(name), name, rows))
+    last = last_transaction(scratch.table(name), "scratch")
+    commit_files(scratch, name, filter(None, copied), application="scratch", transaction=last + 1)
+
+
+def _is_within(file: DataFile, rows: KeyRange) -> bool:
+    least, greatest = file.low.get(rows.column), file.high.get(rows.column)
+    return least is not None and greatest is not None and least > rows.after and greatest <= rows.up_to
+
+
+def _copy_rows(root: str, name: str, rows: KeyRange, file: Slice) -> DataFile | None:
+    writer = FileWriter(root, TABLES[name].schema)
+    for part in read_slices([file], writer.schema.names, rows):
+        writer.write(part)
+    return writer.close()
 
 
 @dataclass(frozen=True)

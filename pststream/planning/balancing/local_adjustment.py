@@ -13,8 +13,8 @@ from pststream.planning.balancing.cell_selection import select_cells
 from pststream.planning.cell_loads import compute_block_loads
 from pststream.planning.live_terms import SortedSample, sort_sample
 from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.planning.planners.grow_tree import RegionTerms
 from pststream.planning.planners.rectangle_cuts import Rectangle
-from pststream.planning.planners.text_split import RegionTerms
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_moves import Move, apply_move
 from pststream.plans.planner_sample import WorkloadSample

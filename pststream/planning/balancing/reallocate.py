@@ -5,19 +5,146 @@ PM reallocates the units of two workers, FM those of all, and FG those of an adj
 Source: SSTD, sections 5.2 and 5.3.
 """
 
+import heapq
 from dataclasses import replace
 
 import numpy as np
 
 from pststream.base.arrays import distinct_values
-from pststream.planning.balancing.adjust_tree import adjust_tree, require_tree
-from pststream.planning.balancing.contract import BalancingTask, loads_after, measured_loads, movable_load, share_out
+from pststream.base.errors import UsageError
+from pststream.planning.balancing.contract import (
+    BalancingTask,
+    count_shared_pieces,
+    loads_after,
+    map_workers,
+    measured_loads,
+    movable_load,
+    relabel_workers,
+    share_out,
+)
 from pststream.planning.balancing.local_adjustment import LOWER, Adjustment
-from pststream.planning.balancing.worker_mapping import map_workers
+from pststream.planning.dispatch import TreeWalk
 from pststream.planning.papers.karmarkar_karp import divide_evenly
+from pststream.planning.papers.qt_tree_growth import GrowingTree, restore_tree
+from pststream.planning.papers.quadtree import quarter
+from pststream.planning.papers.query_statistics import collect_query_statistics
 from pststream.plans.imbalance import imbalance_of
-from pststream.plans.plan import PartitionPlan
+from pststream.plans.plan import PartitionPlan, tree_plan
 from pststream.plans.plan_moves import Move, changed_cells
+from pststream.plans.plan_nodes import PlanNodes
+
+# SSTD's balancer FG: split heavy leaves of the tree of a plan, merge light ones, and reallocate all leaves.
+#
+# Source: SSTD, section 5.3.
+
+EPSILON = 0.5
+"""Greatest mean share of the queries of a leaf that touch a quarter of it, for which the leaf is split by space."""
+
+
+def require_tree(plan: PartitionPlan) -> PlanNodes:
+    """Return the tree of a plan; raises UsageError if it has none."""
+    if plan.nodes is None:
+        raise UsageError(
+            "method fg needs a plan with a tree", "run: pststream plan --planner qt_tree, or choose another method"
+        )
+    return plan.nodes
+
+
+def adjust_tree(task: BalancingTask, unit_seconds: np.ndarray) -> tuple[PartitionPlan, np.ndarray]:
+    """Return the plan of the adjusted tree and the seconds of its units: float64[units].
+
+    unit_seconds  float64[units]  measured seconds of the units of the plan
+
+    The leaves are divided evenly among the workers, as by FM, and so that the most sampled boxes stay where they are.
+    """
+    plan, nodes = task.plan, require_tree(task.plan)
+    sample = task.sample
+    units = TreeWalk(plan, nodes).units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
+    by_cell = np.argsort(plan.grid.cell(sample.lon, sample.lat), kind="stable")
+    tree = restore_tree(collect_query_statistics(sample, plan.grid), nodes, units[by_cell])
+    seconds = dict(zip(tree.leaves, unit_seconds[nodes.unit[tree.leaves]].tolist()))
+    level_leaves(tree, seconds, plan.workers, task.target)
+    of_leaves = np.array([seconds[leaf] for leaf in tree.leaves])
+    part = divide_evenly(of_leaves, plan.workers)
+    adjusted = tree_plan(plan.planner, plan.grid, tree.plan_nodes(), part, plan.workers, plan.options)
+    return relabel_workers(adjusted, map_workers(count_shared_pieces(sample, plan, adjusted))), of_leaves
+
+
+def level_leaves(tree: GrowingTree, seconds: dict[int, float], workers: int, target: float) -> None:
+    """Split the heaviest leaf and merge the lightest children of one node, until the workers can be balanced.
+
+    seconds  of each leaf, by its number; updated
+    target   greatest load over the least that counts as balanced
+
+    Ends too if the heaviest leaf cannot be split, if no node is left to merge, or if the lightest such node is heavier
+    than the heaviest leaf. Departures: a leaf is split by space or by text, as `splits_by_space` says, with keyword
+    lists from the sample, as the paper leaves open where it has the objects from; a split or a merge changes the
+    measured seconds in proportion to the workloads of SSTD's Equation 2. Nodes that become parents of leaves by a split
+    are not merged again.
+    """
+    heap = [(_merged_seconds(tree, seconds, number), number) for number in tree.parents_of_leaves]
+    greatest = max(seconds.values())
+    heap = [entry for entry in heap if entry[0] < greatest]
+    heapq.heapify(heap)
+    while _split(tree, seconds):
+        greatest = max(seconds.values())
+        while heap and not tree.has_leaves_only(heap[0][1]):
+            heapq.heappop(heap)
+        if not heap or heap[0][0] > greatest:
+            return
+        merged, number = heapq.heappop(heap)
+        for child in tree.nodes[number].children:
+            del seconds[child]
+        seconds[number] = merged
+        tree.merge(number)
+        parent = tree.nodes[number].parent
+        if parent >= 0 and tree.has_leaves_only(parent):
+            heapq.heappush(heap, (_merged_seconds(tree, seconds, parent), parent))
+        loads = np.array(list(seconds.values()))
+        if imbalance_of(np.bincount(divide_evenly(loads, workers), loads, workers)) <= target:
+            return
+
+
+def splits_by_space(tree: GrowingTree, number: int) -> bool:
+    """Return whether a leaf is split by space: h of SSTD's Equation 3 is at most EPSILON.
+
+    h is the mean, over the quarters of the leaf and the types of its queries, of the share of the queries that touch a
+    quarter. The statistics of the sample are those of a quadtree with the quarters of the leaf, so its smallest node
+    around the leaf is the leaf itself. Departures: they have two types, questions and subscriptions, not six; one that
+    does not touch the leaf is left out. A single raster cell has no quarters.
+    """
+    node = tree.nodes[number]
+    if node.rectangle.cells == 1:
+        return False
+    quarters = [tree.statistics.inside(node.rows, *part) for part in quarter(node.rectangle)]
+    shares = [
+        sum(len(one) for one in touching) / (len(quarters) * len(whole))
+        for whole, touching in (
+            (node.rows.pieces, [rows.pieces for rows in quarters]),
+            (node.rows.asked, [rows.asked for rows in quarters]),
+        )
+        if len(whole)
+    ]
+    return sum(shares) <= EPSILON * len(shares)
+
+
+def _split(tree: GrowingTree, seconds: dict[int, float]) -> bool:
+    """Split the heaviest leaf, of equal ones the first; return whether it can be split."""
+    number = max(sorted(seconds), key=lambda leaf: seconds[leaf])
+    workload, by_space = tree.nodes[number].workload, splits_by_space(tree, number)
+    if workload == 0.0 or not tree.split(number, by_space=by_space, by_text=not by_space):
+        return False
+    whole = seconds.pop(number)
+    seconds |= {child: whole * tree.nodes[child].workload / workload for child in tree.nodes[number].children}
+    return True
+
+
+def _merged_seconds(tree: GrowingTree, seconds: dict[int, float], number: int) -> float:
+    """Return the seconds of a node in place of its children."""
+    children = tree.nodes[number].children
+    together = sum(tree.nodes[child].workload for child in children)
+    scale = tree.nodes[number].workload / together if together else 1.0
+    return scale * sum(seconds[child] for child in children)
 
 
 def adjust(task: BalancingTask) -> Adjustment:

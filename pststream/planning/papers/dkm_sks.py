@@ -6,8 +6,13 @@ import numpy as np
 
 from pststream.kernels.planning.split_subscriptions import AreaIndex, cost_in_areas, split_subscriptions
 from pststream.planning.load_model import CostModel
-from pststream.planning.papers.area_index import nearest_areas
-from pststream.planning.planners.by_subscription import Parts, Subscriptions, as_arrays, make_subscription_plan
+from pststream.planning.planners.by_subscription import (
+    Parts,
+    Subscriptions,
+    as_arrays,
+    make_subscription_plan,
+    nearest_areas,
+)
 from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample

@@ -7,9 +7,8 @@ import numpy as np
 from pststream.kernels.planning.assign_nodes import assign_nodes, choose_partition_counts, level_workers
 from pststream.planning.live_terms import SortedSample
 from pststream.planning.load_model import LoadRates
-from pststream.planning.planners.grow_tree import grow_best_tree
+from pststream.planning.planners.grow_tree import RegionTerms, TermGroup, grow_best_tree
 from pststream.planning.planners.rectangle_cuts import SAME, Rectangle, estimate_load
-from pststream.planning.planners.text_split import RegionTerms, TermGroup
 from pststream.planning.region_counts import RegionCounts
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 

@@ -1,6 +1,7 @@
 """List answers of subscriptions with memory (`pststream answers`), and the latest rejected rows of a home."""
 
-from collections.abc import Mapping, Sequence
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,12 +10,15 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.errors import UsageError
+from pststream.base.progress import Progress, StepCounter, no_progress
 from pststream.base.texts import counted, escape_controls, table_lines
 from pststream.base.utc_times import iso
+from pststream.reports.reading.pairs import PAIR_SCHEMA, PairStream, encoded_pairs
 from pststream.reports.reading.standing_answers import StandingAnswers, in_parts
 from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.log_events import COLUMNS as RETRY_COLUMNS
 from pststream.tables.log_events import Retry, is_retry, retries_among
+from pststream.tables.table_files import export_tables
 
 
 def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict[str, Any]:
@@ -97,3 +101,29 @@ def _retried_by(row: dict[str, Any], retries: Sequence[Retry]) -> int | None:
     """Return the ingest that retried a reject: the first retry of its reason that goes up to its ingest."""
     after = (one for one in retries if one.reason == row["reason"] and one.ingests_to >= row["ingest_id"])
     return next((one.ingest_id for one in after if row["is_stored"]), None)
+
+
+# Export the matched pairs of finished batches, without retracted ones, to one CSV, JSON Lines or Parquet file.
+
+
+def export_matches(
+    home: AnyHome, out: str, since: dt.datetime | None = None, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Write every pair of finished batches to `out`, without the retracted ones.
+
+    out    .csv, .jsonl or .parquet; formats: see table_files.py. Written under another name, then renamed.
+    since  only objects with ts >= this
+    A payload is JSON: a text in CSV and Parquet, a value in JSON Lines; null if the subscription had no other fields.
+    Pairs are ordered by batch, within a batch as they are stored (a compacted file is ordered by its first batch).
+    Memory holds key, id and payload of each subscription and the keys of the retracted pairs; it does not grow with
+    the matches. Returns {"out", "rows"}. Raises UsageError for a file name or folder that cannot be used.
+    """
+
+    def tables() -> Iterator[pa.Table]:
+        stream = PairStream(home, since)
+        counter = StepCounter(progress, "exporting", "match", stream.count_all() if since is None else None)
+        for pairs in stream:
+            yield encoded_pairs(pairs, stream.inserted)
+            counter.add(len(pairs.row))
+
+    return {"out": out, "rows": export_tables(tables(), out, PAIR_SCHEMA, json_columns=("payload",))}

@@ -1,14 +1,147 @@
 """Prepare a question and its answer for a page: the facts of the question, a map, a table of the answer."""
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from pststream.base.texts import counted, moment, short, whole
 from pststream.queries.shapes.contract import Region
-from pststream.reports.pages.matches_section import mark_words
-from pststream.reports.plots.answer_map import AnswerMap, Place, draw_answer
+from pststream.queries.text.expression import OPERATORS
+from pststream.queries.text.words import tokenize
+from pststream.reports.plots.base_map import BaseMap, Projection, draw_base_map, fit_view, point_path
+from pststream.reports.plots.plan_map import region_path
+from pststream.reports.reading.samples import MatchView
+from pststream.workloads.places import nearest_cities
+
+# Lay out the map of a question: its region or its point, and the places of the objects of its answer.
+
+Place = tuple[float, float]
+"""Longitude and latitude in degrees."""
+
+_LEAST_SIDE = 0.02
+"""Degrees that a map shows at least."""
+
+
+@dataclass(frozen=True)
+class AnswerMap:
+    """A map of a question; `region`, `spot` and `dots` are path data, and there is one of `dots` for each object."""
+
+    projection: Projection
+    base: BaseMap
+    region: str
+    spot: str
+    dots: list[str]
+
+
+def draw_answer(region: Region | None, point: Place | None, objects: Sequence[Place]) -> AnswerMap:
+    """Lay out the map; it shows the region with a margin, or else the point and the objects."""
+    if region is not None:
+        sides = np.array(region.boxes)
+        corners = [sides[:, [axis, axis + 2]].ravel() for axis in (0, 1)]
+    else:
+        corners = list(np.array([*objects, *([point] if point else [])]).reshape(-1, 2).T)
+    if len(corners[0]):
+        corners = [np.array(_widened(values)) for values in corners]
+    projection = fit_view(*corners)
+    return AnswerMap(
+        projection,
+        draw_base_map(projection),
+        region_path(region, projection) if region is not None else "",
+        _dot(point, projection) if point else "",
+        [_dot(axis, projection) for axis in objects],
+    )
+
+
+def draw_places(places: np.ndarray) -> tuple[AnswerMap, str]:
+    """Lay out a map to draw a question on, and its dots as path data; places float64[n,2] of longitude and latitude."""
+    projection = fit_view(places[:, 0], places[:, 1])
+    empty = AnswerMap(projection, draw_base_map(projection), "", "", [])
+    return empty, point_path(projection, places[:, 0], places[:, 1])
+
+
+def _widened(values: np.ndarray) -> tuple[float, float]:
+    """Return bounds with a fifth more on each side."""
+    low, high = float(values.min()), float(values.max())
+    more = max(0.2 * (high - low), _LEAST_SIDE)
+    return low - more, high + more
+
+
+def _dot(place: Place, projection: Projection) -> str:
+    return point_path(projection, np.array([place[0]]), np.array([place[1]]))
+
+
+# Prepare the report's table of sampled matches: marked words, nearest city, paths of the regions on the map.
+
+_SPACES = re.compile(r"(\s+)")
+_NEAR_KM = 25
+_MAX_PAYLOAD_FIELDS = 4
+_MAX_PAYLOAD_TEXT = 120
+
+
+class MatchRow(NamedTuple):
+    """A sampled match as the table shows it.
+
+    words    the object's text in parts: (text, whether a word of the subscription is in it)
+    title    the payload's title, or None
+    payload  other fields of the payload, each as "name: value"
+    region   number of the region among `MatchTable.regions`; x, y: place of the object on the map
+    """
+
+    match: MatchView
+    words: list[tuple[str, bool]]
+    title: str | None
+    payload: list[str]
+    place: str
+    region: int
+    x: float
+    y: float
+
+
+class MatchTable(NamedTuple):
+    """The rows of the table, and the regions of their subscriptions as path data, each once."""
+
+    rows: list[MatchRow]
+    regions: list[str]
+
+
+def prepare_matches(matches: list[MatchView], projection: Projection) -> MatchTable:
+    """Prepare a row for each match."""
+    if not matches:
+        return MatchTable([], [])
+    cities = nearest_cities(np.array([m.lon for m in matches]), np.array([m.lat for m in matches]))
+    regions: dict[str, int] = {}
+    rows = []
+    for match, (city, km) in zip(matches, cities):
+        region = regions.setdefault(region_path(match.region, projection), len(regions))
+        rows.append(_row(match, city, km, region, projection))
+    return MatchTable(rows, list(regions))
+
+
+def _row(match: MatchView, city: str, km: float, region: int, projection: Projection) -> MatchRow:
+    payload = dict(match.payload)
+    title = payload.pop("title", None)
+    return MatchRow(
+        match=match,
+        words=mark_words(match.text, match.keywords),
+        title=title if isinstance(title, str) and title.strip() else None,
+        payload=[f"{name}: {value}"[:_MAX_PAYLOAD_TEXT] for name, value in list(payload.items())[:_MAX_PAYLOAD_FIELDS]],
+        place=city if km < _NEAR_KM else f"{km:,.0f} km from {city}",
+        region=region,
+        x=round(float(projection.x(match.lon)), 2),
+        y=round(float(projection.y(match.lat)), 2),
+    )
+
+
+def mark_words(text: str, keywords: str) -> list[tuple[str, bool]]:
+    """Split a text at its spaces; True for parts with a word that the expression names."""
+    bare = keywords.replace("(", " ").replace(")", " ").split()
+    wanted = {word for part in bare if part not in OPERATORS for word in tokenize(part)}
+    return [(part, not wanted.isdisjoint(tokenize(part))) for part in _SPACES.split(text)]
+
 
 _MAX_TEXT = 500
 """Characters of a text or a word that a page has: of a text of an object, in a row and at its dot."""

@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.queries.kinds.registry import QUESTION_KINDS
-from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
+from pststream.reports.pages.answer_section import AnsweredQuestion, draw_places, prepare_answer
 from pststream.reports.pages.plan_sections import CITIES, LegendItem, sampled
 from pststream.reports.pages.render_page import render_page
-from pststream.reports.plots.answer_map import draw_places
 
 LONGEST_VALUE = 50_000
 """Characters of a field of the form: a polygon of 1,000 corners has about 20,000."""

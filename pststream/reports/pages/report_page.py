@@ -13,8 +13,7 @@ from pststream.base import names
 from pststream.base.utc_times import utc_now
 from pststream.queries.kinds.registry import kinds_with_answers
 from pststream.reports.commands.explain_rows import read_first_insertions
-from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
-from pststream.reports.pages.matches_section import prepare_matches
+from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer, prepare_matches
 from pststream.reports.pages.plan_sections import (
     CITIES,
     describe_plan,

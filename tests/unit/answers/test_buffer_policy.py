@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.support.answers.buffer_policies import POLICIES, cheapest_kept, choose_kept, cost, trim_evaluations
-from pststream.answers.buffer_policy import spread_kept
+from pststream.answers.bucket_file import spread_kept
 from pststream.answers.contract import Asked
 from tests.oracles.buffer_walk import updates_until_dry
 from tests.unit.answers.worlds import to_values

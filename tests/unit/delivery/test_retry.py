@@ -4,8 +4,15 @@ import time
 
 import pytest
 
-from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, SinkDown
-from pststream.delivery.sinks.retry import FIRST_WAIT, LONGEST_WAIT, RetryPolicy
+from pststream.delivery.sinks.contract import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    Message,
+    MessageBatch,
+    Refusal,
+    RetryPolicy,
+    SinkDown,
+)
 
 BATCH = MessageBatch("1", (Message("a", "matched", "s", b"{}"),))
 

@@ -2,8 +2,7 @@
 
 import random
 
-from pststream.input.expectations import FIGURES, Threshold, check_thresholds, table_thresholds
-from pststream.input.landing_expectations import landing_thresholds
+from pststream.input.expectations import FIGURES, Threshold, check_thresholds, landing_thresholds, table_thresholds
 from pststream.settings import Settings
 from tests.oracles.thresholds import unmet_figures
 

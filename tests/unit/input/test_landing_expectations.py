@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from pststream.input.expectations import ThresholdResults, check_thresholds
-from pststream.input.landing_expectations import (
+from pststream.input.expectations import (
     LandedFile,
     LandingHistory,
+    ThresholdResults,
+    check_thresholds,
     compute_figures,
     fields_of,
     landing_thresholds,
@@ -118,7 +119,7 @@ def test_a_first_small_file_is_not_checked_and_great_expectations_not_loaded() -
     code = """
 import sys
 from pststream.input.expectations import check_thresholds
-from pststream.input.landing_expectations import LandedFile, LandingHistory, compute_figures, landing_thresholds
+from pststream.input.expectations import LandedFile, LandingHistory, compute_figures, landing_thresholds
 from pststream.settings import Settings
 bad = LandedFile(3, {("lat", "out_of_range"): 3}, 4_000_000_000_000_000)
 figures = compute_figures("objects", bad, LandingHistory([], 0), Settings())

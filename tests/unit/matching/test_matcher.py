@@ -10,8 +10,14 @@ from pststream.base.names import NEVER_US
 from pststream.kernels.matching.index_cells import MAX_LEVEL, level_of_box
 from pststream.kernels.matching.match_segment import SearchCounts, match_segment
 from pststream.matching import matcher
-from pststream.matching.live_term_filter import LiveTermFilter
-from pststream.matching.matcher import MatchedPairs, make_probe, match_objects, merge_pairs, sort_objects
+from pststream.matching.matcher import (
+    LiveTermFilter,
+    MatchedPairs,
+    make_probe,
+    match_objects,
+    merge_pairs,
+    sort_objects,
+)
 from pststream.matching.segments import COLUMNS, build_deletions, build_segment, merge_deletions
 from pststream.planning.dispatch import DispatchIndex
 from pststream.plans.plan import DispatchGrid, space_plan

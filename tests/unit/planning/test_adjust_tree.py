@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
-from pststream.planning.balancing.adjust_tree import level_leaves
 from pststream.planning.balancing.contract import BalancingTask, adjust
+from pststream.planning.balancing.reallocate import level_leaves
 from pststream.planning.dispatch import TreeWalk
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.papers.qt_tree_growth import restore_tree

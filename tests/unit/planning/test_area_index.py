@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pststream.kernels.planning.split_subscriptions import find_nearest_areas
-from pststream.planning.papers.area_index import build_area_index, nearest_areas
+from pststream.planning.planners.by_subscription import build_area_index, nearest_areas
 from tests.oracles.placement import closeness
 
 

@@ -12,8 +12,7 @@ from pststream.base import names
 from pststream.kernels.planning.assign_nodes import assign_to_least
 from pststream.planning.live_terms import keep_pieces
 from pststream.planning.load_model import CostModel, compute_worker_loads
-from pststream.planning.papers.area_index import build_area_index
-from pststream.planning.planners.by_subscription import describe_sample, estimate_ranges, place
+from pststream.planning.planners.by_subscription import build_area_index, describe_sample, estimate_ranges, place
 from pststream.planning.planners.registry import load_placement, make_plan, place_sample
 from pststream.plans.owners import NO_UNIT
 from pststream.plans.plan import subscription_plan

@@ -9,7 +9,7 @@ import pytest
 
 from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners import split_by_similarity, text_split
+from pststream.planning.planners import grow_tree, hybrid
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.registry import make_plan
 from pststream.planning.planners.tree_nodes import Workload, choose_partitions_of_nodes, make_whole_node
@@ -66,9 +66,7 @@ def nodes_of_phase_one(
 ) -> list[tuple[ps2stream.Part, bool]]:
     """The nodes of phase one, which has a twin of its own, and whether each belongs to N_t."""
     rows = sort_sample(sample, grid), build_region_counts(sample, grid)
-    return [
-        (region.rectangle, region.by_text) for region in split_by_similarity.split_by_similarity(*rows, delta, most)
-    ]
+    return [(region.rectangle, region.by_text) for region in hybrid.split_by_similarity(*rows, delta, most)]
 
 
 def units_of(plan: PartitionPlan) -> list[Unit]:
@@ -117,8 +115,8 @@ def test_the_kd_tree_is_the_best_of_four_trees_without_text() -> None:
 
 @pytest.mark.parametrize("objective", ["max", "sum"])
 def test_the_plan_is_that_of_algorithm_1(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
-    monkeypatch.setattr(split_by_similarity, "MIN_ROWS", 1)
-    monkeypatch.setattr(text_split, "MIN_ROWS", 0)
+    monkeypatch.setattr(hybrid, "MIN_ROWS", 1)
+    monkeypatch.setattr(grow_tree, "MIN_ROWS", 0)
     seen = Counter[str]()
     for seed in range(WORLDS):
         rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.grow_tree import grow_best_tree
+from pststream.planning.planners.grow_tree import TermGroup, grow_best_tree
 from pststream.planning.planners.rectangle_cuts import (
     COLUMNS_APART,
     ROWS_APART,
@@ -13,7 +13,6 @@ from pststream.planning.planners.rectangle_cuts import (
     estimate_load,
     find_best_cut,
 )
-from pststream.planning.planners.text_split import TermGroup
 from pststream.planning.region_counts import RegionCounts, build_region_counts
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.planning.live_terms import sort_sample
-from pststream.planning.planners import split_by_similarity
+from pststream.planning.planners import hybrid
+from pststream.planning.planners.hybrid import PlanningRegion
 from pststream.planning.planners.rectangle_cuts import Rectangle
-from pststream.planning.planners.split_by_similarity import PlanningRegion
 from pststream.planning.region_counts import build_region_counts
 from pststream.plans.planner_sample import WorkloadSample
 from tests.fuzz.cases import examples, seeds
@@ -31,7 +31,7 @@ def test_similarities_of_the_sides(sample: WorkloadSample) -> None:
     nodes = [Rectangle(0, 0, 3, 2), Rectangle(4, 0, 6, 4), Rectangle(0, 3, 1, 4)]
     cuts = np.array([(1, 0), (6, 2), (0, 3)])
     sorted_sample = sort_sample(sample, GRID)
-    similarities = split_by_similarity._similarities(nodes, cuts, sorted_sample, sorted_sample.by_term())
+    similarities = hybrid._similarities(nodes, cuts, sorted_sample, sorted_sample.by_term())
     for (x0, y0, x1, y1), (x, y), sides in zip(nodes, cuts.tolist(), similarities):
         west, east = Rectangle(x0, y0, x, y1), Rectangle(x + 1, y0, x1, y1)
         south, north = Rectangle(x0, y0, x1, y), Rectangle(x0, y + 1, x1, y1)
@@ -44,7 +44,7 @@ def test_similarities_of_the_sides(sample: WorkloadSample) -> None:
 @given(samples(), rectangles())
 def test_medians_halve_the_objects(sample: WorkloadSample, node: Rectangle) -> None:
     counts = build_region_counts(sample, GRID)
-    x, y = split_by_similarity._medians(node, counts)
+    x, y = hybrid._medians(node, counts)
     live = set(sample.post_terms.tolist())
     has = [bool(set(terms) & live) for terms in unpack(sample.term_offsets, sample.terms)]
     column, row = GRID.cell_x(sample.lon)[has], GRID.cell_y(sample.lat)[has]
@@ -83,7 +83,7 @@ def regions_of_algorithm_1(sample: WorkloadSample, delta: float) -> set[Planning
             continue
         ways = [way for way in halves(sample, node) if all(all(map(any, inside(sample, half))) for half in way)]
         alphas = [min(cosine(sample, half) for half in way) for way in ways]
-        if alphas and abs(min(alphas) - similarity) > split_by_similarity.CONSISTENT:
+        if alphas and abs(min(alphas) - similarity) > hybrid.CONSISTENT:
             undecided += ways[alphas.index(min(alphas))]
         else:
             decided.add(PlanningRegion(node, True))
@@ -111,8 +111,8 @@ def world_of_places(seed: int) -> WorkloadSample:
 def test_phase_one_is_that_of_algorithm_1(monkeypatch: pytest.MonkeyPatch, seed: int, delta: float) -> None:
     sample = world_of_places(seed)
     counts, sorted_sample = build_region_counts(sample, GRID), sort_sample(sample, GRID)
-    monkeypatch.setattr(split_by_similarity, "MIN_ROWS", 1)
-    regions = split_by_similarity.split_by_similarity(sorted_sample, counts, delta, 99)
+    monkeypatch.setattr(hybrid, "MIN_ROWS", 1)
+    regions = hybrid.split_by_similarity(sorted_sample, counts, delta, 99)
     assert len(regions) == len(set(regions)) and set(regions) == regions_of_algorithm_1(sample, delta)
     assert len(regions) > 1 or delta < 0.99
 
@@ -121,11 +121,11 @@ def test_phase_one_is_that_of_algorithm_1(monkeypatch: pytest.MonkeyPatch, seed:
 @given(samples(), st.floats(0.0, 1.0), st.integers(1, 9))
 def test_phase_one_covers_each_cell_once(sample: WorkloadSample, delta: float, max_regions: int) -> None:
     counts, sorted_sample = build_region_counts(sample, GRID), sort_sample(sample, GRID)
-    min_rows, split_by_similarity.MIN_ROWS = split_by_similarity.MIN_ROWS, 1
+    min_rows, hybrid.MIN_ROWS = hybrid.MIN_ROWS, 1
     try:
-        regions = split_by_similarity.split_by_similarity(sorted_sample, counts, delta, max_regions)
+        regions = hybrid.split_by_similarity(sorted_sample, counts, delta, max_regions)
     finally:
-        split_by_similarity.MIN_ROWS = min_rows
+        hybrid.MIN_ROWS = min_rows
     cells = np.zeros((5, 7), dtype=int)
     for (x0, y0, x1, y1), by_text in ((region.rectangle, region.by_text) for region in regions):
         cells[y0 : y1 + 1, x0 : x1 + 1] += 1

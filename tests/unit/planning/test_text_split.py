@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import LoadRates
+from pststream.planning.planners.grow_tree import RegionTerms, TermGroup
 from pststream.planning.planners.rectangle_cuts import Rectangle
-from pststream.planning.planners.text_split import RegionTerms, TermGroup
 from pststream.plans.planner_sample import WorkloadSample
 from tests.fuzz.cases import examples
 from tests.plans import make_sample, samples

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.scenarios.plans.mapping import MAPPINGS
 from benchmarks.support.paper_workloads import draw_synthetic_sample
-from pststream.planning.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
+from pststream.planning.balancing.contract import count_shared_pieces, map_workers, relabel_workers
 from pststream.planning.dispatch import make_dispatch
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan

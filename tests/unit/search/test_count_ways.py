@@ -10,7 +10,7 @@ from benchmarks.support.answers import table_terms
 from pststream.base.utc_times import from_micros, iso
 from pststream.kernels import region_counts
 from pststream.kernels.region_counts import make_grid
-from pststream.search import answer_terms, region_terms
+from pststream.search import answerers, region_terms
 from pststream.search.object_snapshot import LAST_KEY
 from pststream.search.question_batch import region_arrays, take_regions
 from pststream.search.region_terms import group_regions
@@ -51,7 +51,7 @@ def neighbours(rnd: random.Random, rows: list[Row], count: int) -> list[dict]:
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch) -> str:
     """Answer questions by one of the ways, in small groups with few candidates."""
-    monkeypatch.setattr(answer_terms, "answer_regions", COUNT_WAYS[request.param])
+    monkeypatch.setattr(answerers, "answer_regions", COUNT_WAYS[request.param])
     monkeypatch.setattr(region_terms, "SIZES", (16, 4))
     monkeypatch.setattr(region_terms, "LEAST", 2)
     monkeypatch.setattr(region_terms, "CANDIDATES", (3, 1))
@@ -104,7 +104,7 @@ def test_most_answers_of_neighbours_are_proven_together(tmp_path, monkeypatch) -
     alone = []
     single = region_terms.answer_regions
     monkeypatch.setattr(region_terms, "answer_regions", lambda *all: alone.append(len(all[-1])) or single(*all))
-    monkeypatch.setattr(answer_terms, "answer_regions", COUNT_WAYS["shared"])
+    monkeypatch.setattr(answerers, "answer_regions", COUNT_WAYS["shared"])
     check_answers(snapshot, rows, "frequent_terms", records)
     assert alone[0] < 10
 
@@ -115,7 +115,7 @@ def test_words_of_one_count_are_not_counted_over_a_grid(tmp_path, monkeypatch) -
     rows = [(*row[:5], f"a{number} b{number} c{number}") for number, row in enumerate(some_objects(rnd, 300))]
     counted = []
     monkeypatch.setattr(region_terms, "count_rows", lambda *all: counted.append(all))
-    monkeypatch.setattr(answer_terms, "answer_regions", COUNT_WAYS["shared"])
+    monkeypatch.setattr(answerers, "answer_regions", COUNT_WAYS["shared"])
     records = [{"question_id": "q", "kind": "frequent_terms", "bbox": [-180, -90, 180, 90], "k": 5}] * 10
     check_answers(snapshot_of(tmp_path, rows), rows, "frequent_terms", records)
     assert not counted

@@ -9,7 +9,7 @@ import pytest
 from pststream.base.utc_times import from_micros, iso
 from pststream.kernels.questions import count_terms, frequent_terms
 from pststream.kernels.questions.codes import unpack_numbers
-from pststream.search import answer_terms
+from pststream.search import answerers
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from tests.unit.search.worlds import Row, check_answers, snapshot_of, some_objects, some_question
 
@@ -69,7 +69,7 @@ def test_terms_that_some_lists_lack(tmp_path, monkeypatch) -> None:
         unlisted.append(count_terms.count_unlisted(*arguments))
         return unlisted[-1]
 
-    monkeypatch.setattr(answer_terms, "count_unlisted", count_unlisted)
+    monkeypatch.setattr(answerers, "count_unlisted", count_unlisted)
     rnd = random.Random(11)
     rows = with_many_words(rnd, some_objects(rnd, 3000))
     # Some of a word of few slices of time, in all cells.
@@ -102,7 +102,7 @@ def test_a_few_questions_at_a_time(tmp_path, small_lists, monkeypatch) -> None:
     snapshot = snapshot_of(tmp_path, rows, [100, 300])
     asked = questions(rnd, rows, 30)
     for room in (1, 100):
-        monkeypatch.setattr(answer_terms, "ROOM", room)
+        monkeypatch.setattr(answerers, "ROOM", room)
         check_answers(snapshot, rows, "frequent_terms", asked)
 
 

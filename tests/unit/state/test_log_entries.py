@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from pststream.base import names
 from pststream.base.errors import RetryableError
-from pststream.pipeline.upkeep.compact_tables import compact_tables
+from pststream.pipeline.upkeep.maintain import compact_tables
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import FileWriter, commit_files, list_data_files

@@ -16,8 +16,7 @@ from pststream.queries.text.expression import ExpressionError, evaluate, parse_k
 from pststream.queries.text.words import tokenize
 from pststream.search.read_questions import read_question_records
 from pststream.settings import Settings
-from pststream.workloads.demo_files import DemoFiles, demo_objects, write_demo
-from pststream.workloads.demo_sentences import THEMES, themed_places, write_sentence
+from pststream.workloads.demo_files import THEMES, DemoFiles, demo_objects, themed_places, write_demo, write_sentence
 from pststream.workloads.demo_subscriptions import demo_questions, named_subscriptions, standing_subscriptions
 
 

@@ -12,12 +12,11 @@ import pytest
 
 from pststream.base import names
 from pststream.base.errors import RetryableError, UsageError
-from pststream.delivery.sinks import retry
+from pststream.delivery.sinks import contract
 from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, SinkDown
 from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery import sink_sender
-from pststream.pipeline.delivery.dead_letters import list_letters, replay_letters
-from pststream.pipeline.delivery.deliver import deliver, is_well
+from pststream.pipeline.delivery.deliver import deliver, is_well, list_letters, replay_letters
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.settings import Settings
 from pststream.state.deliveries import count_dead
@@ -76,7 +75,7 @@ def counts_of(expected: list[dict[str, Any]]) -> list[int]:
 @seeds(6)
 @pytest.mark.parametrize("limit", [0, 2])
 def test_failures_on_purpose(busy_home: Home, monkeypatch: pytest.MonkeyPatch, seed: int, limit: int) -> None:
-    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(contract, "FIRST_WAIT", 0.0)
     memory = Memory()
     sink = Failing(memory, seed, down=0.3, lost=0.3, refused=0.1)
     settings = replace(A, tries=2, limit=limit, limit_seconds=3_600)
@@ -314,7 +313,7 @@ def deliver_one_run(home: Home, memory: Memory, counts: list[int]) -> dict[str, 
 
 
 def test_a_sink_that_is_up_again_has_all_its_tries(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(contract, "FIRST_WAIT", 0.0)
 
     class Scripted(Memory):
         """Is down where its script says so."""

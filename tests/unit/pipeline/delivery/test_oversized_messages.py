@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from pststream.delivery.sinks.settings import SinkSettings
-from pststream.pipeline.delivery.dead_letters import list_letters, replay_letters
-from pststream.pipeline.delivery.deliver import deliver
+from pststream.pipeline.delivery.deliver import deliver, list_letters, replay_letters
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.tables.ledgers import log_key

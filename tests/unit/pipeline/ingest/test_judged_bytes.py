@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.ingest import judge_landed
+from pststream.pipeline.ingest import landing_gate
 from pststream.pipeline.ingest.stage_file import SCHEMAS, StagedFile
 from pststream.pipeline.ingest.staged_rows import StagedWriter
 from pststream.state.home import Home
@@ -30,8 +30,8 @@ def staged(tmp_path: Path) -> StagedFile:
 def test_the_bytes_of_judged_rows_are_bounded(
     staged: StagedFile, monkeypatch: pytest.MonkeyPatch, max_bytes: int, limit: int, judged: int
 ) -> None:
-    monkeypatch.setattr(judge_landed, "MAX_BYTES", max_bytes)
-    rows = [judge_landed._read_rows(staged, "landed_objects", ["row", "text"], limit, "seed") for _ in range(2)]
+    monkeypatch.setattr(landing_gate, "MAX_BYTES", max_bytes)
+    rows = [landing_gate._read_rows(staged, "landed_objects", ["row", "text"], limit, "seed") for _ in range(2)]
     assert rows[0].num_rows == judged and rows[0].equals(rows[1])
     assert rows[0].column("text").to_pylist() == [f"{row:04}" * 250 for row in rows[0].column("row").to_pylist()]
 
@@ -40,5 +40,5 @@ def test_who_lands_a_file_cannot_know_which_rows_are_judged(tmp_path: Path) -> N
     homes = [Home(tmp_path / name) for name in ("one", "other")]
     for home in homes:
         home.init()
-    one, other = map(judge_landed._read_secret, homes)
-    assert one == judge_landed._read_secret(homes[0]) and len({one, other, ""}) == 3
+    one, other = map(landing_gate._read_secret, homes)
+    assert one == landing_gate._read_secret(homes[0]) and len({one, other, ""}) == 3

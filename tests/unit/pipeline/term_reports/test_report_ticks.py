@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pststream.pipeline.answers import report_changes
-from pststream.pipeline.answers.report_changes import Intervals, TickRanges, split_by_time, split_pairs
+from pststream.pipeline.answers import log_reports
+from pststream.pipeline.answers.log_reports import Intervals, TickRanges, split_by_time, split_pairs
 from tests.fuzz.cases import seeds
 
 
@@ -20,8 +20,8 @@ def test_each_pair_is_in_one_part_of_bounded_size(seed: int, monkeypatch: pytest
     ranges, step, window, rows = some_ranges(random, 30)
     edges = np.sort(random.choice(np.arange(-150, 300), 12, replace=False)).reshape(6, 2)
     times = Intervals(*edges.T)
-    monkeypatch.setattr(report_changes, "PAIRS", 16)
-    monkeypatch.setattr(report_changes, "ROWS", 100)
+    monkeypatch.setattr(log_reports, "PAIRS", 16)
+    monkeypatch.setattr(log_reports, "ROWS", 100)
     parts = list(split_pairs(ranges, step, window, rows, times))
     found = [pair for part in parts for pair in zip(part.owner.tolist(), part.tick.tolist())]
     occupied = np.concatenate([np.arange(low, high + 1) for low, high in edges])
@@ -57,8 +57,8 @@ def pairs_of(span: TickRanges) -> list[tuple[int, int]]:
 
 @seeds(4)
 def test_spans_of_time_have_each_tick_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_changes, "PAIRS", 40)
-    monkeypatch.setattr(report_changes, "ROWS", 900)
+    monkeypatch.setattr(log_reports, "PAIRS", 40)
+    monkeypatch.setattr(log_reports, "ROWS", 900)
     random = np.random.default_rng(seed)
     ranges, step, window, rows = some_ranges(random, 30)
     # A few have many old ticks: most ticks lie in a small part of the time.

@@ -12,7 +12,7 @@ import pytest
 
 from pststream.base import names
 from pststream.base.utc_times import to_micros
-from pststream.pipeline.answers import report_changes
+from pststream.pipeline.answers import log_reports
 from pststream.pipeline.upkeep import old_rows
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.state.home import Home as State
@@ -206,9 +206,9 @@ def test_a_withdrawal_asks_for_the_reports_of_its_objects(
     home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
     home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
     home.match()
-    pairs, ask = list[int](), report_changes._ask
+    pairs, ask = list[int](), log_reports._ask
     counted = lambda *given: pairs.append(len(given[4].owner)) or ask(*given)  # noqa: E731
-    monkeypatch.setattr(report_changes, "_ask", counted)
+    monkeypatch.setattr(log_reports, "_ask", counted)
     home.run("withdraw", "--object-id", "06:10")
     if erased:
         home.run("erase", "--object-id", "06:10")

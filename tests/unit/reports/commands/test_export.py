@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base.errors import PstError, UsageError
-from pststream.reports.commands.export import export_matches
+from pststream.reports.commands.listings import export_matches
 from pststream.reports.reading import pairs as pairs_module
 from pststream.state.home import Home
 from pststream.tables.ledgers import log_key

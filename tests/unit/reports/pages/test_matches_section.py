@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.reports.pages.matches_section import mark_words
+from pststream.reports.pages.answer_section import mark_words
 
 
 @pytest.mark.parametrize(

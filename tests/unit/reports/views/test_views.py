@@ -15,8 +15,7 @@ import pststream
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.base.optional_packages import MissingExtra
-from pststream.reports.commands.export import export_matches
-from pststream.reports.commands.listings import list_rejects
+from pststream.reports.commands.listings import export_matches, list_rejects
 from pststream.reports.commands.status import read_status
 from pststream.reports.views import DIALECTS, VIEWS, view_statements
 from pststream.state.home import Home

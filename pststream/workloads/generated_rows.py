@@ -1,4 +1,4 @@
-"""Generate insertions, and deletions after random lifetimes, chunk by chunk, as Arrow tables of request rows."""
+"""Generate random objects chunk by chunk, as Arrow tables with the columns of an input file of objects."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,79 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.workloads.draw_subscriptions import DrawnSubscriptions, SubscriptionStyle, draw_subscriptions
-from pststream.workloads.generated_objects import iso_times, join_words, numbered
 from pststream.workloads.object_sample import ObjectSample
+from pststream.workloads.places import Places, scatter
+from pststream.workloads.random_texts import Vocabulary, area_of, draw_terms
 
-CHUNK = 100_000
-"""Insertions that are generated at a time."""
+CHUNK = 50_000
+"""Rows that are generated at a time."""
 
 SCHEMA = pa.schema(
+    [
+        ("object_id", pa.string()),
+        ("ts", pa.string()),
+        ("lon", pa.float64()),
+        ("lat", pa.float64()),
+        ("text", pa.string()),
+    ]
+)
+
+
+def object_chunks(
+    count: int,
+    seed: int,
+    *,
+    places: Places,
+    vocabulary: Vocabulary,
+    terms_per_text: float,
+    local_share: float,
+    start_ms: int,
+    ms_per_object: float,
+    id_prefix: str,
+) -> Iterator[pa.Table]:
+    """Yield objects `id_prefix`0, `id_prefix`1 ... in the order of their times; see `generate_files.write_objects`."""
+    for first in range(0, count, CHUNK):
+        ordinal = np.arange(first, min(first + CHUNK, count))
+        rng = np.random.default_rng([seed, 6, first])
+        lon, lat = scatter(rng, places, len(ordinal))
+        words = 1 + rng.poisson(max(terms_per_text - 1.0, 0.0), len(ordinal))
+        terms = draw_terms(rng, np.repeat(area_of(lon, lat), words), vocabulary.law, seed, local_share)
+        times = start_ms + (ordinal + rng.random(len(ordinal))) * ms_per_object
+        columns = [
+            numbered(id_prefix, ordinal),
+            iso_times(times),
+            pa.array(np.round(lon, 6)),
+            pa.array(np.round(lat, 6)),
+            join_words(vocabulary.words, terms, words, " "),
+        ]
+        yield pa.table(columns, schema=SCHEMA)
+
+
+def numbered(prefix: str, ordinal: np.ndarray) -> pa.Array:
+    """Return `prefix` followed by each ordinal."""
+    return pc.binary_join_element_wise(prefix, pa.array(ordinal).cast(pa.string()), "")
+
+
+def iso_times(milliseconds: np.ndarray) -> pa.Array:
+    """Format times, in milliseconds since 1970 in UTC, as ISO 8601."""
+    text = np.datetime_as_string(np.asarray(milliseconds).astype("int64").astype("datetime64[ms]"))
+    return pc.binary_join_element_wise(pa.array(text.astype(object), pa.string()), "Z", "")
+
+
+def join_words(words: pa.Array, index: np.ndarray, lengths: np.ndarray, separator: str | pa.Array) -> pa.Array:
+    """Join words to texts: text i has the next `lengths[i]` of `words[index]`; `separator` may differ by text."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    lists = pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(index)))
+    return pc.binary_join(lists, separator)
+
+
+# Generate insertions, and deletions after random lifetimes, chunk by chunk, as Arrow tables of request rows.
+
+REQUEST_CHUNK = 100_000
+"""Insertions that are generated at a time."""
+
+REQUEST_SCHEMA = pa.schema(
     [
         ("op", pa.string()),
         ("subscription_id", pa.string()),
@@ -61,7 +127,7 @@ def _ranges(count: int, drift_every: int | None) -> Iterator[tuple[int, int]]:
     """Yield the chunks of the insertions; no chunk spans the end of an interval of the drift."""
     first = 0
     while first < count:
-        end = min(first + CHUNK, count)
+        end = min(first + REQUEST_CHUNK, count)
         if drift_every:
             end = min(end, (first // drift_every + 1) * drift_every)
         yield first, end
@@ -108,7 +174,7 @@ def _insertions(
         iso_times(times),
         pa.nulls(len(ordinal), pa.string()),
     ]
-    return pa.table(columns, schema=SCHEMA)
+    return pa.table(columns, schema=REQUEST_SCHEMA)
 
 
 def _deletions(ordinal: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Table:
@@ -119,7 +185,9 @@ def _deletions(ordinal: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Tab
         "subscription_id": numbered(id_prefix, ordinal),
         "at": iso_times(times),
     }
-    return pa.table([known.get(field.name, pa.nulls(count, field.type)) for field in SCHEMA], schema=SCHEMA)
+    return pa.table(
+        [known.get(field.name, pa.nulls(count, field.type)) for field in REQUEST_SCHEMA], schema=REQUEST_SCHEMA
+    )
 
 
 STYLES = {
