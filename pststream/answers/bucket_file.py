@@ -36,7 +36,8 @@ from pststream.storage.array_cache import KeptMappings
 # Source: Skype, section 6. Departures:
 #
 # - The buffers are plain ones, without the counters of dominance that remove an entry when `k` newer and better ones
-#   are in it. By Theorem 6 they run dry as often, and a late object, which newer ones may dominate at once, needs no count.
+#   are in it. By Theorem 6 they run dry as often, and a late object, which newer ones may dominate at once, needs no
+#   count.
 # - The threshold rises at each cut of a buffer, to its last entry (`fold`). In the paper it stays until the next
 #   evaluation.
 
