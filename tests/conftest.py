@@ -40,11 +40,13 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group tests for `--dist loadgroup`: all of Airflow, all with a JVM, and of the others those of a file.
 
-    Files of the first two come first, then those with slow tests, so that the processes finish at about the same time.
+    All tests in tests/dags are of Airflow: a process that has loaded Airflow for one of them uses its database. Files of the first two come first, then those with slow tests, so that the processes finish at about the same time.
     """
     one_process, slow = set(), set()
     for item in items:
         group = next((name for name in ("airflow", "spark") if item.get_closest_marker(name)), None)
+        if item.path.is_relative_to(ROOT / "tests" / "dags"):
+            group = "airflow"
         item.add_marker(pytest.mark.xdist_group(group or item.nodeid.partition("::")[0]))
         if group:
             one_process.add(item.path)
