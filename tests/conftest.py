@@ -40,7 +40,8 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group tests for `--dist loadgroup`: all of Airflow, all with a JVM, and of the others those of a file.
 
-    All tests in tests/dags are of Airflow: a process that has loaded Airflow for one of them uses its database. Files of the first two come first, then those with slow tests, so that the processes finish at about the same time.
+    All tests in tests/dags are of Airflow: a process that has loaded Airflow for one of them uses its database. Files
+    of the first two come first, then those with slow tests, so that the processes finish at about the same time.
     """
     one_process, slow = set(), set()
     for item in items:
