@@ -37,6 +37,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group tests for `--dist loadgroup`: all of Airflow, all with a JVM, and of the others those of a file.
 
