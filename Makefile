@@ -8,7 +8,7 @@ BENCHES ?= kernel end-to-end steady-state growth
 RESULTS := kernel growth ingest end-to-end steady-state freshness hostile soak year calibrate planning planners planners-large paper-model planner-options phase-one paper-job paper-job-uk planner-latency scalability peers questions knn topk balance-select balance-cost balance-mapping balance-methods-1m balance-methods-5m balance-methods-10m migration drift
 SCALE ?= small
 TIMES ?= 20
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 # Four processes keep two cores busy: tests of servers, Airflow, Spark and browsers wait half of their time.
 
 MAKEFLAGS += --jobs=2

@@ -4,6 +4,7 @@ import gc
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -37,24 +38,22 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests for `--dist loadgroup`: all of Airflow, all with a JVM, and of the others those of a file.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process whole files, and all files of tests/dags to one: their Airflow has one database."""
+    from xdist.scheduler import LoadScopeScheduling
 
-    All tests in tests/dags are of Airflow: a process that has loaded Airflow for one of them uses its database. Files
-    of the first two come first, then those with slow tests, so that the processes finish at about the same time.
-    """
-    one_process, slow = set(), set()
-    for item in items:
-        group = next((name for name in ("airflow", "spark") if item.get_closest_marker(name)), None)
-        if item.path.is_relative_to(ROOT / "tests" / "dags"):
-            group = "airflow"
-        item.add_marker(pytest.mark.xdist_group(group or item.nodeid.partition("::")[0]))
-        if group:
-            one_process.add(item.path)
-        if item.get_closest_marker("slow"):
-            slow.add(item.path)
-    items.sort(key=lambda item: (item.path not in one_process, item.path not in slow))
+    class FileScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/dags" if nodeid.startswith("tests/dags/") else nodeid.partition("::")[0]
+
+    return FileScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of Airflow first, then files with slow tests, so that processes finish at about the same time."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (not item.nodeid.startswith("tests/dags/"), item.path not in slow))
 
 
 _DEEP = re.compile(r"^pytestmark = (?:\[.*)?pytest\.mark\.deep\b", re.MULTILINE)
