@@ -314,10 +314,10 @@ def test_a_job_ends_with_its_submitter() -> None:
 def test_a_question_of_a_page_ends_beyond_its_memory(tmp_path: Path) -> None:
     program = (
         "import time\n"
-        "from pststream.pipeline.jobs import ask_for_page\n"
+        "from pststream.pipeline.jobs import landing\n"
         "from pststream.pipeline.jobs.job import Job\n"
         "def work(home, settings, progress, abort):\n"
-        "    ask_for_page.abort_beyond(500_000_000, abort)\n"
+        "    landing.abort_beyond(500_000_000, abort)\n"
         "    use_memory()\n"
         "def use_memory():\n"
         "    kept = [bytes(b'1' * 50_000_000) for _ in range(6)]\n"
