@@ -31,9 +31,9 @@ OURS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Airflow's home with its tables. Nothing may import Airflow before this."""
+    """Airflow's home with its tables. Nothing may import Airflow before this, so it is made before the first test."""
     home = tmp_path_factory.mktemp("airflow")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("AIRFLOW", *OURS))]:

@@ -168,19 +168,19 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
 
 ABANDONING = """
 import os, signal, threading, time
-from pststream.pipeline.main_job import graceful_shutdown
+from pststream.pipeline.main_job import watch
 from pststream.engine.running_engine import get_engine, kill_engine, stop_engine
 from pststream.settings import Settings
 
-graceful_shutdown.STOP_SECONDS = 1.0
-with graceful_shutdown.GracefulShutdown(kill_engine) as shutdown:
+watch.STOP_SECONDS = 1.0
+with watch.GracefulShutdown(kill_engine) as shutdown:
     engine = get_engine(Settings(engine="spark", spark_master="local[1]"))
     shutdown.install_handlers()
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
     began = time.monotonic()
     try:
         engine.run_tasks([300], time.sleep)
-    except (Exception, graceful_shutdown.Abandoned):
+    except (Exception, watch.Abandoned):
         print(shutdown.abandoned, time.monotonic() - began < 250)
 stop_engine()
 os._exit(0)
