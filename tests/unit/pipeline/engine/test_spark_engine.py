@@ -39,7 +39,8 @@ def test_the_error_of_a_task_is_the_end_of_its_last_traceback() -> None:
 
 def test_a_task_that_may_be_run_again_fails_as_on_the_local_engine() -> None:
     text = (
-        "Traceback (most recent call last):\n  File a, line 1, in main\npststream.base.errors.RetryableError: {}\n\tat org"
+        "Traceback (most recent call last):\n  File a, line 1, in main\n"
+        "pststream.base.errors.RetryableError: {}\n\tat org"
     )
 
     class Failed:
