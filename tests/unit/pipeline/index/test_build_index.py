@@ -35,8 +35,8 @@ TYPES = {field.name: field.type for field in TABLES[names.REQUESTS].schema} | {
 SCHEMA = pa.schema([(name, TYPES[name]) for name in COLUMNS])
 
 
-def insertion(key: int, kind: str | None, fields: dict[str, Any], **columns: Any) -> dict[str, Any]:
-    query = KINDS[kind or "range"].parse_request({"keywords": "tea"} | fields, RequestLimits())
+def insertion(key: int, kind: str, fields: dict[str, Any], **columns: Any) -> dict[str, Any]:
+    query = KINDS[kind].parse_request({"keywords": "tea"} | fields, RequestLimits())
     return {"op": "insert", "subscription_key": key, "kind": kind, "effective_at": START} | query | columns
 
 
@@ -48,7 +48,7 @@ def test_each_kind_makes_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
     pieces = make_pieces(
         requests(
-            insertion(1, None, {"bbox": [170, 0, -170, 1]}, expires_at=END),
+            insertion(1, "range", {"bbox": [170, 0, -170, 1]}, expires_at=END),
             {"op": "delete", "subscription_key": 1, "effective_at": END},
             insertion(3, "square", {"centre": [5, 5], "width": 2}),
             insertion(4, "range", {"bbox": [0, 0, 1, 1]}),
@@ -66,7 +66,7 @@ def test_parts_of_requests_make_the_pieces_of_the_whole(monkeypatch: pytest.Monk
     strip = {"type": "Polygon", "coordinates": [[[0, 0], [9, 8], [9, 9], [0, 1], [0, 0]]]}
     circle = {"lon": 18, "lat": 59, "radius_m": 1000}
     fields = [{"geometry": strip}, {"bbox": [170, 0, -170, 1]}, {"circle": circle}, {"geometry": strip}]
-    whole = requests(*(insertion(key, None, region) for key, region in enumerate(fields)))
+    whole = requests(*(insertion(key, "range", region) for key, region in enumerate(fields)))
     pieces = sorted(make_pieces(whole).to_pylist(), key=str)
     monkeypatch.setattr(build_index, "PART_BYTES", whole.nbytes // 2)
     parts = list(build_index.split_by_bytes(whole))
@@ -82,9 +82,9 @@ def test_no_insertions_make_no_pieces() -> None:
 def test_a_deletion_ends_a_piece_that_would_end_later() -> None:
     box = {"bbox": [0, 0, 1, 1]}
     rows = requests(
-        insertion(1, None, box, expires_at=END),
-        insertion(2, None, box),
-        insertion(3, None, box),
+        insertion(1, "range", box, expires_at=END),
+        insertion(2, "range", box),
+        insertion(3, "range", box),
         {"op": "delete", "subscription_key": 2, "effective_at": END},
     )
     (deleted,) = select_deletions(rows, 7).to_pylist()
@@ -102,7 +102,7 @@ def test_a_task_reads_few_rows_of_large_requests() -> None:
 
 def test_files_of_large_pieces_have_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     strip = {"type": "Polygon", "coordinates": [[[0, 0], [9, 8], [9, 9], [0, 1], [0, 0]]]}
-    batches = [make_pieces(requests(insertion(key, None, {"geometry": strip}))) for key in range(6)]
+    batches = [make_pieces(requests(insertion(key, "range", {"geometry": strip}))) for key in range(6)]
     (whole,) = write_index_rows(str(tmp_path), 1, 0, batches)
     monkeypatch.setattr(build_index, "SEGMENT_BYTES", 2 * batches[0].nbytes)
     parts = write_index_rows(str(tmp_path), 1, 0, batches)
