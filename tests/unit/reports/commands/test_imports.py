@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-COMMANDS = ("status", "metrics", "explain.explain", "plans", "plan_history", "rejects", "export", "planner_comparison")
+COMMANDS = ("status", "metrics", "explain", "plans", "listings", "comparisons")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
