@@ -201,4 +201,5 @@ def _count(rows: pa.Table, place: str) -> Counter[str]:
     if SAVED.issubset(rows.column_names):
         rows = rows.filter(rows["complete"])
     kept = rows.drop_columns([name for name in rows.column_names if name in TIMED | SAVED])
-    return Counter(PART.sub("part", str(row).replace(place, "")) for row in kept.to_pylist())
+    texts = (str(row).replace(place, "") for row in kept.to_pylist())
+    return Counter(PART.sub("part", text) if "/retries/" in text else text for text in texts)
