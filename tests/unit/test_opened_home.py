@@ -123,7 +123,6 @@ def test_no_home_and_an_older_home_are_refused(hand_home: Home, tmp_path: Path) 
         assert remedy in str(error.value)
 
 
-@pytest.mark.xfail(reason="since the shapes and expressions were merged with their columns, reading loads the kernels")
 def test_neither_import_nor_reading_loads_spark(hand_home: Home) -> None:
     matched(hand_home, 5)
     done = subprocess.run([sys.executable, "-c", READ_ALL, hand_home.path], capture_output=True, text=True, check=False)

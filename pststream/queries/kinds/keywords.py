@@ -10,8 +10,7 @@ import pyarrow as pa
 from pststream.base import names
 from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestColumn, RequestLimits
 from pststream.queries.raw_fields import ParsedColumns, RawField
-from pststream.queries.text.expression import ExpressionError, parse_expressions, parse_keywords
-from pststream.queries.text.tokenizer import term_id
+from pststream.queries.text.expression import ExpressionError, parse_keywords
 from pststream.queries.text.words import tokenize
 
 KEYWORD_COLUMNS = (
@@ -57,6 +56,8 @@ def parse_optional_keywords(record: Mapping[str, Any], limits: RequestLimits) ->
 
 def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumns:
     """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_optional_keywords` does each."""
+    from pststream.queries.text.tokenizer import parse_expressions  # loads the kernels
+
     keywords = field.texts()
     clauses, parsed = parse_expressions(keywords, limits.max_expression_words, MAX_PAIRS)
     # Expressions beyond ASCII, or with quotes, one by one; those that are not valid stay unparsed.
@@ -88,6 +89,8 @@ def _clauses(keywords: str, max_words: int) -> list[list[int]] | str:
 
 def term_of(word: str) -> int:
     """Return the term id of a word."""
+    from pststream.queries.text.tokenizer import term_id  # loads the kernels
+
     return term_id(word)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.matching import contains_point
 from pststream.queries.raw_fields import RawField
 from pststream.queries.shapes import box
 from pststream.queries.shapes.contract import (
@@ -32,7 +31,7 @@ REQUEST_COLUMN: ShapeColumn | None = ShapeColumn(
 PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
     "circle", pa.list_(pa.float64()), "lon, lat, radius in metres; null for other shapes"
 )
-CODE = contains_point.CIRCLE
+CODE = 1
 
 _PAD = 1e-6
 """Degrees: far more than the rounding of the haversine formula (1e-8), and too little to add candidates."""
@@ -58,11 +57,13 @@ def read(value: Any, limits: RegionLimits) -> Region:
 
 def read_column(field: RawField, limits: RegionLimits) -> Regions:
     """The regions of many objects with lon, lat and radius_m."""
+    from pststream.kernels.matching.contains_point import boxes_around
+
     numbers, parsed = field.number_members(("lon", "lat", "radius_m"))
     lon, lat, radius_m = numbers.T
     parsed &= (np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0) & (radius_m >= 0.0)
     circles = numbers[parsed]
-    owner, boxes = contains_point.boxes_around(circles)
+    owner, boxes = boxes_around(circles)
     offsets = np.concatenate([[0], np.cumsum(3 * parsed)]).astype(np.int32)
     column = pa.ListArray.from_arrays(pa.array(offsets), pa.array(circles.ravel()), mask=pa.array(~parsed))
     return Regions(parsed, np.flatnonzero(parsed)[owner], boxes, column)

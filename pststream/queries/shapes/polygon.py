@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import offsets_of
-from pststream.kernels.matching import contains_point
-from pststream.kernels.matching.cut_polygon import are_rings, bounding_boxes, cut_polygons, signed_areas, turned_rings
 from pststream.queries.raw_fields import RawField, RawPolygons
 from pststream.queries.shapes.contract import (
     EARTH_RADIUS_M,
@@ -43,7 +41,7 @@ PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
     pa.list_(pa.float64()),
     "x1, y1, x2, y2 of each edge that decides in the box; null for other shapes, and where the box decides",
 )
-CODE = contains_point.POLYGON
+CODE = 2
 
 Ring = list[tuple[float, float]]
 
@@ -78,6 +76,8 @@ def read_column(field: RawField, limits: RegionLimits) -> Regions:
 
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
     """Cut regions where it pays (kernels/matching/cut_polygon.py); a piece has the edges of its exact test."""
+    from pststream.kernels.matching.cut_polygon import cut_polygons
+
     assert numbers is not None
     rings = numbers.flatten()
     counts, cut_boxes, offsets, edges = cut_polygons(
@@ -280,6 +280,8 @@ def _edges(region: Region) -> Iterator[tuple[float, float, float, float]]:
 
 def check_polygons(raw: RawPolygons, most_vertices: int) -> Regions:
     """Return the regions of the valid polygons; `read` reports the fault of the others, one by one."""
+    from pststream.kernels.matching.cut_polygon import bounding_boxes, turned_rings
+
     sound = _select(raw, raw.read & _are_sound(raw, most_vertices))
     valid = _select(sound, _are_valid(sound))
     exteriors = valid.rings[:-1]
@@ -294,6 +296,8 @@ def check_polygons(raw: RawPolygons, most_vertices: int) -> Regions:
 
 def _are_sound(raw: RawPolygons, most_vertices: int) -> np.ndarray:
     """Return which rows have polygons, in each of them rings, and at most so many positions: bool[n]."""
+    from pststream.kernels.matching.cut_polygon import are_rings
+
     counts, rings = np.diff(raw.polygons), np.diff(raw.rings)
     vertices = np.diff(raw.positions[raw.rings[raw.polygons]])
     row_of_polygon = np.repeat(np.arange(len(counts)), counts)
@@ -339,6 +343,8 @@ def _are_valid(raw: RawPolygons) -> np.ndarray:
 
 def _are_turned(raw: RawPolygons) -> np.ndarray:
     """Return which rings are to be reversed, exteriors to counter-clockwise and holes to clockwise: bool[rings]."""
+    from pststream.kernels.matching.cut_polygon import signed_areas
+
     areas, errors = signed_areas(raw.positions, raw.points)
     left = areas > 0
     for ring in np.flatnonzero(np.abs(areas) <= errors).tolist():

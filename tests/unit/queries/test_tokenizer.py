@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.kernels.parsing.texts import hash_word
-from pststream.queries.text.tokenizer import fold_characters, term_id, terms_of, tokenize
-from pststream.queries.text.words import TOKENIZER
+from pststream.queries.text.tokenizer import fold_characters, term_id, terms_of
+from pststream.queries.text.words import TOKENIZER, tokenize
 from tests.fuzz.cases import examples
 from tests.oracles import text as slow
 

@@ -13,7 +13,8 @@ from pststream.base import names
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.queries.shapes.registry import read_region, to_columns
 from pststream.queries.text.expression import parse_keywords
-from pststream.queries.text.tokenizer import term_id, tokenize
+from pststream.queries.text.tokenizer import term_id
+from pststream.queries.text.words import tokenize
 from pststream.state import ledger_tables
 from pststream.state.data_files import FileWriter, commit_files
 from pststream.state.home import Home
