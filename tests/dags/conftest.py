@@ -54,17 +54,26 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def read_once(airflow_home: Path) -> tuple[Any, dict[str, Any]]:
-    """The DAG folder as Airflow reads it, and a copy of each form."""
+    """The DAG folder as Airflow reads it, and a copy of the form of each DAG and task, by name."""
     from airflow.dag_processing.dagbag import DagBag
 
     bag = DagBag(dag_folder=str(DAGS))
-    return bag, {name: copy.deepcopy(dag.params) for name, dag in bag.dags.items()}
+    return bag, {name: copy.deepcopy(one.params) for name, one in _with_forms(bag)}
+
+
+def _with_forms(bag: Any) -> Iterator[tuple[str, Any]]:
+    for name, dag in bag.dags.items():
+        yield name, dag
+        yield from ((f"{name}.{task.task_id}", task) for task in dag.tasks)
 
 
 @pytest.fixture
 def dagbag(read_once: tuple[Any, dict[str, Any]]) -> Any:
-    """The DAG folder, with new copies of the forms; a test that changes a task does so by `monkeypatch`."""
+    """The DAG folder, with new copies of the forms, into which Airflow writes the values of a run.
+
+    A test that changes a task does so by `monkeypatch`.
+    """
     bag, forms = read_once
-    for name, dag in bag.dags.items():
-        dag.params = copy.deepcopy(forms[name])
+    for name, one in _with_forms(bag):
+        one.params = copy.deepcopy(forms[name])
     return bag

@@ -156,7 +156,7 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
     whole = mark.read_text()
     with Watching(home, landing) as watching:
         watching.until_idle(1)
-        mark.with_name("newer").write_text(json.dumps({"format": 99}))
+        mark.with_name("newer").write_text(json.dumps({"home_format": 99}))
         mark.with_name("newer").replace(mark)
         assert watching.process.wait(400) == 2
     mark.write_text(whole)

@@ -29,7 +29,7 @@ import org.apache.lucene.util.Version;
 /**
  * Match the benchmark files with Lucene Monitor: {@code LuceneRunner FOLDER COUNT}.
  *
- * See pststream/benchmarks/scenarios/peers.py for the contract of peers. A subscription is a conjunction of its keywords,
+ * See benchmarks/scenarios/streams/peers.py for the contract of peers. A subscription is a conjunction of its keywords,
  * of the grid cells that its rectangle covers (any of them), and of exact ranges. The presearcher uses the rarest keyword
  * in its first pass, and in its second the next keyword or the cells. Several batch sizes are tried on a tenth of the
  * objects; the fastest size then matches all of them.
