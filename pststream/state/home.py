@@ -68,9 +68,9 @@ def declared_properties(table: Table) -> dict[str, str]:
     return properties | ({APPEND_ONLY: "true"} if table.append_only else {})
 
 
-def table_properties(table: Table, address: str) -> dict[str, str]:
+def table_properties(table: Table, storage: Storage) -> dict[str, str]:
     """Return the Delta properties of a new table: those of its declaration and those of its storage."""
-    return {**declared_properties(table), **storage_of(address).table_properties}
+    return {**declared_properties(table), **storage.table_properties}
 
 
 @cache
@@ -98,10 +98,11 @@ def _delta_columns(table: Table) -> list[dict[str, Any]]:
 
 
 class Home:
-    """A home at an address: a local folder, or `s3://bucket/prefix`."""
+    """A home at an address: a local folder, or `s3://bucket/prefix`; `storage` is the storage of all its tables."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = normalize(path)
+        self.storage = storage_of(self.path)
         self._locks: list[tuple[int, HeldLock]] = []
 
     def __repr__(self) -> str:
@@ -115,11 +116,6 @@ class Home:
     def answer_buckets(self) -> int:
         """Into how many buckets the answers of subscriptions with memory are divided; fixed when a home is created."""
         return int(json.loads(self.files.read(names.HOME_MARK))["answer_buckets"])
-
-    @property
-    def storage(self) -> Storage:
-        """The storage of the home."""
-        return storage_of(self.path)
 
     @property
     def files(self) -> Files:
@@ -156,12 +152,9 @@ class Home:
         """Create the tables with these names, except existing ones; return whether none of them existed."""
         missing, are_new = self._missing_tables(), True
         for name in names:
-            are_new &= name in missing and self._create_table(TABLES[name])
+            entry = first_entry(TABLES[name], table_properties(TABLES[name], self.storage))
+            are_new &= name in missing and self.files.create(f"tables/{name}/_delta_log/{0:020}.json", entry)
         return are_new
-
-    def _create_table(self, table: Table) -> bool:
-        entry = first_entry(table, table_properties(table, self.table(table.name)))
-        return self.files.create(f"tables/{table.name}/_delta_log/{0:020}.json", entry)
 
     def _missing_tables(self) -> list[str]:
         """Return the names of tables that do not exist."""

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.base.utc_times import iso
 from pststream.queries.kinds.contract import (
     FailedCondition,
     IndexPieces,
     MessagePart,
     QueryKind,
-    RequestColumn,
     StoredObject,
     Validity,
 )
@@ -77,7 +77,7 @@ class AnswerQuery:
 def kind_with_answers(
     name: str,
     describe: Callable[[Mapping[str, Any]], dict[str, Any]],
-    columns: tuple[RequestColumn, ...],
+    columns: tuple[Column, ...],
     conditions: tuple[str, ...] = CONDITIONS,
     **more: Any,
 ) -> QueryKind:

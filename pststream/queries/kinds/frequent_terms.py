@@ -28,7 +28,6 @@ from pststream.queries.kinds.contract import (
     ParsedQuestion,
     QuestionKind,
     QuestionLimits,
-    RequestColumn,
     RequestLimits,
     StoredObject,
     TermReports,
@@ -109,7 +108,7 @@ REPORTS = TermReports(ticks)
 # Requests
 
 FIELDS = frozenset({"k", "window", "step", *request_fields()})
-COLUMNS = (*(RequestColumn(*column) for column in REQUEST_COLUMNS), K, WINDOW_US, STEP_US)
+COLUMNS = (*REQUEST_COLUMNS, K, WINDOW_US, STEP_US)
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:

@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestColumn, RequestLimits
+from pststream.base.arrow_columns import Column
+from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestLimits
 from pststream.queries.raw_fields import ParsedColumns, RawField
 from pststream.queries.text.expression import ExpressionError, parse_keywords
 from pststream.queries.text.words import tokenize
 
 KEYWORD_COLUMNS = (
-    RequestColumn("keywords", pa.string(), "the expression as written; null: every object"),
-    RequestColumn("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids"),
+    Column("keywords", pa.string(), "the expression as written; null: every object", True),
+    Column("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids", True),
 )
 
 EVERY_OBJECT_TEXT = "(every object)"

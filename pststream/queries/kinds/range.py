@@ -18,7 +18,6 @@ from pststream.queries.kinds.contract import (
     QueryKind,
     QuestionKind,
     QuestionLimits,
-    RequestColumn,
     RequestLimits,
     StoredObject,
     Validity,
@@ -156,7 +155,7 @@ def make_pieces(insertions: pa.RecordBatch) -> IndexPieces:
 # Requests
 
 FIELDS = frozenset({"keywords", *request_fields()})
-STORED_COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLUMNS))
+STORED_COLUMNS = (*KEYWORD_COLUMNS, *REQUEST_COLUMNS)
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.arrow_columns import Column
 from pststream.base.errors import PstError
-from pststream.queries.kinds.contract import QueryKind, QuestionKind, RankedAnswers, RequestColumn
+from pststream.queries.kinds.contract import QueryKind, QuestionKind, RankedAnswers
 from pststream.queries.kinds.frequent_terms import FREQUENT_TERMS, FREQUENT_TERMS_QUESTION
 from pststream.queries.kinds.knn import KNN, KNN_QUESTION
 from pststream.queries.kinds.range import RANGE, RANGE_QUESTION
@@ -54,7 +55,7 @@ def _fields_of_others(
     return kinds_by_field
 
 
-def request_columns() -> list[RequestColumn]:
+def request_columns() -> list[Column]:
     """Return the columns of `requests` that store queries, each once, in the order of the kinds."""
     columns = [column for kind in KINDS.values() for column in kind.columns]
     return list({column.name: column for column in columns}.values())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.queries.decode_json import NestedTooDeeply, decode_json
 from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes import box, circle, polygon
@@ -20,7 +21,6 @@ from pststream.queries.shapes.contract import (
     RegionError,
     RegionLimits,
     Shape,
-    ShapeColumn,
 )
 
 SHAPES: tuple[Shape, ...] = (box, circle, polygon)
@@ -29,7 +29,7 @@ SHAPES: tuple[Shape, ...] = (box, circle, polygon)
 SIDES = box.SIDES
 SIDE_MEANING = "insert: of each bounding box of the region, degrees"
 REQUEST_COLUMNS = (
-    *(ShapeColumn(side, pa.list_(pa.float64()), SIDE_MEANING if side == "west" else "") for side in SIDES),
+    *(Column(side, pa.list_(pa.float64()), SIDE_MEANING if side == "west" else "", True) for side in SIDES),
     *(shape.REQUEST_COLUMN for shape in SHAPES if shape.REQUEST_COLUMN),
 )
 """Columns of the table `requests` that hold a region."""
@@ -37,7 +37,7 @@ REQUEST_COLUMNS = (
 _REQUEST_NAMES = tuple(column.name for column in REQUEST_COLUMNS)
 
 PIECE_COLUMNS = (
-    *(ShapeColumn(s, pa.float64(), "the box, degrees; null in a deletion" if s == "west" else "") for s in SIDES),
+    *(Column(s, pa.float64(), "the box, degrees; null in a deletion" if s == "west" else "", True) for s in SIDES),
     *(shape.PIECE_COLUMN for shape in SHAPES if shape.PIECE_COLUMN),
 )
 """Columns of the table `worker_index` that hold a piece of a region."""
