@@ -150,8 +150,6 @@ def table_thresholds(check: str) -> list[Threshold]:
     return [Threshold(figure, sentence, 0, 0) for figure, sentence in FIGURES[check].items()]
 
 
-# Compute the figures of one landed file (bad shares, volume, times), and declare the landing gate's thresholds.
-#
 # Row rules (input/parse_objects.py, input/parse_requests.py) accept or reject single rows. The landing gate checks a
 # file as a whole, by the counts of these rules, before its rows are appended: a file in which most rows lack a
 # coordinate is a broken export, and its few good rows should not be matched as if they were complete.
@@ -199,8 +197,9 @@ def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, setting
         return figures
     if landed.rows >= settings.gate_min_rows:
         figures |= _shares(kind, landed)
-    if len(past.rows) >= settings.gate_history:
-        figures["volume"] = _volume(landed.rows, past, settings)
+    if len(past.rows) >= settings.gate_history and settings.gate_volume_factor:
+        usual = median(past.rows[-RECENT_FILES:])
+        figures["volume"] = landed.rows / usual if usual >= settings.gate_min_rows else None
     if kind == "objects" and landed.greatest is not None:
         figures["stale"] = (past.now - landed.greatest) / 1e6 if settings.gate_stale_seconds else None
     return figures
@@ -215,12 +214,6 @@ def _shares(kind: str, landed: LandedFile) -> Figures:
         name = f"{'missing' if reason == 'missing' else 'invalid'}_{field}" if field in fields else "unreadable"
         counts[name] += rows / landed.rows
     return dict(counts)
-
-
-def _volume(rows: int, past: LandingHistory, settings: Settings) -> float | None:
-    """Return the rows divided by the median of the last files; None if the median is too small."""
-    usual = median(past.rows[-RECENT_FILES:])
-    return rows / usual if settings.gate_volume_factor and usual >= settings.gate_min_rows else None
 
 
 def landing_thresholds(kind: str, settings: Settings) -> list[Threshold]:

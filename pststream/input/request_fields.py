@@ -257,7 +257,8 @@ class ParquetField(NamedTuple):
     def number_members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """See RawField."""
         kind = self.values.type
-        if not _has_numbers(kind, names):
+        indices = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
+        if not all(index >= 0 and _is_number(kind.field(index).type) for index in indices):
             return np.zeros((len(self.values), len(names))), np.zeros(len(self.values), bool)
         numbers = np.column_stack([_to_floats(pc.struct_field(self.values, name)) for name in names])
         alone = np.ones(len(numbers), bool)
@@ -329,7 +330,7 @@ def _polygons_of_objects(values: pa.Array) -> RawPolygons:
             # A null counts as an empty list.
             nested.append(pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64))
             values = values.flatten()
-    if not 3 <= len(nested) <= 4 or not _is_string(names.type) or not _is_number(values.type):
+    if not (3 <= len(nested) <= 4 and names.type in (pa.string(), pa.large_string()) and _is_number(values.type)):
         one = np.zeros(1, np.int64)
         return RawPolygons(np.zeros(rows, bool), np.zeros(rows + 1, np.int64), one, one, np.empty((0, 2)))
     name = "Polygon" if len(nested) == 3 else "MultiPolygon"
@@ -356,15 +357,5 @@ def _to_floats(values: pa.Array) -> np.ndarray:
     return np.where(values.is_valid().to_numpy(zero_copy_only=False), numbers, np.nan)
 
 
-def _is_string(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind)
-
-
-def _has_numbers(kind: pa.DataType, names: Sequence[str]) -> bool:
-    """Whether a type is an object that has each of these members once, as a number."""
-    indices = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
-    return all(index >= 0 and _is_number(kind.field(index).type) for index in indices)

@@ -35,8 +35,6 @@ PAGE_VALUES, PAGE_CHARACTERS = 20, 1_000
 NUMBER = "number"
 """Key of an expectation's meta: its number in the suite."""
 
-RESULT_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": PAGE_VALUES}
-
 
 @dataclass(frozen=True)
 class ExpectationResult:
@@ -117,8 +115,9 @@ def judge_frame(
         built = context.suites.add(_build(library, suite))
         definition = library.ValidationDefinition(name=suite.name, data=batch, suite=built)
         definitions.append(context.validation_definitions.add(definition))
+    shown = {"result_format": "SUMMARY", "partial_unexpected_count": PAGE_VALUES}
     checkpoint = context.checkpoints.add(
-        library.Checkpoint(name=label, validation_definitions=definitions, result_format=RESULT_FORMAT, actions=[])
+        library.Checkpoint(name=label, validation_definitions=definitions, result_format=shown, actions=[])
     )
     try:
         run_id = library.RunIdentifier(run_name=label)
@@ -131,7 +130,11 @@ def judge_frame(
             SuiteResult(suite, tuple(_not_computed(one, problem) for one in suite.expectations)) for suite in suites
         ]
     by_name = {one.suite_name: one for one in outcome.run_results.values()}
-    results = [_read_result(suite, by_name[suite.name]) for suite in suites]
+    results = []
+    for suite in suites:  # the library may change the order of the expectations
+        by_ordinal = {result.expectation_config.meta[NUMBER]: result for result in by_name[suite.name].results}
+        listed = enumerate(suite.expectations, start=1)
+        results.append(SuiteResult(suite, tuple(_read_expectation(one, by_ordinal[n]) for n, one in listed)))
     if site is not None:
         _build_pages(context, outcome)
     return results
@@ -193,26 +196,15 @@ def _build(library: Any, suite: Suite) -> Any:
         try:
             expectation = getattr(library.expectations, name)(**one.arguments, **described, meta={NUMBER: ordinal})
         except (ValueError, TypeError) as error:  # pydantic's error is a ValueError
-            raise SuiteError(suite.path, f"expectation {ordinal}, {one.type}", _explain(error)) from None
+            lines = [line.strip() for line in str(error).splitlines()]  # the argument and the fault, after a head
+            problem = "; ".join(lines[1:] or lines)[:LONGEST_PROBLEM]
+            raise SuiteError(suite.path, f"expectation {ordinal}, {one.type}", problem) from None
         built.expectations.append(expectation)
     return built
 
 
-def _explain(error: Exception) -> str:
-    """Return what is wrong with the arguments, on one line: pydantic lists the argument and the fault on two."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    return "; ".join(lines[1:] or lines)[:LONGEST_PROBLEM]
-
-
 def _not_computed(one: ExpectationText, problem: str) -> ExpectationResult:
     return ExpectationResult(str(one), False, None, f"{one} cannot be computed: {problem}", problem)
-
-
-def _read_result(suite: Suite, judged: Any) -> SuiteResult:
-    """Return the results in the order of the suite, which the library may change."""
-    by_ordinal = {result.expectation_config.meta[NUMBER]: result for result in judged.results}
-    listed = enumerate(suite.expectations, start=1)
-    return SuiteResult(suite, tuple(_read_expectation(one, by_ordinal[ordinal]) for ordinal, one in listed))
 
 
 def _read_expectation(one: ExpectationText, judged: Any) -> ExpectationResult:
@@ -265,9 +257,6 @@ def _show(value: Any, longest: int = LONGEST_VALUE) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-LONGEST_LABEL = 80
-
-
 def judge_frames(
     files: Files, home: str, suites: Sequence[Suite], frames: Iterable[tuple[str, "pd.DataFrame"]]
 ) -> tuple[list[list[SuiteResult]], str]:
@@ -279,7 +268,7 @@ def judge_frames(
     results, pages = [], []
     with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
         for ordinal, (title, frame) in enumerate(frames, start=1):
-            label = f"{ordinal}-{re.sub(r'[^A-Za-z0-9_.-]', '_', title)[-LONGEST_LABEL:]}"
+            label = f"{ordinal}-{re.sub(r'[^A-Za-z0-9_.-]', '_', title)[-80:]}"
             of_frame = judge_frame(suites, frame, label, Path(folder))
             results.append(of_frame)
             pages += [JudgedPage(title, label, one.suite.name, tuple(one.reasons)) for one in of_frame]

@@ -82,19 +82,17 @@ def digest_of_tables() -> str:
     declared = [
         {
             "name": table.name,
-            "columns": [{**column, "metadata": None} for column in _delta_columns(table)],
+            # The columns as Delta's log has them, which no library names in another way.
+            "columns": [
+                {**column, "metadata": None}
+                for column in json.loads(Schema.from_arrow(table.delta_schema).to_json())["fields"]
+            ],
             "partitions": table.partitions,
             "properties": declared_properties(table),
         }
         for _, table in sorted(TABLES.items())
     ]
     return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
-
-
-def _delta_columns(table: Table) -> list[dict[str, Any]]:
-    """Return the columns as Delta's log has them, which no library names in another way."""
-    columns: list[dict[str, Any]] = json.loads(Schema.from_arrow(table.delta_schema).to_json())["fields"]
-    return columns
 
 
 class Home:

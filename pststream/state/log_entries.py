@@ -19,8 +19,7 @@ WRITER_IDS = ("ingest_id", "batch_id", "plan_version")
 USER_METADATA = "userMetadata"
 """The field of an entry that DESCRIBE HISTORY shows under this name."""
 
-
-KNOWN_FEATURES = frozenset({"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"})
+KNOWN_FEATURES = {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"}
 """Writer features of Delta that ask for nothing else in an entry. Versions 2 to 4 of the protocol have these."""
 
 

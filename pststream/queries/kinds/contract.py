@@ -134,6 +134,14 @@ class FieldError(Exception):
         self.detail = detail
 
 
+def required_value(record: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a field; raises FieldError if it is absent, null or an empty text."""
+    value = record.get(name)
+    if value is None or value == "":
+        raise FieldError(name, "missing", record)
+    return value
+
+
 _MOST_BYTES_OF_CHARACTER = 12
 """In JSON, as two escapes; in UTF-8 it has at most 4."""
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.queries.kinds.answer_query import duration_text, kind_with_answers, window_field
+from pststream.queries.kinds.answer_query import AnswerQuery, duration_text, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     STEP_US,
     WINDOW_US,
@@ -67,15 +67,10 @@ CONDITIONS = (REGION, WORDS, CREATED_AT, END, WINDOW)
 
 
 @dataclass(frozen=True)
-class RegionQuery:
-    """The query of a region whose terms are counted; `description` has its request fields."""
+class RegionQuery(AnswerQuery):
+    """The query of a region whose terms are counted."""
 
-    description: Mapping[str, Any]
     region: Region
-
-    def is_readable(self) -> bool:
-        """Return whether the stored columns can be read: always."""
-        return True
 
     def find_fault(self) -> str | None:
         """Return nothing: the region is stored once."""
@@ -89,10 +84,6 @@ class RegionQuery:
         if not tokenize(stored.text):
             return FailedCondition(WORDS, "the object has no word to count")
         return None
-
-    def describe(self) -> dict[str, Any]:
-        """Return the request fields, the region below `region`."""
-        return dict(self.description)
 
 
 def ticks(asked: Description, ts: int, created_at: int, end_at: int | None) -> range:
@@ -164,11 +155,6 @@ def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_query(row: Mapping[str, Any]) -> RegionQuery:
-    """Make the query of a stored row."""
-    return RegionQuery(describe(row), from_columns(row))
-
-
 NAME = "frequent_terms"
 
 FREQUENT_TERMS = kind_with_answers(
@@ -178,7 +164,7 @@ FREQUENT_TERMS = kind_with_answers(
     CONDITIONS,
     fields=FIELDS,
     parse_request=parse_request,
-    read_query=read_query,
+    read_query=lambda row: RegionQuery(describe(row), region=from_columns(row)),
     parse_columns=parse_columns,
     check_start=check_start,
     check_starts=check_starts,
@@ -199,7 +185,7 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
 
 
 FREQUENT_TERMS_QUESTION = QuestionKind(
-    "frequent_terms",
+    NAME,
     frozenset({"k", "window", *request_fields()}),
     "the most frequent words of a region",
     parse_question,

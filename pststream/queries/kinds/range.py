@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pststream.base.utc_times import iso
+from pststream.queries.kinds.answer_query import AnswerQuery
 from pststream.queries.kinds.contract import (
     FailedCondition,
     IndexPieces,
@@ -31,9 +32,6 @@ from pststream.queries.kinds.fields import (
 from pststream.queries.kinds.keywords import (
     EVERY_OBJECT_TEXT,
     KEYWORD_COLUMNS,
-    explain_missing_words,
-    find_clause_fault,
-    is_expression,
     parse_keyword_column,
     parse_optional_keywords,
     words_by_term,
@@ -64,27 +62,17 @@ CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
 
 
 @dataclass(frozen=True)
-class RangeQuery:
-    """A stored range query; `clauses` are term ids as stored."""
+class RangeQuery(AnswerQuery):
+    """A stored range query; its description has the field that gives the region below `region`."""
 
-    keywords: str | None
-    clauses: tuple[tuple[int, ...], ...]
     region: Region
-
-    def is_readable(self) -> bool:
-        """Return whether the stored expression can be parsed; it could when the request was accepted."""
-        return is_expression(self.keywords)
-
-    def find_fault(self) -> str | None:
-        """Compare the stored clauses with the expression."""
-        return find_clause_fault(self.keywords, self.clauses)
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the point, the words and the time of an object, in the order of CONDITIONS."""
         if not contains(self.region, stored.lon, stored.lat):
             away = outside(self.region, stored.lon, stored.lat)
             return FailedCondition(REGION, f"the object lies outside the region: {away}")
-        missing = explain_missing_words(self.keywords, stored.text)
+        missing = self.explain_missing(stored.text)
         if missing:
             return FailedCondition(KEYWORDS, missing)
         if stored.ts < validity.created_at:
@@ -105,14 +93,13 @@ class RangeQuery:
         """Return the boxes of the region's pieces, and the clauses with their words."""
         return PostedQuery(tuple(pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
 
-    def describe(self) -> dict[str, Any]:
-        """Return the field `keywords` (None: every object) and, below `region`, the field that gives the region."""
-        return {"keywords": self.keywords, "region": to_json(self.region)}
-
 
 def read_query(row: Mapping[str, Any]) -> RangeQuery:
     """Make the query of a stored row."""
-    return RangeQuery(row["keywords"], tuple(tuple(clause) for clause in row["clauses"]), from_columns(row))
+    region = from_columns(row)
+    return RangeQuery(
+        {"keywords": row["keywords"], "region": to_json(region)}, tuple(map(tuple, row["clauses"])), region
+    )
 
 
 def facts(description: Mapping[str, Any]) -> dict[str, str]:
@@ -127,19 +114,6 @@ def _span_text(span: dt.timedelta) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds:.6g} seconds"
-
-
-MESSAGE_COLUMNS = ("keywords",)
-
-
-def message_part(row: Mapping[str, Any]) -> MessagePart:
-    """Show the keywords as written; a message lists their words that the object has."""
-    return MessagePart({"keywords": row["keywords"]}, words_of_keywords(row["keywords"]))
-
-
-def brief(row: Mapping[str, Any]) -> str:
-    """Show the keywords as written."""
-    return row["keywords"] or EVERY_OBJECT_TEXT
 
 
 PIECE_COLUMNS = ("clauses", *(column.name for column in REQUEST_COLUMNS))
@@ -176,14 +150,14 @@ RANGE = QueryKind(
     fields=FIELDS,
     columns=STORED_COLUMNS,
     piece_columns=PIECE_COLUMNS,
-    brief_columns=MESSAGE_COLUMNS,
+    brief_columns=("keywords",),
     conditions=CONDITIONS,
     parse_request=parse_request,
     make_pieces=make_pieces,
     read_query=read_query,
     facts=facts,
-    brief=brief,
-    message_part=message_part,
+    brief=lambda row: row["keywords"] or EVERY_OBJECT_TEXT,
+    message_part=lambda row: MessagePart({"keywords": row["keywords"]}, words_of_keywords(row["keywords"])),
     parse_columns=parse_columns,
 )
 

@@ -40,14 +40,11 @@ def stored_kind(name: str) -> QueryKind:
     return kind
 
 
-def fields_of_other_kinds(kind: QueryKind) -> dict[str, list[str]]:
-    """Return the request fields that `kind` does not read, each with the kinds that do."""
-    return _fields_of_others(KINDS.values(), kind)
-
-
-def _fields_of_others(
-    kinds: Iterable[QueryKind | QuestionKind], kind: QueryKind | QuestionKind
-) -> dict[str, list[str]]:
+def fields_of_other_kinds(kind: QueryKind | QuestionKind) -> dict[str, list[str]]:
+    """Return the fields that a kind of requests, or of questions, does not read, each with the kinds that do."""
+    kinds: Iterable[QueryKind | QuestionKind] = (
+        KINDS.values() if isinstance(kind, QueryKind) else QUESTION_KINDS.values()
+    )
     kinds_by_field: dict[str, list[str]] = {}
     for other in kinds:
         for name in sorted(other.fields - kind.fields):
@@ -88,8 +85,3 @@ QUESTION_KINDS: dict[str, QuestionKind] = {
 
 DEFAULT_QUESTION_KIND = RANGE_QUESTION.name
 """The kind of questions without the field `kind`, as of requests."""
-
-
-def question_fields_of_other_kinds(kind: QuestionKind) -> dict[str, list[str]]:
-    """Return the fields that `kind` does not read, each with the kinds that do."""
-    return _fields_of_others(QUESTION_KINDS.values(), kind)

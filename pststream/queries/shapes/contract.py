@@ -120,35 +120,28 @@ class Shape(Protocol):
 
     def read(self, value: Any, limits: RegionLimits) -> Region:
         """The region that a request's field gives; raises RegionError."""
-        ...
 
     def cut(self, boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
         """The pieces of many regions: `boxes` as the columns west, south, east, north of `requests`, `numbers` as
         REQUEST_COLUMN.
         """
-        ...
 
     def contains(self, region: Region, lon: float, lat: float) -> bool:
         """Whether the point lies in the region: slow and obvious code without the kernels, to check their answers."""
-        ...
 
     def outside(self, region: Region, lon: float, lat: float) -> str:
         """How far a point lies outside the region, in words."""
-        ...
 
     def describe(self, region: Region) -> str:
         """The region in words."""
-        ...
 
     def to_json(self, region: Region) -> Any:
         """The value of FIELD that gives this region."""
-        ...
 
     def outline(self, region: Region) -> list[np.ndarray]:
         """Closed rings to draw, float64[n, 2] each: longitude, latitude. A point inside an odd number of
         rings is in the region.
         """
-        ...
 
 
 @runtime_checkable
@@ -157,7 +150,6 @@ class ColumnShape(Protocol):
 
     def read_column(self, field: RawField, limits: RegionLimits) -> Regions:
         """The regions that FIELD gives in many requests, as `read` reads each."""
-        ...
 
 
 EARTH_RADIUS_M = 6_371_008.8

@@ -34,8 +34,6 @@ REQUEST_COLUMNS = (
 )
 """Columns of the table `requests` that hold a region."""
 
-_REQUEST_NAMES = tuple(column.name for column in REQUEST_COLUMNS)
-
 PIECE_COLUMNS = (
     *(Column(s, pa.float64(), "the box, degrees; null in a deletion" if s == "west" else "", True) for s in SIDES),
     *(shape.PIECE_COLUMN for shape in SHAPES if shape.PIECE_COLUMN),
@@ -89,7 +87,7 @@ def read_regions(fields: RawFields, limits: RegionLimits) -> ParsedColumns:
 def to_columns(region: Region) -> dict[str, Any]:
     """The region's values in REQUEST_COLUMNS."""
     own = _shape_of(region).REQUEST_COLUMN
-    values: dict[str, Any] = dict.fromkeys(_REQUEST_NAMES)
+    values: dict[str, Any] = dict.fromkeys(column.name for column in REQUEST_COLUMNS)
     values.update(zip(SIDES, map(list, zip(*region.boxes))))
     if own:
         values[own.name] = list(region.numbers)
