@@ -27,46 +27,54 @@ class Threshold:
     least: float | None = None
     most: float | None = None
 
-    def check(self, value: Any) -> "ThresholdResult":
+    def check(self, value: Any) -> "CheckResult":
         """Compare a figure with the range."""
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         least, most = self.least, self.most
         within = (least is None or value >= least) and (most is None or value <= most)
         success = bool(within) and not (least is None and most is None)
-        return ThresholdResult(self.figure, value, success, self.sentence.format(value=shown))
+        return CheckResult(self.figure, value, success, self.sentence.format(value=shown))
 
 
 @dataclass(frozen=True)
-class ThresholdResult:
-    """One checked figure: its name, its value, whether it is within its threshold, and the sentence if it is not."""
+class CheckResult:
+    """The result for a figure, or for an expectation of a suite.
+
+    value      the figure; of a suite the number of rows that do not meet the expectation, or the figure of the column;
+               None if that is not a number
+    success    whether it is within its threshold, or met
+    sentence   for a reader, if it is not
+    problem    why an expectation could not be computed
+    """
 
     name: str
     value: Any
     success: bool
     sentence: str
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
-class ThresholdResults:
-    """The results of one row of figures, one for each figure that is not null."""
+class CheckResults:
+    """The results of one row of figures, one for each figure that is not null; or those of one suite on one frame."""
 
-    results: tuple[ThresholdResult, ...]
+    results: tuple[CheckResult, ...]
 
     @property
     def success(self) -> bool:
-        """Whether every figure is within its threshold."""
+        """Whether every result is a success."""
         return all(result.success for result in self.results)
 
     @property
     def reasons(self) -> list[str]:
-        """A sentence for each figure beyond its threshold."""
+        """A sentence for each result that is none."""
         return [result.sentence for result in self.results if not result.success]
 
 
-def check_thresholds(figures: list[dict[str, Any]], thresholds: Sequence[Threshold]) -> list[ThresholdResults]:
+def check_thresholds(figures: list[dict[str, Any]], thresholds: Sequence[Threshold]) -> list[CheckResults]:
     """Check each row of figures against the thresholds. Figures are numbers, texts or None."""
     return [
-        ThresholdResults(tuple(one.check(row[one.figure]) for one in thresholds if row[one.figure] is not None))
+        CheckResults(tuple(one.check(row[one.figure]) for one in thresholds if row[one.figure] is not None))
         for row in figures
     ]
 

@@ -94,7 +94,7 @@ def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
 
 
 def _small_files(home: Home, name: str, max_bytes: int) -> list[list[DataFile]]:
-    """Return the groups of files that one file shall replace, of about `max_bytes`; none if there is nothing to compact."""
+    """Return groups of files that one file each shall replace; none if nothing is to be compacted."""
     small = [file for file in list_data_files(home, name) if file.bytes < max_bytes]
     small.sort(key=lambda file: [file.low.get(column, -1) for column in WRITER_IDS])
     groups: list[list[DataFile]] = [[]]

@@ -10,9 +10,6 @@ from pststream.base.errors import HomeError, RetryableError
 from pststream.state.delta_log import entry_of, now_millis, write_checkpoint
 from pststream.state.home import Home
 
-CHECKPOINT_INTERVAL = "delta.checkpointInterval"
-"""A checkpoint is written after so many commits, 100 where the property is not set, as by delta-rs."""
-
 WRITER_IDS = ("ingest_id", "batch_id", "plan_version")
 """Columns that name what wrote a row."""
 
@@ -78,7 +75,7 @@ def commit_entry(
     # A storage may have created the file and lost its answer; then a second try finds this content.
     if not home.files.create(entry, content) and _read(home, entry) != content:
         raise VersionTaken(f"{home.table(name)}: another process has committed at the same time", "run this again")
-    if version % int(table.metadata().configuration.get(CHECKPOINT_INTERVAL, 100)) == 0:
+    if version % int(table.metadata().configuration.get("delta.checkpointInterval", 100)) == 0:  # as delta-rs does
         write_checkpoint(home.table(name))
 
 

@@ -46,17 +46,8 @@ from pststream.queries.kinds.fields import (
     parse_window_field,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawFields
+from pststream.queries.shapes import registry as shapes
 from pststream.queries.shapes.contract import Region
-from pststream.queries.shapes.registry import (
-    REQUEST_COLUMNS,
-    contains,
-    from_columns,
-    outside,
-    read_regions,
-    request_fields,
-    to_columns,
-    to_json,
-)
 from pststream.queries.text.words import tokenize
 
 # Reports, without the kernels
@@ -78,8 +69,8 @@ class RegionQuery(AnswerQuery):
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the point and the words of an object; the ticks depend on stream time too."""
-        if not contains(self.region, stored.lon, stored.lat):
-            away = outside(self.region, stored.lon, stored.lat)
+        if not shapes.contains(self.region, stored.lon, stored.lat):
+            away = shapes.outside(self.region, stored.lon, stored.lat)
             return FailedCondition(REGION, f"the object lies outside the region: {away}")
         if not tokenize(stored.text):
             return FailedCondition(WORDS, "the object has no word to count")
@@ -98,8 +89,8 @@ REPORTS = TermReports(ticks)
 
 # Requests
 
-FIELDS = frozenset({"k", "window", "step", *request_fields()})
-COLUMNS = (*REQUEST_COLUMNS, K, WINDOW_US, STEP_US)
+FIELDS = frozenset({"k", "window", "step", *shapes.request_fields()})
+COLUMNS = (*shapes.REQUEST_COLUMNS, K, WINDOW_US, STEP_US)
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
@@ -110,7 +101,7 @@ def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str,
     if window > step * limits.max_window_steps:
         detail = f"a window has more than {limits.max_window_steps:,} steps; the setting max_window_steps bounds them"
         raise FieldError("step", "too_many_steps", record["step"], detail)
-    return {"k": k, "window_us": window, "step_us": step, **to_columns(region)}
+    return {"k": k, "window_us": window, "step_us": step, **shapes.to_columns(region)}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
@@ -118,7 +109,7 @@ def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
     window = parse_window_column(fields["window"], counts_objects=False)
     step, read = parse_duration_column(fields["step"])
     parts = (
-        read_regions(fields, limits.region),
+        shapes.read_regions(fields, limits.region),
         parse_k_column(fields["k"], limits.max_k),
         window,
         ParsedColumns({STEP_US.name: pa.array(step)}, read),
@@ -148,7 +139,7 @@ def check_start(values: Mapping[str, Any], micros: int, limits: RequestLimits) -
 def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request fields of a stored row, the region below `region`."""
     return {
-        "region": to_json(from_columns(row)),
+        "region": shapes.to_json(shapes.from_columns(row)),
         "k": row["k"],
         "window": window_field(row),
         "step": duration_text(row["step_us"]),
@@ -164,7 +155,7 @@ FREQUENT_TERMS = kind_with_answers(
     CONDITIONS,
     fields=FIELDS,
     parse_request=parse_request,
-    read_query=lambda row: RegionQuery(describe(row), region=from_columns(row)),
+    read_query=lambda row: RegionQuery(describe(row), region=shapes.from_columns(row)),
     parse_columns=parse_columns,
     check_start=check_start,
     check_starts=check_starts,
@@ -186,7 +177,7 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
 
 FREQUENT_TERMS_QUESTION = QuestionKind(
     NAME,
-    frozenset({"k", "window", *request_fields()}),
+    frozenset({"k", "window", *shapes.request_fields()}),
     "the most frequent words of a region",
     parse_question,
 )

@@ -38,21 +38,8 @@ from pststream.queries.kinds.keywords import (
     words_of_keywords,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawFields
+from pststream.queries.shapes import registry as shapes
 from pststream.queries.shapes.contract import Region, RegionLimits
-from pststream.queries.shapes.registry import (
-    REQUEST_COLUMNS,
-    contains,
-    cut_regions,
-    describe,
-    from_columns,
-    outside,
-    pieces_of,
-    read_region,
-    read_regions,
-    request_fields,
-    to_columns,
-    to_json,
-)
 
 # Stored queries, without the kernels
 
@@ -69,8 +56,8 @@ class RangeQuery(AnswerQuery):
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the point, the words and the time of an object, in the order of CONDITIONS."""
-        if not contains(self.region, stored.lon, stored.lat):
-            away = outside(self.region, stored.lon, stored.lat)
+        if not shapes.contains(self.region, stored.lon, stored.lat):
+            away = shapes.outside(self.region, stored.lon, stored.lat)
             return FailedCondition(REGION, f"the object lies outside the region: {away}")
         missing = self.explain_missing(stored.text)
         if missing:
@@ -91,21 +78,21 @@ class RangeQuery(AnswerQuery):
 
     def as_posted(self) -> PostedQuery:
         """Return the boxes of the region's pieces, and the clauses with their words."""
-        return PostedQuery(tuple(pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
+        return PostedQuery(tuple(shapes.pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
 
 
 def read_query(row: Mapping[str, Any]) -> RangeQuery:
     """Make the query of a stored row."""
-    region = from_columns(row)
+    region = shapes.from_columns(row)
     return RangeQuery(
-        {"keywords": row["keywords"], "region": to_json(region)}, tuple(map(tuple, row["clauses"])), region
+        {"keywords": row["keywords"], "region": shapes.to_json(region)}, tuple(map(tuple, row["clauses"])), region
     )
 
 
 def facts(description: Mapping[str, Any]) -> dict[str, str]:
     """Show the keywords and the region of a description as texts by label."""
-    region = read_region(description["region"], RegionLimits(sys.maxsize))
-    return {"Keywords": description["keywords"] or EVERY_OBJECT_TEXT, "Region": describe(region)}
+    region = shapes.read_region(description["region"], RegionLimits(sys.maxsize))
+    return {"Keywords": description["keywords"] or EVERY_OBJECT_TEXT, "Region": shapes.describe(region)}
 
 
 def _span_text(span: dt.timedelta) -> str:
@@ -116,32 +103,32 @@ def _span_text(span: dt.timedelta) -> str:
     return f"{seconds:.6g} seconds"
 
 
-PIECE_COLUMNS = ("clauses", *(column.name for column in REQUEST_COLUMNS))
+PIECE_COLUMNS = ("clauses", *(column.name for column in shapes.REQUEST_COLUMNS))
 
 
 def make_pieces(insertions: pa.RecordBatch) -> IndexPieces:
     """Make the pieces of insertions, in their order: each box of a region with the query's clauses (CNF, term ids)."""
-    row, columns = cut_regions(insertions)
+    row, columns = shapes.cut_regions(insertions)
     clauses = insertions.column("clauses").take(pa.array(row))
     return IndexPieces(row, pa.RecordBatch.from_pydict({**columns, "clauses": clauses}))
 
 
 # Requests
 
-FIELDS = frozenset({"keywords", *request_fields()})
-STORED_COLUMNS = (*KEYWORD_COLUMNS, *REQUEST_COLUMNS)
+FIELDS = frozenset({"keywords", *shapes.request_fields()})
+STORED_COLUMNS = (*KEYWORD_COLUMNS, *shapes.REQUEST_COLUMNS)
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of STORED_COLUMNS; raises FieldError."""
     keywords, clauses = parse_optional_keywords(record, limits)
-    return {"keywords": keywords, "clauses": clauses, **to_columns(parse_region_field(record, limits.region))}
+    return {"keywords": keywords, "clauses": clauses, **shapes.to_columns(parse_region_field(record, limits.region))}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
     """Parse the fields of many requests into STORED_COLUMNS."""
     keywords = parse_keyword_column(fields["keywords"], limits)
-    regions = read_regions(fields, limits.region)
+    regions = shapes.read_regions(fields, limits.region)
     return ParsedColumns(keywords.columns | regions.columns, keywords.parsed & regions.parsed)
 
 
@@ -175,5 +162,8 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
 
 
 RANGE_QUESTION = QuestionKind(
-    "range", frozenset({"keywords", "limit", "window", *request_fields()}), "the objects of a region", parse_question
+    "range",
+    frozenset({"keywords", "limit", "window", *shapes.request_fields()}),
+    "the objects of a region",
+    parse_question,
 )

@@ -122,7 +122,18 @@ def cut_regions(rows: pa.RecordBatch) -> tuple[np.ndarray, dict[str, pa.Array]]:
         owners.append(np.flatnonzero(mine)[owner])
         boxes.append(sides)
         columns.append({shape.PIECE_COLUMN.name: numbers} if shape.PIECE_COLUMN else {})
-    return _merged(owners, boxes, columns)
+    owner = np.concatenate([np.empty(0, np.int64), *owners])
+    sides = np.concatenate([np.empty((0, 4)), *boxes])
+    order = np.argsort(owner, kind="stable") if len(owners) > 1 else None
+    merged = {}
+    for index, column in enumerate(PIECE_COLUMNS):
+        if column.name in SIDES:
+            values = pa.array(np.ascontiguousarray(sides[:, index]))
+        else:
+            parts = [own.get(column.name, pa.nulls(len(mine), column.type)) for mine, own in zip(owners, columns)]
+            values = pa.concat_arrays([pa.nulls(0, column.type), *parts])
+        merged[column.name] = values if order is None else values.take(pa.array(order))
+    return owner if order is None else owner[order], merged
 
 
 def contains(region: Region, lon: float, lat: float) -> bool:
@@ -165,24 +176,6 @@ def request_schema() -> pa.Schema:
 
 def _shape_of(region: Region) -> Shape:
     return next(shape for shape in SHAPES if region.shape == shape.NAME)
-
-
-def _merged(
-    owners: list[np.ndarray], boxes: list[np.ndarray], columns: list[dict[str, pa.Array]]
-) -> tuple[np.ndarray, dict[str, pa.Array]]:
-    """The pieces of all shapes, in the order of their rows."""
-    owner = np.concatenate([np.empty(0, np.int64), *owners])
-    sides = np.concatenate([np.empty((0, 4)), *boxes])
-    order = np.argsort(owner, kind="stable") if len(owners) > 1 else None
-    merged = {}
-    for index, column in enumerate(PIECE_COLUMNS):
-        if column.name in SIDES:
-            values = pa.array(np.ascontiguousarray(sides[:, index]))
-        else:
-            parts = [own.get(column.name, pa.nulls(len(mine), column.type)) for mine, own in zip(owners, columns)]
-            values = pa.concat_arrays([pa.nulls(0, column.type), *parts])
-        merged[column.name] = values if order is None else values.take(pa.array(order))
-    return owner if order is None else owner[order], merged
 
 
 def _decode(value: Any, field: str, limits: RegionLimits) -> Any:

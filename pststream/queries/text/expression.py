@@ -26,12 +26,8 @@ Clauses = list[int]
 """Each clause has a bit for each of its words."""
 
 
-class TooManyClauses(Exception):
-    """The result needs more clauses than allowed."""
-
-
-def minimal(clauses: Iterable[int], limit: int) -> Clauses:
-    """Drop the clauses that contain another clause; raises TooManyClauses once more than `limit` remain.
+def minimal(clauses: Iterable[int], limit: int) -> Clauses | None:
+    """Drop the clauses that contain another clause; return None once more than `limit` remain.
 
     Clauses are visited by size. A clause that contains none of the clauses kept so far is in the result, so the work is
     bounded by `limit` times the number of clauses.
@@ -41,7 +37,7 @@ def minimal(clauses: Iterable[int], limit: int) -> Clauses:
         if any(clause & other == other for other in kept):
             continue
         if len(kept) == limit:
-            raise TooManyClauses
+            return None
         kept.append(clause)
     return kept
 
@@ -155,10 +151,10 @@ class _Parser:
         if self._pairs_left < 0:
             raise ShapeError("it takes too many steps to convert to an AND of ORs", at, "a simpler expression")
         joined = {*left, *right} if operator == "AND" else {a | b for a in left for b in right}
-        try:
-            self._operands.append(minimal(joined, self._max_clauses))
-        except TooManyClauses:
-            raise self._too_many(at) from None
+        clauses = minimal(joined, self._max_clauses)
+        if clauses is None:
+            raise self._too_many(at)
+        self._operands.append(clauses)
 
     def _too_many(self, at: int) -> ShapeError:
         reason = f"it needs more than {self._max_clauses} clauses (groups of OR alternatives, joined by AND)"
