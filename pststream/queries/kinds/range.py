@@ -50,7 +50,7 @@ CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
 
 @dataclass(frozen=True)
 class RangeQuery(AnswerQuery):
-    """A stored range query; its description has the field that gives the region below `region`."""
+    """A stored range query."""
 
     region: Region
 
@@ -80,13 +80,9 @@ class RangeQuery(AnswerQuery):
         """Return the boxes of the region's pieces, and the clauses with their words."""
         return PostedQuery(tuple(shapes.pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
 
-
-def read_query(row: Mapping[str, Any]) -> RangeQuery:
-    """Make the query of a stored row."""
-    region = shapes.from_columns(row)
-    return RangeQuery(
-        {"keywords": row["keywords"], "region": shapes.to_json(region)}, tuple(map(tuple, row["clauses"])), region
-    )
+    def describe(self) -> dict[str, Any]:
+        """Return the field `keywords` (None: every object) and, below `region`, the field that gives the region."""
+        return {"keywords": self.keywords, "region": shapes.to_json(self.region)}
 
 
 def facts(description: Mapping[str, Any]) -> dict[str, str]:
@@ -141,7 +137,9 @@ RANGE = QueryKind(
     conditions=CONDITIONS,
     parse_request=parse_request,
     make_pieces=make_pieces,
-    read_query=read_query,
+    read_query=lambda row: RangeQuery(
+        {"keywords": row["keywords"]}, tuple(map(tuple, row["clauses"])), shapes.from_columns(row)
+    ),
     facts=facts,
     brief=lambda row: row["keywords"] or EVERY_OBJECT_TEXT,
     message_part=lambda row: MessagePart({"keywords": row["keywords"]}, words_of_keywords(row["keywords"])),
