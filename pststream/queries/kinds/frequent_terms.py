@@ -11,7 +11,7 @@ Source: SSTD, Definition 3, the continuous version: window T, step. Departures:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ CONDITIONS = (REGION, WORDS, CREATED_AT, END, WINDOW)
 class RegionQuery(AnswerQuery):
     """The query of a region whose terms are counted."""
 
-    region: Region
+    region: Region = field(kw_only=True)
 
     def find_fault(self) -> str | None:
         """Return nothing: the region is stored once."""

@@ -3,7 +3,7 @@
 import datetime as dt
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
 class RangeQuery(AnswerQuery):
     """A stored range query."""
 
-    region: Region
+    region: Region = field(kw_only=True)
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the point, the words and the time of an object, in the order of CONDITIONS."""
@@ -138,7 +138,7 @@ RANGE = QueryKind(
     parse_request=parse_request,
     make_pieces=make_pieces,
     read_query=lambda row: RangeQuery(
-        {"keywords": row["keywords"]}, tuple(map(tuple, row["clauses"])), shapes.from_columns(row)
+        {"keywords": row["keywords"]}, tuple(map(tuple, row["clauses"])), region=shapes.from_columns(row)
     ),
     facts=facts,
     brief=lambda row: row["keywords"] or EVERY_OBJECT_TEXT,
