@@ -1,4 +1,6 @@
-"""Convert Arrow columns to NumPy arrays and back (integers, times, lists, texts), and sum them."""
+"""Declare columns of tables; convert Arrow columns to NumPy arrays and back, and sum them."""
+
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +11,15 @@ TIME = pa.timestamp("us", tz="UTC")
 
 Csr = tuple[np.ndarray, np.ndarray]
 """Lists as two arrays: the offsets of the lists, one more than there are lists, and the values of all."""
+
+
+class Column(NamedTuple):
+    """A column of a table: its type and meaning, and whether it may have nulls."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    nullable: bool = False
 
 
 def micros(column: pa.Array) -> np.ndarray:

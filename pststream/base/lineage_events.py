@@ -14,10 +14,8 @@ from openlineage.client.facet_v2 import output_statistics_output_dataset, parent
 from openlineage.client.generated.base import DatasetFacet, OutputDatasetFacet, RunFacet
 
 from pststream import __version__
+from pststream.base.lineage import LineageDataset
 from pststream.base.utc_times import utc_now
-
-Dataset = tuple[str, Sequence[tuple[str, str, str]], str | None]
-"""Address, columns, name of the figure that counts the rows written: LineageDataset of pststream/base/lineage.py."""
 
 PRODUCER = f"urn:pststream:{__version__}"
 """The URI of this program in events. It is a name and not an address."""
@@ -45,8 +43,8 @@ def send_event(
     home: str,
     step: str,
     number: int,
-    inputs: Sequence[Dataset],
-    outputs: Sequence[Dataset],
+    inputs: Sequence[LineageDataset],
+    outputs: Sequence[LineageDataset],
     figures: dict[str, Any],
 ) -> None:
     """Send an event of a run (pststream/base/lineage.py). Raises what the transport raises."""

@@ -110,11 +110,12 @@ def escape_controls(text: str) -> str:
 
     Control characters in user text could move the cursor, write to the clipboard or forge a line.
     """
-    return "".join(c if _is_harmless(c) else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def _is_harmless(c: str) -> bool:
-    return c.isprintable() or c == JOINER or unicodedata.category(c) == "Zs"
+    return "".join(
+        c
+        if c.isprintable() or c == JOINER or unicodedata.category(c) == "Zs"
+        else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
 
 
 MASK = "***"

@@ -165,7 +165,9 @@ class _Records:
             detail = f"the row has {scan.fields[i]} fields, the header {scan.columns}"
             rejected.append(Reject(int(numbers[i]), "", "wrong_field_count", raw, detail))
         data = np.frombuffer(self._data, np.uint8)
-        arrays = [_column(data, scan.starts[:count][whole, k], scan.ends[:count][whole, k]) for k in scan.each]
+        arrays = [
+            _column(data, scan.starts[:count][whole, k], scan.ends[:count][whole, k]) for k in range(len(scan.names))
+        ]
         table = pa.RecordBatch.from_arrays(arrays, names=scan.names)
         chunk = ColumnChunk(self._path, numbers[whole], table, rejected)
         content = memoryview(self._data)[scan.records[0, 0] : self._start]
@@ -198,7 +200,6 @@ class _Scan:
     def __init__(self, most: int, header: list[str], names: list[str]) -> None:
         self.columns = len(header)
         self.names = names
-        self.each = range(len(names))
         self.slots = np.array([names.index(name) if name in names else -1 for name in header], dtype=np.int64)
         self.records = np.zeros((most, 2), np.int64)
         self.fields = np.zeros(most, np.int64)

@@ -27,46 +27,54 @@ class Threshold:
     least: float | None = None
     most: float | None = None
 
-    def check(self, value: Any) -> "ThresholdResult":
+    def check(self, value: Any) -> "CheckResult":
         """Compare a figure with the range."""
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         least, most = self.least, self.most
         within = (least is None or value >= least) and (most is None or value <= most)
         success = bool(within) and not (least is None and most is None)
-        return ThresholdResult(self.figure, value, success, self.sentence.format(value=shown))
+        return CheckResult(self.figure, value, success, self.sentence.format(value=shown))
 
 
 @dataclass(frozen=True)
-class ThresholdResult:
-    """One checked figure: its name, its value, whether it is within its threshold, and the sentence if it is not."""
+class CheckResult:
+    """The result for a figure, or for an expectation of a suite.
+
+    value      the figure; of a suite the number of rows that do not meet the expectation, or the figure of the column;
+               None if that is not a number
+    success    whether it is within its threshold, or met
+    sentence   for a reader, if it is not
+    problem    why an expectation could not be computed
+    """
 
     name: str
     value: Any
     success: bool
     sentence: str
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
-class ThresholdResults:
-    """The results of one row of figures, one for each figure that is not null."""
+class CheckResults:
+    """The results of one row of figures, one for each figure that is not null; or those of one suite on one frame."""
 
-    results: tuple[ThresholdResult, ...]
+    results: tuple[CheckResult, ...]
 
     @property
     def success(self) -> bool:
-        """Whether every figure is within its threshold."""
+        """Whether every result is a success."""
         return all(result.success for result in self.results)
 
     @property
     def reasons(self) -> list[str]:
-        """A sentence for each figure beyond its threshold."""
+        """A sentence for each result that is none."""
         return [result.sentence for result in self.results if not result.success]
 
 
-def check_thresholds(figures: list[dict[str, Any]], thresholds: Sequence[Threshold]) -> list[ThresholdResults]:
+def check_thresholds(figures: list[dict[str, Any]], thresholds: Sequence[Threshold]) -> list[CheckResults]:
     """Check each row of figures against the thresholds. Figures are numbers, texts or None."""
     return [
-        ThresholdResults(tuple(one.check(row[one.figure]) for one in thresholds if row[one.figure] is not None))
+        CheckResults(tuple(one.check(row[one.figure]) for one in thresholds if row[one.figure] is not None))
         for row in figures
     ]
 
@@ -150,8 +158,6 @@ def table_thresholds(check: str) -> list[Threshold]:
     return [Threshold(figure, sentence, 0, 0) for figure, sentence in FIGURES[check].items()]
 
 
-# Compute the figures of one landed file (bad shares, volume, times), and declare the landing gate's thresholds.
-#
 # Row rules (input/parse_objects.py, input/parse_requests.py) accept or reject single rows. The landing gate checks a
 # file as a whole, by the counts of these rules, before its rows are appended: a file in which most rows lack a
 # coordinate is a broken export, and its few good rows should not be matched as if they were complete.
@@ -199,8 +205,9 @@ def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, setting
         return figures
     if landed.rows >= settings.gate_min_rows:
         figures |= _shares(kind, landed)
-    if len(past.rows) >= settings.gate_history:
-        figures["volume"] = _volume(landed.rows, past, settings)
+    if len(past.rows) >= settings.gate_history and settings.gate_volume_factor:
+        usual = median(past.rows[-RECENT_FILES:])
+        figures["volume"] = landed.rows / usual if usual >= settings.gate_min_rows else None
     if kind == "objects" and landed.greatest is not None:
         figures["stale"] = (past.now - landed.greatest) / 1e6 if settings.gate_stale_seconds else None
     return figures
@@ -215,12 +222,6 @@ def _shares(kind: str, landed: LandedFile) -> Figures:
         name = f"{'missing' if reason == 'missing' else 'invalid'}_{field}" if field in fields else "unreadable"
         counts[name] += rows / landed.rows
     return dict(counts)
-
-
-def _volume(rows: int, past: LandingHistory, settings: Settings) -> float | None:
-    """Return the rows divided by the median of the last files; None if the median is too small."""
-    usual = median(past.rows[-RECENT_FILES:])
-    return rows / usual if settings.gate_volume_factor and usual >= settings.gate_min_rows else None
 
 
 def landing_thresholds(kind: str, settings: Settings) -> list[Threshold]:

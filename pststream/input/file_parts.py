@@ -96,12 +96,8 @@ def _read_range(path: str, start: int, stop: int) -> bytes:
         return stream.read(stop - start)
 
 
-def count_range(task: FileRange) -> CountedRange:
-    """Count what begins in a range, if no quotes are open where it starts."""
-    return _count(task, RECORD)
-
-
-def _count(one: FileRange, state: int) -> CountedRange:
+def count_range(one: FileRange, state: int = RECORD) -> CountedRange:
+    """Count what begins in a range; by default no quotes are open where it starts."""
     rows, size, longest, first, position = 0, 0, 0, -1, one.start
     with closing(PartStream(one.path, one.start, one.stop)) as stream:
         while block := stream.read(BLOCK_BYTES):
@@ -125,7 +121,7 @@ def make_parts(counted: Sequence[CountedRange]) -> list[FilePart]:
     quoted, rows = False, 0
     for one in counted:
         if quoted:
-            one = _count(one.range, QUOTED)
+            one = count_range(one.range, QUOTED)
         if one.first < 0 or one.longest > MAX_ROW_BYTES // 3:  # a record is in two ranges at most
             return []
         parts.append(FilePart(one.first, one.range.stop, rows))

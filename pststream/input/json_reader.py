@@ -38,8 +38,6 @@ _LIMITS = {"lon": 180, "lat": 90}
 """Fields of numbers. A number with a decimal point that is not below the limit is parsed by itself."""
 _DECODER = json.JSONDecoder(parse_constant=NotFinite)
 
-Lines = tuple[list[int], list[bytes]]
-
 
 def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted fields. Blank lines are not rows, but count as lines. A missing field is null.
@@ -49,7 +47,7 @@ def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -
     or if all of them lack a wanted field and have an unknown field: the wanted field probably has another name there.
     """
     if part is None or part.rows_before == 0:
-        _check_keys(path, sources, next(_lines(path), ([], []))[1])
+        _check_keys(path, sources, _first_lines(path))
     with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
         lines_before = part.rows_before if part else 0
         for block in _blocks(path, stream, part is None):
@@ -68,7 +66,7 @@ def read_json_requests(
     Raises InputFileError if the file as a whole is not JSON Lines.
     """
     if part is not None and part.rows_before == 0:
-        next(_lines(path), None)
+        _first_lines(path)
     with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
         lines_before = part.rows_before if part else 0
         for block in _blocks(path, stream, part is None):
@@ -116,18 +114,14 @@ def decode_lines(path: str, names: Collection[str], rows: list[int], lines: list
     return chunk
 
 
-def _lines(path: str) -> Iterator[Lines]:
-    """Yield the lines that are not blank, with their numbers, at most MAX_CHUNK_ROWS at a time."""
+def _first_lines(path: str) -> list[bytes]:
+    """Return lines that are not blank from the start of a file, at most _SAMPLE_KEYS; none if it has no others."""
     with closing(ByteStream(path)) as stream:
-        number = 0
         for block in _blocks(path, stream, True):
-            parts = block.split(b"\n")
-            for low in range(0, len(parts), MAX_CHUNK_ROWS):
-                some = parts[low : low + MAX_CHUNK_ROWS]
-                kept = [(number + i, line) for i, line in enumerate(some, start=low + 1) if line.strip()]
-                if kept:
-                    yield [row for row, _ in kept], [line for _, line in kept]
-            number += len(parts)
+            lines = [line for line in block.split(b"\n") if line.strip()]
+            if lines:
+                return lines[:_SAMPLE_KEYS]
+    return []
 
 
 def _blocks(path: str, stream: ByteStream | PartStream, from_start: bool) -> Iterator[bytes]:
@@ -175,7 +169,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _check_keys(path: str, sources: ColumnSources, lines: list[bytes]) -> None:
-    records = decode_lines(path, (), [0] * _SAMPLE_KEYS, lines[:_SAMPLE_KEYS]).records
+    records = decode_lines(path, (), [0] * len(lines), lines).records
     if not records:
         return
     keys = list(dict.fromkeys(key for record in records for key in record))

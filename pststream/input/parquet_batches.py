@@ -364,9 +364,8 @@ def _read_dictionary(by_dictionary: pq.ParquetFile, group: int, path: str) -> pa
 def _leaf_indices(file: pq.ParquetFile, names: Collection[str]) -> list[int]:
     """Return the indices of the columns without children below these columns."""
     wanted, schema = set(names), file.schema
-    return [index for index in range(len(schema)) if not wanted.isdisjoint(_prefixes(schema.column(index).path))]
 
+    def paths_of(index: int) -> Iterator[str]:  # of `a.b`, a column of the struct `a`: `a`, `a.b`
+        return accumulate(schema.column(index).path.split("."), "{}.{}".format)
 
-def _prefixes(path: str) -> Iterator[str]:
-    """Yield the path and the paths of the columns above it: `a.b` and `a` for a column `b` of the struct `a`."""
-    return accumulate(path.split("."), "{}.{}".format)
+    return [index for index in range(len(schema)) if not wanted.isdisjoint(paths_of(index))]

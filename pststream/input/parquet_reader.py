@@ -94,7 +94,9 @@ def _chunks(
     row = before = part.rows_before if part else 0
     groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
     left = _allowed_bytes(path, file, groups, names)
-    size = _batch_rows(file.metadata)
+    # A chunk of so many rows stays within MAX_ROW_BYTES if rows are of similar size.
+    size = sum(file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups))
+    size = max(_MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, MAX_ROW_BYTES * file.metadata.num_rows // max(size, 1)))
     for batch in read_batches(path, source, file, groups, names, size, MAX_ROW_BYTES, left):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
@@ -200,13 +202,6 @@ def _check_levels(path: str, field: pa.Field) -> None:
             reason = f"the column {field.name} has lists and structs nested more than {MAX_JSON_LEVELS} levels deep"
             raise InputFileError(path, reason)
         types = [kind.field(i).type for kind in types for i in range(kind.num_fields)]
-
-
-def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """Return the number of rows of a chunk that stays within MAX_ROW_BYTES if rows are of similar size."""
-    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    rows = MAX_ROW_BYTES * metadata.num_rows // max(size, 1)
-    return max(_MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, rows))
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:

@@ -18,7 +18,7 @@ from pststream.base.utc_times import to_micros
 from pststream.input.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time
 from pststream.input.raw_values import NotFinite, format_number, is_longer
 from pststream.input.row_chunks import RecordChunk, Reject, RequestChunk, rejects_table
-from pststream.queries.kinds.contract import FieldError, QueryKind, RequestLimits
+from pststream.queries.kinds.contract import FieldError, QueryKind, RequestLimits, required_value
 from pststream.queries.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds, request_columns
 from pststream.queries.raw_fields import RawField, RawFields
 
@@ -34,6 +34,9 @@ REQUESTS = pa.schema(
     ]
 )  # fmt: skip
 """Accepted requests: as the table `requests`, with the row of the file in place of keys."""
+
+_LAST_END_US = LAST_US // 1000 * 1000
+"""Bounds of files are in whole milliseconds: the millisecond after the end must be in the year 9999 too."""
 
 DELETE_FIELDS = frozenset({"op", "subscription_id", "at"})
 INSERT_FIELDS = frozenset({"op", "subscription_id", "kind", "created_at", "expires_at"})
@@ -87,8 +90,7 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
     if expires_at is not None:
         if expires_at <= created_at:
             raise FieldError("expires_at", "empty_validity", record["expires_at"])
-        # Bounds of files are in whole milliseconds: the next millisecond must be in the year 9999 too.
-        expires_at = min(expires_at, LAST_US // 1000 * 1000)
+        expires_at = min(expires_at, _LAST_END_US)
     query = kind.parse_request(record, limits)
     if kind.check_start is not None:
         kind.check_start(query, now - created_at, limits)
@@ -113,9 +115,7 @@ def _parse_kind(record: Mapping[str, Any]) -> QueryKind:
 
 def parse_identifier_field(record: Mapping[str, Any], name: str) -> str:
     """Return the id in a field, a text or a number; raises FieldError."""
-    value = record.get(name)
-    if value is None or value == "":
-        raise FieldError(name, "missing", record)
+    value = required_value(record, name)
     if isinstance(value, bool | NotFinite) or not isinstance(value, str | int | float):
         raise FieldError(name, "not_a_value", value)
     if isinstance(value, float) and not isfinite(value):
@@ -172,8 +172,6 @@ def raw_text(raw: Any) -> str:
 
 # Requests in columns
 
-_LAST_END_US = LAST_US // 1000 * 1000
-
 
 def request_fields() -> list[str]:
     """Return the names of all fields of requests, of all kinds."""
@@ -188,28 +186,19 @@ def parse_request_chunk(
     Valid rows of a common form are parsed in columns, without Python code for each row; `parse_requests` parses the
     others.
     """
-    left = np.ones(len(chunk.rows), bool)
-    parsed = []
-    for indices, batch in _parse_groups(chunk, to_micros(ingested_at), timezone, limits):
-        left[indices] = False
-        parsed.append(batch)
-    records = chunk.records(np.flatnonzero(left)) if left.any() else RecordChunk("", [], [])
-    records.rejected.extend(chunk.rejected)
-    accepted, rejected = parse_requests(records, ingested_at, timezone, limits)
-    return _in_order_of_rows([*parsed, accepted]), rejected
-
-
-def _parse_groups(
-    chunk: RequestChunk, now: int, timezone: str, limits: RequestLimits
-) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
-    """Yield the requests of one operation and kind that could be parsed: their indices in the chunk, their columns."""
+    left, batches, now = np.ones(len(chunk.rows), bool), [], to_micros(ingested_at)
     for kind, chosen in _split_by_kind(chunk.fields):
         indices = np.flatnonzero(chosen)
         fields = chunk.fields if chosen.all() else chunk.fields.select(indices)
         columns, parsed = _parse_group(kind, fields, now, timezone, limits)
         arrays = [pa.array(chunk.rows[indices]), *(columns[name] for name in REQUESTS.names[1:])]
         batch = pa.RecordBatch.from_arrays(arrays, schema=REQUESTS)
-        yield indices[parsed], batch if parsed.all() else batch.filter(pa.array(parsed))
+        batches.append(batch if parsed.all() else batch.filter(pa.array(parsed)))
+        left[indices[parsed]] = False
+    records = chunk.records(np.flatnonzero(left)) if left.any() else RecordChunk("", [], [])
+    records.rejected.extend(chunk.rejected)
+    accepted, rejected = parse_requests(records, ingested_at, timezone, limits)
+    return _in_order_of_rows([*batches, accepted]), rejected
 
 
 def _split_by_kind(fields: RawFields) -> Iterator[tuple[QueryKind | None, np.ndarray]]:

@@ -7,12 +7,10 @@ from collections.abc import Collection, Iterator
 
 from pststream.base.errors import InputFileError
 from pststream.input.csv_reader import read_csv
-from pststream.input.input_files import find_files, format_of, sha256_of
+from pststream.input.input_files import format_of
 from pststream.input.json_reader import read_json, read_json_requests
 from pststream.input.parquet_reader import read_parquet, read_parquet_requests
 from pststream.input.row_chunks import MAX_ROW_BYTES, ColumnChunk, ColumnSources, FilePart, RequestChunk
-
-__all__ = ["ColumnChunk", "RequestChunk", "find_files", "format_of", "read_chunks", "read_requests", "sha256_of"]
 
 _READERS = {"csv": read_csv, "jsonl": read_json, "parquet": read_parquet}
 REQUIRED_OF_REQUESTS = ("op", "subscription_id")

@@ -25,8 +25,8 @@ from pststream.kernels.parsing.json_values import (
 from pststream.queries.raw_fields import RawPolygons
 
 
-class JsonField(NamedTuple):
-    """The values of a field: what each is (a constant of json_lines, 0: absent) and its slice of `data`."""
+class _JsonField(NamedTuple):
+    """The values of a field (a RawField): what each is (a constant of json_lines, 0: absent), its slice of `data`."""
 
     data: np.ndarray
     kinds: np.ndarray
@@ -35,12 +35,10 @@ class JsonField(NamedTuple):
 
     @property
     def present(self) -> np.ndarray:
-        """See RawField."""
         return (self.kinds != 0) & (self.kinds != NULL)
 
     @property
     def filled(self) -> np.ndarray:
-        """See RawField."""
         return self.present & ((self.kinds != TEXT) | (self.starts < self.stops))
 
     def scalars(self) -> pa.Array:
@@ -48,36 +46,29 @@ class JsonField(NamedTuple):
         return self._gather(self.present)
 
     def texts(self) -> pa.Array:
-        """See RawField."""
         return self._gather(self.kinds == TEXT)
 
     def labels(self) -> pa.Array:
-        """See RawField."""
         return self._gather((self.kinds == TEXT) | (self.kinds == WHOLE))
 
     def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField."""
         return parse_times(self.labels(), zone)
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField."""
         read = (self.kinds == WHOLE) | (self.kinds == REAL)
         numbers = np.zeros(len(read))
         numbers[read] = to_floats(self.data, np.column_stack([self.starts, self.stops])[read])
         return numbers, read
 
     def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField."""
         spans, is_list = find_list_numbers(self.data, *self._slices(LIST), width)
         return self._numbers(spans, is_list), is_list
 
     def number_members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField."""
         spans, is_object = find_object_numbers(self.data, *self._slices(OBJECT), *_names_as_bytes(names))
         return self._numbers(spans, is_object), is_object
 
     def polygons(self, longest: int) -> RawPolygons:
-        """See RawField."""
         return parse_polygons(self.data, *self._slices(OBJECT), longest)
 
     def _slices(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,10 +108,10 @@ class JsonFields:
     def __len__(self) -> int:
         return len(self.plain)
 
-    def __getitem__(self, name: str) -> JsonField:
+    def __getitem__(self, name: str) -> _JsonField:
         nowhere = np.full(len(self), -1, np.int32)
         places = self.places[:, self.names[name]] if name in self.names else nowhere
-        return JsonField(self.data, *find_values(places, self.kinds, self.spans))
+        return _JsonField(self.data, *find_values(places, self.kinds, self.spans))
 
     def select(self, rows: np.ndarray) -> "JsonFields":
         """See RawFields."""
@@ -208,44 +199,37 @@ def _names_as_bytes(names: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
 _ESCAPED = r'[\x00-\x1f"\\]'
 
 
-class ParquetField(NamedTuple):
-    """The values of a field in the type of the file."""
+class _ParquetField(NamedTuple):
+    """The values of a field (a RawField) in the type of the file."""
 
     values: pa.Array
 
     @property
     def present(self) -> np.ndarray:
-        """See RawField."""
         return self.values.is_valid().to_numpy(zero_copy_only=False)
 
     @property
     def filled(self) -> np.ndarray:
-        """See RawField."""
         if not pa.types.is_string(self.values.type):
             return self.present
         return pc.fill_null(pc.not_equal(self.values, ""), False).to_numpy(zero_copy_only=False)
 
     def texts(self) -> pa.Array:
-        """See RawField."""
         return self.values if pa.types.is_string(self.values.type) else pa.nulls(len(self.values), pa.string())
 
     def labels(self) -> pa.Array:
-        """See RawField."""
         return self.values.cast(pa.string()) if pa.types.is_integer(self.values.type) else self.texts()
 
     def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField."""
         return parse_times(self.values, zone)
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField."""
         if not _is_number(self.values.type):
             return np.zeros(len(self.values)), np.zeros(len(self.values), bool)
         numbers = _to_floats(self.values)
         return numbers, np.isfinite(numbers)
 
     def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField."""
         values, kind = self.values, self.values.type
         numbers, is_list = np.zeros((len(values), width)), np.zeros(len(values), bool)
         if pa.types.is_list(kind) and _is_number(kind.value_type):
@@ -255,9 +239,9 @@ class ParquetField(NamedTuple):
         return numbers, is_list & np.isfinite(numbers).all(axis=1)
 
     def number_members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField."""
         kind = self.values.type
-        if not _has_numbers(kind, names):
+        indices = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
+        if not all(index >= 0 and _is_number(kind.field(index).type) for index in indices):
             return np.zeros((len(self.values), len(names))), np.zeros(len(self.values), bool)
         numbers = np.column_stack([_to_floats(pc.struct_field(self.values, name)) for name in names])
         alone = np.ones(len(numbers), bool)
@@ -267,7 +251,7 @@ class ParquetField(NamedTuple):
         return numbers, alone & np.isfinite(numbers).all(axis=1)
 
     def polygons(self, longest: int) -> RawPolygons:
-        """See RawField; texts, or objects with just a type and coordinates."""
+        # Texts, or objects with just a type and coordinates.
         if not pa.types.is_string(self.values.type):
             return _polygons_of_objects(self.values)
         data, offsets = utf8_of(self.values)
@@ -286,9 +270,9 @@ class ParquetFields:
         """See RawFields."""
         return np.ones(self.table.num_rows, bool)
 
-    def __getitem__(self, name: str) -> ParquetField:
+    def __getitem__(self, name: str) -> _ParquetField:
         known = name in self.table.schema.names
-        return ParquetField(self.table.column(name) if known else pa.nulls(self.table.num_rows))
+        return _ParquetField(self.table.column(name) if known else pa.nulls(self.table.num_rows))
 
     def select(self, rows: np.ndarray) -> "ParquetFields":
         """See RawFields."""
@@ -329,7 +313,7 @@ def _polygons_of_objects(values: pa.Array) -> RawPolygons:
             # A null counts as an empty list.
             nested.append(pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64))
             values = values.flatten()
-    if not 3 <= len(nested) <= 4 or not _is_string(names.type) or not _is_number(values.type):
+    if not (3 <= len(nested) <= 4 and names.type in (pa.string(), pa.large_string()) and _is_number(values.type)):
         one = np.zeros(1, np.int64)
         return RawPolygons(np.zeros(rows, bool), np.zeros(rows + 1, np.int64), one, one, np.empty((0, 2)))
     name = "Polygon" if len(nested) == 3 else "MultiPolygon"
@@ -356,15 +340,5 @@ def _to_floats(values: pa.Array) -> np.ndarray:
     return np.where(values.is_valid().to_numpy(zero_copy_only=False), numbers, np.nan)
 
 
-def _is_string(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind)
-
-
-def _has_numbers(kind: pa.DataType, names: Sequence[str]) -> bool:
-    """Whether a type is an object that has each of these members once, as a number."""
-    indices = [kind.get_field_index(name) for name in names] if pa.types.is_struct(kind) else [-1]
-    return all(index >= 0 and _is_number(kind.field(index).type) for index in indices)

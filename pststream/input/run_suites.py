@@ -19,6 +19,7 @@ from pststream.base.errors import SuiteError
 from pststream.base.optional_packages import needs_extra
 from pststream.base.texts import counted
 from pststream.input.data_docs import JudgedPage, write_site
+from pststream.input.expectations import CheckResult, CheckResults
 from pststream.input.judged_rows import make_example
 from pststream.input.suite_files import ExpectationText, Suite, read_suites
 from pststream.storage.contract import Files
@@ -35,36 +36,12 @@ PAGE_VALUES, PAGE_CHARACTERS = 20, 1_000
 NUMBER = "number"
 """Key of an expectation's meta: its number in the suite."""
 
-RESULT_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": PAGE_VALUES}
-
 
 @dataclass(frozen=True)
-class ExpectationResult:
-    """The result of one expectation.
-
-    value      the number of rows that do not meet it, or the figure of the column; None if that is not a number
-    sentence   for a reader, if it was not met
-    problem    why it could not be computed
-    """
-
-    name: str
-    success: bool
-    value: float | None
-    sentence: str
-    problem: str | None
-
-
-@dataclass(frozen=True)
-class SuiteResult:
-    """The results of one suite on one frame."""
+class SuiteResult(CheckResults):
+    """The results of one suite on one frame, in the order of its expectations."""
 
     suite: Suite
-    results: tuple[ExpectationResult, ...]
-
-    @property
-    def success(self) -> bool:
-        """Whether every expectation was met."""
-        return all(one.success for one in self.results)
 
     @property
     def reasons(self) -> list[str]:
@@ -108,7 +85,9 @@ def judge_frame(
     Raises SuiteError for arguments that the library refuses. Each call has a context of its own, because a context
     keeps the frames that it has seen.
     """
-    library = _load_library()
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    with needs_extra("quality"):
+        import great_expectations as library
     context = _make_context(library, site)
     rows = context.data_sources.add_pandas("home").add_dataframe_asset(label)
     batch = rows.add_batch_definition_whole_dataframe("rows")
@@ -117,8 +96,9 @@ def judge_frame(
         built = context.suites.add(_build(library, suite))
         definition = library.ValidationDefinition(name=suite.name, data=batch, suite=built)
         definitions.append(context.validation_definitions.add(definition))
+    shown = {"result_format": "SUMMARY", "partial_unexpected_count": PAGE_VALUES}
     checkpoint = context.checkpoints.add(
-        library.Checkpoint(name=label, validation_definitions=definitions, result_format=RESULT_FORMAT, actions=[])
+        library.Checkpoint(name=label, validation_definitions=definitions, result_format=shown, actions=[])
     )
     try:
         run_id = library.RunIdentifier(run_name=label)
@@ -128,10 +108,14 @@ def judge_frame(
     except Exception as error:  # the library catches errors of its expectations, but not all of its own
         problem = _show(f"{type(error).__name__}: {error}", LONGEST_PROBLEM)
         return [
-            SuiteResult(suite, tuple(_not_computed(one, problem) for one in suite.expectations)) for suite in suites
+            SuiteResult(tuple(_not_computed(one, problem) for one in suite.expectations), suite) for suite in suites
         ]
     by_name = {one.suite_name: one for one in outcome.run_results.values()}
-    results = [_read_result(suite, by_name[suite.name]) for suite in suites]
+    results = []
+    for suite in suites:  # the library may change the order of the expectations
+        by_ordinal = {result.expectation_config.meta[NUMBER]: result for result in by_name[suite.name].results}
+        listed = enumerate(suite.expectations, start=1)
+        results.append(SuiteResult(tuple(_read_expectation(one, by_ordinal[n]) for n, one in listed), suite))
     if site is not None:
         _build_pages(context, outcome)
     return results
@@ -155,13 +139,6 @@ def _escape(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_escape(one) for one in value[:PAGE_VALUES]]
     return escape(_show(value, PAGE_CHARACTERS)) if isinstance(value, str) else value
-
-
-def _load_library() -> Any:
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    with needs_extra("quality"):
-        import great_expectations as library
-    return library
 
 
 def _make_context(library: Any, site: Path | None) -> Any:
@@ -193,29 +170,18 @@ def _build(library: Any, suite: Suite) -> Any:
         try:
             expectation = getattr(library.expectations, name)(**one.arguments, **described, meta={NUMBER: ordinal})
         except (ValueError, TypeError) as error:  # pydantic's error is a ValueError
-            raise SuiteError(suite.path, f"expectation {ordinal}, {one.type}", _explain(error)) from None
+            lines = [line.strip() for line in str(error).splitlines()]  # the argument and the fault, after a head
+            problem = "; ".join(lines[1:] or lines)[:LONGEST_PROBLEM]
+            raise SuiteError(suite.path, f"expectation {ordinal}, {one.type}", problem) from None
         built.expectations.append(expectation)
     return built
 
 
-def _explain(error: Exception) -> str:
-    """Return what is wrong with the arguments, on one line: pydantic lists the argument and the fault on two."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    return "; ".join(lines[1:] or lines)[:LONGEST_PROBLEM]
+def _not_computed(one: ExpectationText, problem: str) -> CheckResult:
+    return CheckResult(str(one), None, False, f"{one} cannot be computed: {problem}", problem)
 
 
-def _not_computed(one: ExpectationText, problem: str) -> ExpectationResult:
-    return ExpectationResult(str(one), False, None, f"{one} cannot be computed: {problem}", problem)
-
-
-def _read_result(suite: Suite, judged: Any) -> SuiteResult:
-    """Return the results in the order of the suite, which the library may change."""
-    by_ordinal = {result.expectation_config.meta[NUMBER]: result for result in judged.results}
-    listed = enumerate(suite.expectations, start=1)
-    return SuiteResult(suite, tuple(_read_expectation(one, by_ordinal[ordinal]) for ordinal, one in listed))
-
-
-def _read_expectation(one: ExpectationText, judged: Any) -> ExpectationResult:
+def _read_expectation(one: ExpectationText, judged: Any) -> CheckResult:
     problem = _read_problem(judged.exception_info)
     figures = judged.result or {}
     if problem is not None:
@@ -227,7 +193,7 @@ def _read_expectation(one: ExpectationText, judged: Any) -> ExpectationResult:
     else:
         value = figures.get("observed_value")
         sentence = f"{one} is not met: {_describe_sets(figures) or f'the value is {_show(value)}'}"
-    return ExpectationResult(str(one), bool(judged.success), _number(value), sentence, None)
+    return CheckResult(str(one), _number(value), bool(judged.success), sentence)
 
 
 def _describe_sets(figures: dict[str, Any]) -> str:
@@ -265,9 +231,6 @@ def _show(value: Any, longest: int = LONGEST_VALUE) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-LONGEST_LABEL = 80
-
-
 def judge_frames(
     files: Files, home: str, suites: Sequence[Suite], frames: Iterable[tuple[str, "pd.DataFrame"]]
 ) -> tuple[list[list[SuiteResult]], str]:
@@ -279,7 +242,7 @@ def judge_frames(
     results, pages = [], []
     with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
         for ordinal, (title, frame) in enumerate(frames, start=1):
-            label = f"{ordinal}-{re.sub(r'[^A-Za-z0-9_.-]', '_', title)[-LONGEST_LABEL:]}"
+            label = f"{ordinal}-{re.sub(r'[^A-Za-z0-9_.-]', '_', title)[-80:]}"
             of_frame = judge_frame(suites, frame, label, Path(folder))
             results.append(of_frame)
             pages += [JudgedPage(title, label, one.suite.name, tuple(one.reasons)) for one in of_frame]

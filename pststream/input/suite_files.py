@@ -97,18 +97,12 @@ def read_suites(files: Files, home: str, subject: str) -> list[Suite]:
 
     home: its address, for error messages
     """
-    names = [name for name in files.names(f"{FOLDER}/{subject}") if _is_suite(name, subject)]
     suites = []
-    for name in names:
-        stem = name.rpartition("/")[2].removesuffix(ENDING)
-        suites.append(parse_suite(subject, stem, f"{home}/{name}", files.read(name)))
+    for name in files.names(f"{FOLDER}/{subject}"):
+        folder, _, file = name.rpartition("/")
+        if folder == f"{FOLDER}/{subject}" and file.endswith(ENDING) and not file.startswith("."):
+            suites.append(parse_suite(subject, file.removesuffix(ENDING), f"{home}/{name}", files.read(name)))
     return suites
-
-
-def _is_suite(name: str, subject: str) -> bool:
-    """Whether a file is one of the subject's folder itself, with the ending of suites, and not hidden."""
-    folder, _, file = name.rpartition("/")
-    return folder == f"{FOLDER}/{subject}" and file.endswith(ENDING) and not file.startswith(".")
 
 
 def write_suite(files: Files, suite: Suite) -> str:

@@ -34,40 +34,31 @@ class RawField(Protocol):
     @property
     def present(self) -> np.ndarray:
         """Whether a row has the field, and not null: bool[n]."""
-        ...
 
     @property
     def filled(self) -> np.ndarray:
         """Whether a row has the field, and neither null nor an empty text: bool[n]."""
-        ...
 
     def texts(self) -> pa.Array:
         """Texts (string); null for any other value."""
-        ...
 
     def labels(self) -> pa.Array:
         """Texts, and whole numbers as text (string); null for any other value."""
-        ...
 
     def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
         """Microseconds since 1970, int64[n], and which rows have a time: bool[n]; `zone` is of times without one."""
-        ...
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """Finite numbers, whole or not: the nearest float64[n], and which rows have one: bool[n]."""
-        ...
 
     def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
         """Flat lists of `width` finite numbers: float64[n, width], and which rows have one: bool[n]."""
-        ...
 
     def number_members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Objects with just these members, all finite numbers: float64[n, names], and which rows have one: bool[n]."""
-        ...
 
     def polygons(self, longest: int) -> RawPolygons:
         """GeoJSON polygons, of at most `longest` bytes if they are texts."""
-        ...
 
 
 class RawFields(Protocol):
@@ -76,22 +67,18 @@ class RawFields(Protocol):
     @property
     def plain(self) -> np.ndarray:
         """Whether the columns have the fields of a row: bool[n]; any other row is left to the row parser."""
-        ...
 
     def __getitem__(self, name: str) -> RawField:
         """Return the values of one field; a field that no row has is absent everywhere."""
-        ...
 
     def select(self, rows: np.ndarray) -> "RawFields":
         """Return the fields of the rows with these numbers (from 0)."""
-        ...
 
     def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
         """Write the values of each row that are not in `known` as one JSON object.
 
         Returns string, null for a row without such values, and bool[n]: whether all of them could be written.
         """
-        ...
 
 
 class ParsedColumns(NamedTuple):

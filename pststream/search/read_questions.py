@@ -12,7 +12,7 @@ from pststream.input.parse_requests import parse_identifier_field, parse_time_fi
 from pststream.input.readers import read_requests
 from pststream.input.row_chunks import Reject, rejects_table
 from pststream.queries.kinds.contract import FieldError, ParsedQuestion, QuestionKind, QuestionLimits, RequestLimits
-from pststream.queries.kinds.registry import DEFAULT_QUESTION_KIND, QUESTION_KINDS, question_fields_of_other_kinds
+from pststream.queries.kinds.registry import DEFAULT_QUESTION_KIND, QUESTION_KINDS, fields_of_other_kinds
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.open_snapshot import greatest_key
@@ -147,7 +147,7 @@ def _parse_kind(record: Mapping[str, Any]) -> QuestionKind:
     if kind is None:
         detail = f"the kind of question is unknown; known: {', '.join(QUESTION_KINDS)}"
         raise FieldError("kind", "unknown_kind", name, detail)
-    for field, others in question_fields_of_other_kinds(kind).items():
+    for field, others in fields_of_other_kinds(kind).items():
         if record.get(field) is not None:
             detail = f"the field belongs to the kind {' or '.join(others)}, not to {kind.name}"
             raise FieldError(field, "field_of_another_kind", record[field], detail)

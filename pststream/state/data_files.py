@@ -40,9 +40,6 @@ BUFFERED_BYTES = 64 * 1024 * 1024
 
 COMMIT_TRIES = 100
 
-BOUND_TYPES = frozenset({int, float, str, datetime})
-"""Types of values whose bounds are read from the log."""
-
 MAX_BOUND_LENGTH = 64
 """Longer texts are cut in the bounds of a file, so that entries of the log stay short."""
 
@@ -224,7 +221,7 @@ def _bounds_by_file(actions: pa.Table, prefix: str, down: bool = True) -> list[d
         if column.startswith(prefix):
             name = column.removeprefix(prefix)
             for file, value in zip(files, actions.column(column).to_pylist()):
-                if type(value) in BOUND_TYPES:
+                if type(value) in (int, float, str, datetime):
                     file[name] = _bound(value, down)
     return files
 
@@ -233,10 +230,7 @@ def _partitions(actions: pa.Table) -> list[dict[str, Any]]:
     """Return for each file the values of the partition columns, which may be null."""
     prefix = "partition."
     columns = [name for name in actions.column_names if name.startswith(prefix)]
-    partitions: list[dict[str, Any]] = (
-        actions.select(columns).rename_columns([name.removeprefix(prefix) for name in columns]).to_pylist()
-    )
-    return partitions
+    return actions.select(columns).rename_columns([name.removeprefix(prefix) for name in columns]).to_pylist()
 
 
 def commit_files(
@@ -270,8 +264,14 @@ def commit_files(
                 if before is not None and before >= transaction:
                     own_files = {f"{root}/{file.path}" for file in _files_of(table)}
                     break
-                _check_sizes(addresses, added)
-                _check_listed(root, removed, table)
+                for address, file, size in zip(addresses, added, file_sizes(addresses)):
+                    if size != file.bytes:
+                        raise RetryableError(
+                            f"{address}: a task wrote this file, but the driver does not see it", SHARED
+                        )
+                # A commit that removes a file which the table has lost would bring its rows back.
+                if removed and not {file.path for file in removed} <= {file.path for file in _files_of(table)}:
+                    raise RetryableError(f"{root}: another process has replaced files of this table", "run this again")
                 flush_names(addresses)
                 actions = [*removals(removed, rows_change), *additions(name, added, rows_change)]
                 properties = table.metadata().configuration
@@ -330,18 +330,6 @@ def add_references(home: Home, name: str, owner: Home, files: Iterable[DataFile]
     if actions:
         with latest_table(home.table(name)) as table:
             commit_entry(home, name, table, "WRITE", actions)
-
-
-def _check_sizes(addresses: list[str], files: list[DataFile]) -> None:
-    for address, file, size in zip(addresses, files, file_sizes(addresses)):
-        if size != file.bytes:
-            raise RetryableError(f"{address}: a task wrote this file, but the driver does not see it", SHARED)
-
-
-def _check_listed(root: str, removed: list[DataFile], table: DeltaTable) -> None:
-    """Raise RetryableError if the table has lost a file of `removed`: a commit would bring its rows back."""
-    if removed and not {file.path for file in removed} <= {file.path for file in _files_of(table)}:
-        raise RetryableError(f"{root}: another process has replaced files of this table", "run this again")
 
 
 def additions(name: str, files: Iterable[DataFile], rows_change: bool = True) -> list[dict[str, Any]]:

@@ -85,7 +85,9 @@ def _write_flushed(path: Path, version: int) -> None:
     """
     log = path / DELTA_LOG
     _remove_leftovers([*path.parent.glob(f"{COPY}*"), *log.glob(f"{TEMPORARY_PREFIX}*")])
-    names = _names_since_checkpoint(log)
+    names = [name for name in os.listdir(log) if name[:20].isdigit()]
+    last_version = max((name[:20] for name in names if MARK in name), default="")
+    names = [name for name in names if name[:20] >= last_version]  # the last checkpoint, and all entries from there on
     if any(MARK in name and name[:20] >= f"{version:020}" for name in names):
         return  # another process has written it, or a later one
     with TemporaryDirectory(prefix=COPY, dir=path.parent) as folder:
@@ -116,10 +118,3 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except PermissionError:
         shutil.copyfile(source, target)
-
-
-def _names_since_checkpoint(log: Path) -> list[str]:
-    """Return the names of the last checkpoint and of all entries from there on."""
-    names = [name for name in os.listdir(log) if name[:20].isdigit()]
-    last = max((name[:20] for name in names if MARK in name), default="")
-    return [name for name in names if name[:20] >= last]

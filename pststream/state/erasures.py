@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
+from pststream.base.arrays import look_up
 from pststream.base.arrow_columns import sum_column
 from pststream.base.utc_times import utc_now
 from pststream.state import ledger_tables
@@ -58,12 +59,10 @@ class PairCounts:
 
     def of_batches(self, batch_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs and the retractions that each of these batches lost: int64[n] each."""
-        index = np.searchsorted(self.batch_ids, batch_ids)
-        index[index == len(self.batch_ids)] = 0
-        known = self.batch_ids[index] == batch_ids if len(self.batch_ids) else np.zeros(len(batch_ids), bool)
-        if not known.any():
-            return np.zeros(len(batch_ids), np.int64), np.zeros(len(batch_ids), np.int64)
-        return np.where(known, self.pairs[index], 0), np.where(known, self.retractions[index], 0)
+        pairs, retractions = (
+            look_up(batch_ids, self.batch_ids, counts, 0) for counts in (self.pairs, self.retractions)
+        )
+        return pairs, retractions
 
 
 @dataclass(frozen=True)

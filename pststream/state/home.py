@@ -68,9 +68,9 @@ def declared_properties(table: Table) -> dict[str, str]:
     return properties | ({APPEND_ONLY: "true"} if table.append_only else {})
 
 
-def table_properties(table: Table, address: str) -> dict[str, str]:
+def table_properties(table: Table, storage: Storage) -> dict[str, str]:
     """Return the Delta properties of a new table: those of its declaration and those of its storage."""
-    return {**declared_properties(table), **storage_of(address).table_properties}
+    return {**declared_properties(table), **storage.table_properties}
 
 
 @cache
@@ -82,7 +82,11 @@ def digest_of_tables() -> str:
     declared = [
         {
             "name": table.name,
-            "columns": [{**column, "metadata": None} for column in _delta_columns(table)],
+            # The columns as Delta's log has them, which no library names in another way.
+            "columns": [
+                {**column, "metadata": None}
+                for column in json.loads(Schema.from_arrow(table.delta_schema).to_json())["fields"]
+            ],
             "partitions": table.partitions,
             "properties": declared_properties(table),
         }
@@ -91,17 +95,12 @@ def digest_of_tables() -> str:
     return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
 
 
-def _delta_columns(table: Table) -> list[dict[str, Any]]:
-    """Return the columns as Delta's log has them, which no library names in another way."""
-    columns: list[dict[str, Any]] = json.loads(Schema.from_arrow(table.delta_schema).to_json())["fields"]
-    return columns
-
-
 class Home:
-    """A home at an address: a local folder, or `s3://bucket/prefix`."""
+    """A home at an address: a local folder, or `s3://bucket/prefix`; `storage` is the storage of all its tables."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = normalize(path)
+        self.storage = storage_of(self.path)
         self._locks: list[tuple[int, HeldLock]] = []
 
     def __repr__(self) -> str:
@@ -115,11 +114,6 @@ class Home:
     def answer_buckets(self) -> int:
         """Into how many buckets the answers of subscriptions with memory are divided; fixed when a home is created."""
         return int(json.loads(self.files.read(names.HOME_MARK))["answer_buckets"])
-
-    @property
-    def storage(self) -> Storage:
-        """The storage of the home."""
-        return storage_of(self.path)
 
     @property
     def files(self) -> Files:
@@ -156,12 +150,9 @@ class Home:
         """Create the tables with these names, except existing ones; return whether none of them existed."""
         missing, are_new = self._missing_tables(), True
         for name in names:
-            are_new &= name in missing and self._create_table(TABLES[name])
+            entry = first_entry(TABLES[name], table_properties(TABLES[name], self.storage))
+            are_new &= name in missing and self.files.create(f"tables/{name}/_delta_log/{0:020}.json", entry)
         return are_new
-
-    def _create_table(self, table: Table) -> bool:
-        entry = first_entry(table, table_properties(table, self.table(table.name)))
-        return self.files.create(f"tables/{table.name}/_delta_log/{0:020}.json", entry)
 
     def _missing_tables(self) -> list[str]:
         """Return the names of tables that do not exist."""

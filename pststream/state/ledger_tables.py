@@ -28,8 +28,7 @@ MAX_FILE_BYTES = 128 * 1024 * 1024
 """Greatest size of the files that `maintain` compacts to."""
 
 FILES_KEPT = "delta.deletedFileRetentionDuration"
-USUAL = {FILES_KEPT: "interval 7 days"}
-"""Delta's default of this property."""
+FILES_KEPT_DEFAULT = "interval 7 days"
 
 COMPACTION, DELETION = "join", "delete"
 """Application ids of the commits that compact a control table, and of those that delete versions."""
@@ -95,23 +94,18 @@ def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
 
 
 def _small_files(home: Home, name: str, max_bytes: int) -> list[list[DataFile]]:
-    """Return the groups of files that one file shall replace; none if nothing is to be compacted."""
+    """Return groups of files that one file each shall replace; none if nothing is to be compacted."""
     small = [file for file in list_data_files(home, name) if file.bytes < max_bytes]
     small.sort(key=lambda file: [file.low.get(column, -1) for column in WRITER_IDS])
-    return [group for group in _group(small, max_bytes) if len(group) > 1]
-
-
-def _group(files: Iterable[DataFile], max_bytes: int) -> list[list[DataFile]]:
-    """Group files, in order, into groups of about `max_bytes`."""
     groups: list[list[DataFile]] = [[]]
     size = 0
-    for file in files:
+    for file in small:
         if size >= max_bytes:
             groups.append([])
             size = 0
         groups[-1].append(file)
         size += file.bytes
-    return groups
+    return [group for group in groups if len(group) > 1]
 
 
 def _rewrite(home: Home, name: str, files: Iterable[DataFile], kept: pc.Expression | None = None) -> list[DataFile]:
@@ -132,15 +126,15 @@ def trim_log(home: Home, name: str, days: int) -> None:
     by the age of the files instead. A table that nothing was committed to since it was made has no entry to remove, and
     gets no checkpoint.
     """
-    kept = {FILES_KEPT: f"interval {days} days"}
+    kept = f"interval {days} days"
     with latest_table(home.table(name)) as table:
         properties, is_new = table.metadata().configuration, table.version() == 0
-    if any(properties.get(key, USUAL.get(key)) != value for key, value in kept.items()):
+    if properties.get(FILES_KEPT, FILES_KEPT_DEFAULT) != kept:
         commit_latest(
             home,
             name,
             "SET TBLPROPERTIES",
-            lambda table: [metadata_action(table, {**table.metadata().configuration, **kept})],
+            lambda table: [metadata_action(table, {**table.metadata().configuration, FILES_KEPT: kept})],
         )
     elif is_new:
         return

@@ -195,7 +195,9 @@ def holder_process(path: Path) -> int | None:
 def _locked_file(path: Path, until: float) -> Iterator[FileIO]:
     """Open and lock the file at a path, which others may delete meanwhile."""
     while True:
-        with open(path, "r+b", buffering=0, opener=_open_or_create) as file:
+        with open(
+            path, "r+b", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666)
+        ) as file:
             while not _try_lock(file):
                 if time.monotonic() >= until:
                     raise LockTaken(describe_holder(_read(file)))
@@ -203,10 +205,6 @@ def _locked_file(path: Path, until: float) -> Iterator[FileIO]:
             if path.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 yield file
                 return
-
-
-def _open_or_create(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, 0o666)
 
 
 def _try_lock(file: FileIO) -> bool:

@@ -10,17 +10,13 @@ from pststream.base.errors import HomeError, RetryableError
 from pststream.state.delta_log import entry_of, now_millis, write_checkpoint
 from pststream.state.home import Home
 
-CHECKPOINT_INTERVAL = "delta.checkpointInterval"
-"""A checkpoint is written after so many commits, 100 where the property is not set, as by delta-rs."""
-
 WRITER_IDS = ("ingest_id", "batch_id", "plan_version")
 """Columns that name what wrote a row."""
 
 USER_METADATA = "userMetadata"
 """The field of an entry that DESCRIBE HISTORY shows under this name."""
 
-
-KNOWN_FEATURES = frozenset({"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"})
+KNOWN_FEATURES = {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"}
 """Writer features of Delta that ask for nothing else in an entry. Versions 2 to 4 of the protocol have these."""
 
 
@@ -79,7 +75,7 @@ def commit_entry(
     # A storage may have created the file and lost its answer; then a second try finds this content.
     if not home.files.create(entry, content) and _read(home, entry) != content:
         raise VersionTaken(f"{home.table(name)}: another process has committed at the same time", "run this again")
-    if version % int(table.metadata().configuration.get(CHECKPOINT_INTERVAL, 100)) == 0:
+    if version % int(table.metadata().configuration.get("delta.checkpointInterval", 100)) == 0:  # as delta-rs does
         write_checkpoint(home.table(name))
 
 

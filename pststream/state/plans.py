@@ -73,12 +73,8 @@ def index_version(home: Home, version: int) -> int:
 
     A plan without a row has the index of its own version.
     """
-    index_versions = (
-        read_table(home.table(names.PLANS), ["index_version"], pds.field("plan_version") == version)
-        .column(0)
-        .to_pylist()
-    )
-    return int(index_versions[0]) if index_versions else version
+    row = find_plan_row(home, version)
+    return int(row["index_version"]) if row else version
 
 
 def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:

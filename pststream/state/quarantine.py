@@ -66,12 +66,11 @@ Opener = Callable[[dict[str, Any], str], AbstractContextManager[str]]
 or raises InputFileError."""
 
 
-def _open_named(file: dict[str, Any], path: str) -> AbstractContextManager[str]:
-    return nullcontext(path)
-
-
 def add_entries(
-    home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: int, opener: Opener = _open_named
+    home: Home,
+    files: Sequence[tuple[dict[str, Any], list[str]]],
+    first: int,
+    opener: Opener = lambda file, path: nullcontext(path),
 ) -> list[dict[str, Any]]:
     """Copy files (rows of `files`, with reasons) into quarantine, numbered from `first`; return the entries.
 

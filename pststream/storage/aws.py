@@ -49,17 +49,12 @@ def new_session() -> boto3.session.Session:
     return boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
-def s3_client(address: str) -> Any:
-    """Return a client of S3."""
-    return _session(address)[1]
-
-
 def resolve_credentials(address: str) -> Credentials:
     """Return endpoint, region and keys that are valid now; botocore renews keys before they expire.
 
     Raises UsageError without credentials, and for plain HTTP to another machine.
     """
-    session, s3 = _session(address)
+    session, s3 = open_session(address)
     with translate_errors(address, s3):
         credentials = session.get_credentials()
         if credentials is None:
@@ -77,7 +72,7 @@ def resolve_credentials(address: str) -> Credentials:
     return Credentials(region, None if own else url, frozen.access_key, frozen.secret_key, frozen.token)
 
 
-def _session(address: str) -> tuple[Any, Any]:
+def open_session(address: str) -> tuple[Any, Any]:
     """Return a session and its S3 client, the same ones as long as the environment does not change."""
     environment = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
     try:

@@ -58,7 +58,7 @@ class S3Bucket:
         if not self.bucket:
             raise UsageError(f"{address} names no bucket", "give s3://bucket/prefix")
         self._root = f"{self.prefix}/" if self.prefix else ""
-        self._client = aws.s3_client(address)
+        _, self._client = aws.open_session(address)
 
     # Files
 
@@ -264,7 +264,8 @@ class S3:
     def normalize(self, address: str | os.PathLike[str]) -> str:
         """Return `s3://bucket/prefix` without a slash at the end."""
         text = os.fspath(address)
-        bucket, _, prefix = text.removeprefix(_spelled_prefix(text)).partition("/")
+        prefix = next(prefix for prefix in (PREFIX, *names.OTHER_PREFIXES) if text.startswith(prefix))
+        bucket, _, prefix = text.removeprefix(prefix).partition("/")
         parts = prefix.rstrip("/").split("/") if prefix.rstrip("/") else []
         if not bucket or any(part in ("", ".", "..") for part in parts):
             raise UsageError(f"{mask_url(str(address))}: is no address in a bucket", "give s3://bucket/prefix")
@@ -313,10 +314,6 @@ class S3:
 
 
 STORAGE = S3()
-
-
-def _spelled_prefix(text: str) -> str:
-    return next(prefix for prefix in (PREFIX, *names.OTHER_PREFIXES) if text.startswith(prefix))
 
 
 @lru_cache(maxsize=4)

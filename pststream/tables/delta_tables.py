@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
@@ -26,7 +25,7 @@ from pststream.base.errors import PstError
 from pststream.base.texts import mask_urls
 from pststream.storage.registry import local_path, storage_of
 from pststream.tables import open_tables
-from pststream.tables.open_tables import keep_rows, kept_rows, latest_table, open_table, table_and_values
+from pststream.tables.open_tables import latest_table, open_table, table_and_values
 
 T = TypeVar("T")
 
@@ -120,19 +119,14 @@ def _small_files(table: DeltaTable) -> _SmallFiles | None:
 
 def _rows_of(address: str, small: _SmallFiles) -> list[pa.Table]:
     """Return the rows of each file, null in columns that the file lacks. FileNotFoundError: a local one is missing."""
-    folder, kept = local_path(address), kept_rows(address)
-    files = [(path, None if folder is None else _stamp(folder / path)) for path in small.paths]
+    folder, kept = local_path(address), open_tables.kept_rows(address)
+    files = [(path, None if folder is None else open_tables.stamp_of_file(folder / path)) for path in small.paths]
     new = [file for file in files if file not in kept or not kept[file].schema.equals(small.schema)]
     if new:
         system, format = _file_system(small.uri), pds.ParquetFileFormat()
         kept = kept | {file: format.make_fragment(file[0], system).to_table(schema=small.schema) for file in new}
-        keep_rows(address, {file: kept[file] for file in files})
+        open_tables.keep_rows(address, {file: kept[file] for file in files})
     return [kept[file] for file in files]
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
 
 
 def table_version(address: str) -> int:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values
-from pststream.tables.delta_tables import TableReader, greatest_value, read_table
+from pststream.tables.delta_tables import AnyHome, TableReader, greatest_value, read_table
 
 MAX_ROW = (1 << names.ROW_BITS) - 1
 """The greatest row number that a key holds."""
@@ -115,13 +115,6 @@ RECENT_BATCHES = 9
 """Batches whose rows a ledger has."""
 
 
-class TableAddresses(Protocol):
-    """The part of a home that this module uses; `state.home.Home` has it."""
-
-    def table(self, name: str) -> str:
-        """Return the address of a table."""
-
-
 @dataclass(frozen=True)
 class Pending:
     """Key ranges of the rows that the next batch processes: greater than `after`, up to `to`."""
@@ -147,7 +140,7 @@ class Ledger:
                  the last and of the next batch, and the last file of the log.
     """
 
-    def __init__(self, home: TableAddresses) -> None:
+    def __init__(self, home: AnyHome) -> None:
         last = greatest_value(home.table(names.BATCHES), "batch_id")
         self.batches = read_batches(home, last - RECENT_BATCHES) if last else []
         self.last_batch = self.batches[-1] if self.batches else None
@@ -269,13 +262,13 @@ class Ledger:
         return None if None in bounds else min(bound for bound in bounds if bound is not None) - lateness
 
 
-def read_files(home: TableAddresses, filter: pds.Expression | None = None) -> list[FileRow]:
+def read_files(home: AnyHome, filter: pds.Expression | None = None) -> list[FileRow]:
     """Return the files of the log that pass the filter, in the order of the log."""
     rows: list[FileRow] = read_latest(home, names.FILES, "file_seq", filter=filter).to_pylist()
     return rows
 
 
-def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.MAX_INT64) -> list[BatchRow]:
+def read_batches(home: AnyHome, after: int = 0, up_to: int = names.MAX_INT64) -> list[BatchRow]:
     """Return the batches with after < batch_id <= up_to, in order."""
     within = (pds.field("batch_id") > after) & (pds.field("batch_id") <= up_to)
     rows: list[BatchRow] = read_latest(home, names.BATCHES, "batch_id", filter=within).to_pylist()
@@ -283,14 +276,14 @@ def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.MAX_IN
 
 
 def read_latest(
-    home: TableAddresses, name: str, key: str, columns: list[str] | None = None, filter: pds.Expression | None = None
+    home: AnyHome, name: str, key: str, columns: list[str] | None = None, filter: pds.Expression | None = None
 ) -> pa.Table:
     """Return the latest row of each key of a ledger, by key; `columns`: those besides key and status, None: all."""
     selected = None if columns is None else [key, "status", *columns]
     return latest_rows(read_table(home.table(name), selected, filter), key)
 
 
-def known_hashes(home: TableAddresses, hashes: Collection[str]) -> set[tuple[str, str]]:
+def known_hashes(home: AnyHome, hashes: Collection[str]) -> set[tuple[str, str]]:
     """Return (kind, hash) of those files of the log, done or started, that have one of these hashes."""
     if not hashes:
         return set()
@@ -299,7 +292,7 @@ def known_hashes(home: TableAddresses, hashes: Collection[str]) -> set[tuple[str
     return {(row["kind"], row["sha256"]) for row in rows}
 
 
-def recent_row_counts(home: TableAddresses, kind: str, count: int) -> list[int]:
+def recent_row_counts(home: AnyHome, kind: str, count: int) -> list[int]:
     """Return the numbers of rows of the last `count` files of a kind whose ingest is done, in the order of the log."""
     done = (pds.field("kind") == kind) & (pds.field("status") == "done")
     is_file = pds.field("withdrawal_id").is_null() & pds.field("statistics_version").is_null()

@@ -15,8 +15,8 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among
-from pststream.tables.delta_tables import describe_snapshot, greatest_value, read_table
-from pststream.tables.ledgers import MAX_ROW, TableAddresses, log_key
+from pststream.tables.delta_tables import AnyHome, describe_snapshot, greatest_value, read_table
+from pststream.tables.ledgers import MAX_ROW, log_key
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class WithdrawnObjects:
 NONE = WithdrawnObjects()
 
 
-def withdrawn_objects(home: TableAddresses, after: int = -1, up_to: int = names.MAX_INT64) -> WithdrawnObjects:
+def withdrawn_objects(home: AnyHome, after: int = -1, up_to: int = names.MAX_INT64) -> WithdrawnObjects:
     """Return the objects of the withdrawals at the positions after < key <= up_to of the object log."""
     address = home.table(names.WITHDRAWALS)
     if not greatest_value(address, "withdrawal_id"):
@@ -116,7 +116,7 @@ class StatisticsVersion:
 NO_STATISTICS = StatisticsVersion()
 
 
-def statistics_in_force(home: TableAddresses, up_to: int = names.MAX_INT64) -> StatisticsVersion:
+def statistics_in_force(home: AnyHome, up_to: int = names.MAX_INT64) -> StatisticsVersion:
     """Return the version that is in force at the position `up_to` of the request log."""
     if not greatest_value(home.table(names.TERM_STATISTICS), "statistics_version"):
         return NO_STATISTICS

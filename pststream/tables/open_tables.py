@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -23,8 +23,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pststream.base.errors import PstError, RetryableError
 from pststream.base.names import DELTA_LOG
 from pststream.base.texts import mask_urls
-from pststream.storage.contract import DeltaLocation
-from pststream.storage.registry import local_path, storage_of
+from pststream.storage.contract import DeltaLocation, Storage
+from pststream.storage.registry import storage_of
 
 MAX_TABLES = 64
 """Tables that are kept open: those of three homes. The table that was opened first is closed first."""
@@ -43,7 +43,7 @@ KeptRows = dict[tuple[str, Stamp | None], pa.Table]
 
 @dataclass
 class _Kept:
-    """A table that this process keeps open after a use.
+    """A table that this process keeps open after a use. Its storage is looked up once, when the first use makes this.
 
     location    where it is, with the credentials of its storage, which may change
     checkpoint  stamp of the pointer to the last checkpoint before the table was opened, None if there was none: upkeep
@@ -55,6 +55,8 @@ class _Kept:
     rows_bytes  memory of these rows
     """
 
+    address: str
+    storage: Storage
     lock: RLock = field(default_factory=RLock)
     table: DeltaTable | None = None
     location: DeltaLocation | None = None
@@ -65,27 +67,68 @@ class _Kept:
     rows: KeptRows = field(default_factory=dict)
     rows_bytes: int = 0
 
-    def advance(self, address: str) -> DeltaTable:
+    def advance(self) -> DeltaTable:
         """Return the table at its latest version; open it if it is not kept or is another table now."""
-        location = storage_of(address).delta_location(address)
+        location = self.storage.delta_location(self.address)
         if self.table is not None and self.location == location and self.commit is not None:
-            seen = _look(address, self.version)
-            if (seen.commit, seen.checkpoint) == (self.commit, self.checkpoint):
-                if seen.has_later:
+            commit, checkpoint, has_later = self._look()
+            if (commit, checkpoint) == (self.commit, self.checkpoint):
+                if has_later:
                     self.values = {}
                     self.table.update_incremental()
                 return self.table
         self.location, self.version, self.values = location, -1, {}
-        self.checkpoint = _stamp(address, LAST_CHECKPOINT)
+        self.checkpoint = self._stamp(LAST_CHECKPOINT)
         return _open(location)
 
-    def keep(self, address: str, table: DeltaTable) -> None:
+    def keep(self, table: DeltaTable) -> None:
         """Keep a table after its use. If its last commit cannot be seen now, the next use opens the table."""
         self.table = table
         if self.version != table.version():
             self.version, self.commit = table.version(), None
             with suppress(OSError, PstError):
-                self.commit = _stamp(address, _entry_name(self.version))
+                self.commit = self._stamp(_entry_name(self.version))
+
+    def _look(self) -> tuple[Stamp | None, Stamp | None, bool]:
+        """Look at the log; in a bucket by one request, where delta-rs would need two, and the stamps two more.
+
+        Returns the stamp of the file of the version's commit, None if it is not there (upkeep removes an entry only
+        when a checkpoint of its version or a later one is there); that of the pointer to the last checkpoint, None if
+        there is none; and whether there are names of later versions.
+        """
+        entry, folder = _entry_name(self.version), self.storage.local_path(self.address)
+        if folder is not None:
+            commit, checkpoint = self._stamp(entry), self._stamp(LAST_CHECKPOINT)
+            return commit, checkpoint, commit is not None and self._has_later(os.listdir(folder / DELTA_LOG))
+        store = self.storage.objects(self.address)
+        prefix = f"{store.prefix}/{DELTA_LOG}/"
+        listed = store.list_objects(prefix, after=f"{prefix}{self.version:020}")
+        stamps = {one.key.removeprefix(prefix): (one.bytes, one.etag) for one in listed}
+        return stamps.get(entry), stamps.get(LAST_CHECKPOINT), self._has_later(stamps)
+
+    def _has_later(self, names: Iterable[str]) -> bool:
+        later = f"{self.version + 1:020}"
+        return any(name[:20].isdigit() and name >= later for name in names)
+
+    def _stamp(self, name: str) -> Stamp | None:
+        """Return the stamp of a file of the log, None without it. In a bucket a listing costs ten times as much."""
+        folder = self.storage.local_path(self.address)
+        if folder is not None:
+            with suppress(FileNotFoundError):
+                return stamp_of_file(folder / DELTA_LOG / name)
+            return None
+        file = self.storage.conditional_files(self.address).version(f"{DELTA_LOG}/{name}")
+        return None if file is None else (len(file.content), file.etag.strip('"'))
+
+
+def stamp_of_file(file: Path) -> Stamp:
+    """Return the stamp of a local file. Raises FileNotFoundError."""
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _entry_name(version: int) -> str:
+    return f"{version:020}.json"
 
 
 _kept: dict[str, _Kept] = {}
@@ -122,12 +165,12 @@ def table_and_values(address: str) -> Iterator[tuple[DeltaTable, dict[str, Any]]
     kept = _entry(address)
     with kept.lock:
         with translate_delta_errors(address):
-            table = kept.advance(address)
+            table = kept.advance()
         kept.table, version = None, table.version()  # if the block fails, the next use opens the table
         yield table, kept.values
         if table.version() != version:
             kept.values = {}
-        kept.keep(address, table)
+        kept.keep(table)
 
 
 def kept_rows(address: str) -> KeptRows:
@@ -151,63 +194,11 @@ def keep_rows(address: str, rows: KeptRows) -> None:
 
 def _entry(address: str) -> _Kept:
     with _lock:
-        if address not in _kept and len(_kept) >= MAX_TABLES:
-            del _kept[next(iter(_kept))]
-        return _kept.setdefault(address, _Kept())
-
-
-class _Seen(NamedTuple):
-    """What the names in a log show.
-
-    commit      stamp of the file of a version's commit, None if it is not there: upkeep removes an entry only when a
-                checkpoint of its version or a later one is there
-    checkpoint  stamp of the pointer to the last checkpoint, None if there is none
-    has_later   whether there are names of later versions
-    """
-
-    commit: Stamp | None
-    checkpoint: Stamp | None
-    has_later: bool
-
-
-def _look(address: str, version: int) -> _Seen:
-    """Look at a log; in a bucket by one request, where delta-rs would need two, and the stamps two more."""
-    folder = local_path(address)
-    if folder is not None:
-        log = folder / DELTA_LOG
-        commit, checkpoint = _stamp_of_file(log / _entry_name(version)), _stamp_of_file(log / LAST_CHECKPOINT)
-        return _Seen(commit, checkpoint, commit is not None and _has_later(os.listdir(log), version))
-    store = storage_of(address).objects(address)
-    prefix = f"{store.prefix}/{DELTA_LOG}/"
-    listed = store.list_objects(prefix, after=f"{prefix}{version:020}")
-    stamps = {one.key.removeprefix(prefix): (one.bytes, one.etag) for one in listed}
-    return _Seen(stamps.get(_entry_name(version)), stamps.get(LAST_CHECKPOINT), _has_later(stamps, version))
-
-
-def _stamp(address: str, name: str) -> Stamp | None:
-    """Return the stamp of a file of a log, None if it is not there. In a bucket a listing costs ten times as much."""
-    folder = local_path(address)
-    if folder is not None:
-        return _stamp_of_file(folder / DELTA_LOG / name)
-    file = storage_of(address).conditional_files(address).version(f"{DELTA_LOG}/{name}")
-    return None if file is None else (len(file.content), file.etag.strip('"'))
-
-
-def _stamp_of_file(file: Path) -> Stamp | None:
-    try:
-        status = file.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_size, status.st_mtime_ns
-
-
-def _entry_name(version: int) -> str:
-    return f"{version:020}.json"
-
-
-def _has_later(names: Iterable[str], version: int) -> bool:
-    later = f"{version + 1:020}"
-    return any(name[:20].isdigit() and name >= later for name in names)
+        if address not in _kept:
+            if len(_kept) >= MAX_TABLES:
+                del _kept[next(iter(_kept))]
+            _kept[address] = _Kept(address, storage_of(address))
+        return _kept[address]
 
 
 @contextmanager

@@ -138,7 +138,7 @@ class TableWriter:
             columns = [one.dictionary for _, one in run]
             if len(columns) != len(dictionaries) or not all(map(_is_same, dictionaries, columns)):
                 converted = [convert(of, values) for (of, _), values in zip(run, columns)]
-                texts = joined(*_separated(converted, separator), *end)
+                texts = joined(converted[0], *(part for one in converted[1:] for part in (separator, one)), *end)
                 self._dictionaries[name] = columns, texts
             parts.append(texts.take(column.indices))
         return parts
@@ -307,10 +307,3 @@ def _runs(names: Sequence[str], columns: Sequence[pa.Array]) -> list[list[tuple[
         else:
             runs.append([(name, column)])
     return runs
-
-
-def _separated(parts: list[pa.Array], separator: str) -> list[pa.Array | str]:
-    mixed: list[pa.Array | str] = []
-    for part in parts:
-        mixed += [separator, part] if mixed else [part]
-    return mixed

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.queries.shapes import box
-from pststream.queries.shapes.contract import Pieces, Region, RegionError, RegionLimits, ShapeColumn, read_number
+from pststream.queries.shapes.contract import Pieces, Region, RegionError, RegionLimits, read_number
 
 NAME = "band"
 FIELD = "band"
-REQUEST_COLUMN: ShapeColumn | None = None
-PIECE_COLUMN: ShapeColumn | None = None
+REQUEST_COLUMN: Column | None = None
+PIECE_COLUMN: Column | None = None
 CODE = 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.kernels.questions.codes import unpack_numbers
 from pststream.queries.kinds.answer_query import CONDITIONS, AnswerQuery, make_no_pieces, window_field
 from pststream.queries.kinds.contract import (
@@ -25,7 +26,6 @@ from pststream.queries.kinds.contract import (
     ObjectRows,
     QueryKind,
     RankedAnswers,
-    RequestColumn,
     RequestLimits,
     StoredObject,
     Validity,
@@ -36,7 +36,7 @@ from pststream.queries.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_fiel
 from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import request_schema
 
-WIDTH = RequestColumn("square_width", pa.float64(), "insert: width of a square, degrees")
+WIDTH = Column("square_width", pa.float64(), "insert: width of a square, degrees", True)
 WIDEST = 10.0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.queries.kinds.contract import (
     FailedCondition,
     FieldError,
@@ -17,7 +18,6 @@ from pststream.queries.kinds.contract import (
     MessagePart,
     PostedQuery,
     QueryKind,
-    RequestColumn,
     RequestLimits,
     StoredObject,
     Validity,
@@ -108,7 +108,7 @@ def read_query(row: Mapping[str, Any]) -> SquareQuery:
 SQUARE = QueryKind(
     name="square",
     fields=frozenset({"keywords", "centre", "width"}),
-    columns=(*KEYWORD_COLUMNS, RequestColumn("square", pa.list_(pa.float64()), "centre and width, degrees")),
+    columns=(*KEYWORD_COLUMNS, Column("square", pa.list_(pa.float64()), "centre and width, degrees", True)),
     piece_columns=("clauses", "square"),
     brief_columns=("keywords", "square"),
     conditions=("square", "keywords"),

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from pststream.input.parse_requests import request_fields
-from pststream.input.readers import RequestChunk, read_requests
-from pststream.input.row_chunks import RecordChunk
+from pststream.input.readers import read_requests
+from pststream.input.row_chunks import RecordChunk, RequestChunk
 
 
 def read_records(path: str, format: str | None) -> Iterator[RecordChunk]:

@@ -39,9 +39,15 @@ def find_aws_obstacle(settings: SinkSettings) -> str:
 
 
 class AwsRequestSink:
-    """Sends messages in requests of at most ten; a subclass names the service and its request."""
+    """Sends messages in requests of at most ten; a subclass names the service, the field of an entry that carries the
+    body of a message, the operation that sends entries, and its arguments for the target and the entries.
+    """
 
     service: str
+    body_field: str
+    operation: str
+    target_argument: str
+    entries_argument: str
     max_messages = 100
     max_bytes = 10 * MAX_REQUEST_BYTES
     lanes = 1
@@ -93,7 +99,7 @@ class AwsRequestSink:
         if self._fifo:
             group = hashlib.sha256(message.subscription_id.encode("utf-8", "surrogatepass")).hexdigest()
             entry |= {"MessageGroupId": group, "MessageDeduplicationId": message.id}
-        return entry | self.body_of(message.body.decode("ascii"))
+        return entry | {self.body_field: message.body.decode("ascii")}
 
     @property
     def client(self) -> Any:
@@ -110,13 +116,11 @@ class AwsRequestSink:
             self._client = new_session().client(self.service, config=config)
         return self._client
 
-    def body_of(self, body: str) -> dict[str, str]:
-        """Return the field of an entry that carries the message's body."""
-        raise NotImplementedError
-
     def send_entries(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
         """Send entries in one request; return the response."""
-        raise NotImplementedError
+        arguments = {self.target_argument: self.target, self.entries_argument: entries}
+        response: dict[str, Any] = getattr(self.client, self.operation)(**arguments)
+        return response
 
 
 def request_bytes(message: Message) -> int:
@@ -154,15 +158,8 @@ class SnsSink(AwsRequestSink):
     """Publishes messages to a topic, by its ARN."""
 
     service = "sns"
-
-    def body_of(self, body: str) -> dict[str, str]:
-        """Return the body of an entry."""
-        return {"Message": body}
-
-    def send_entries(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
-        """Publish entries in one request; return the response."""
-        response: dict[str, Any] = self.client.publish_batch(TopicArn=self.target, PublishBatchRequestEntries=entries)
-        return response
+    body_field, operation = "Message", "publish_batch"
+    target_argument, entries_argument = "TopicArn", "PublishBatchRequestEntries"
 
 
 SNS = SinkKind("sns", "ARN of the topic", SnsSink, find_aws_obstacle)
@@ -172,15 +169,8 @@ class SqsSink(AwsRequestSink):
     """Sends messages to a queue, by its URL."""
 
     service = "sqs"
-
-    def body_of(self, body: str) -> dict[str, str]:
-        """Return the body of an entry."""
-        return {"MessageBody": body}
-
-    def send_entries(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
-        """Send entries in one request; return the response."""
-        response: dict[str, Any] = self.client.send_message_batch(QueueUrl=self.target, Entries=entries)
-        return response
+    body_field, operation = "MessageBody", "send_message_batch"
+    target_argument, entries_argument = "QueueUrl", "Entries"
 
 
 SQS = SinkKind("sqs", "URL of the queue", SqsSink, find_aws_obstacle)

@@ -73,10 +73,6 @@ class Sink(Protocol):
         """Deliver a batch, its messages in order; return the permanently refused messages. Raises SinkDown."""
 
 
-def _accept(settings: SinkSettings, in_file: bool) -> None:
-    """Accept all settings."""
-
-
 @dataclass(frozen=True)
 class SinkKind:
     """A kind of sink, which `kind = "<name>"` in the settings of a sink selects.
@@ -94,7 +90,7 @@ class SinkKind:
     target: str
     open: Callable[[SinkSettings], Sink]
     find_delivery_obstacle: Callable[[SinkSettings], str]
-    check_settings: Callable[[SinkSettings, bool], None] = _accept
+    check_settings: Callable[[SinkSettings, bool], None] = lambda settings, in_file: None
     max_lanes: int = MAX_LANES
     normal_target: Callable[[str], str] | None = None
 
@@ -104,12 +100,6 @@ def lane_of(subscription_id: str, lanes: int) -> int:
     return zlib.crc32(subscription_id.encode("utf-8", "surrogatepass")) % lanes
 
 
-# Deliver one batch to a sink with retries, until it is accepted or the tries or the time run out.
-#
-# Waits grow by exponential back-off with full jitter, so that senders do not retry in step.
-#
-# Source: M. Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015 ("Full Jitter").
-
 FIRST_WAIT = 0.2
 LONGEST_WAIT = 10.0
 """Seconds."""
@@ -117,7 +107,9 @@ LONGEST_WAIT = 10.0
 
 @dataclass
 class RetryPolicy:
-    """How often a batch is tried, and until when.
+    """How often a batch is tried, and until when. Waits grow, with full jitter, so that senders do not retry in step.
+
+    Source: M. Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015 ("Full Jitter").
 
     deadline: in the clock of `time.monotonic`; no try begins, and no wait ends, after it.
     failures: failed tries of all batches.

@@ -33,36 +33,31 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 _NAT64 = IPv6Network("64:ff9b::/96")
 
-_SPECIAL: tuple[Network, ...] = tuple(
-    ipaddress.ip_network(text)
-    for text in (
-        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-        "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-        "224.0.0.0/4", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
-    )
-)  # fmt: skip
+
+def parse_networks(text: str) -> tuple[Network, ...]:
+    """Parse networks that are separated by blanks. Raises ValueError."""
+    return tuple(ipaddress.ip_network(word) for word in text.split())
+
+
+_SPECIAL = parse_networks(
+    "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24"
+    " 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
+    " 2001::/23 2001:db8::/32 2002::/16 3fff::/20"
+)
 """Networks that are not globally reachable; of IPv6, those inside _UNICAST.
 
 They are those of IANA's registries of special-purpose addresses (RFC 6890) and the multicast ones. What `ipaddress`
 calls global differs between releases of Python.
 """
 
-_REACHABLE: tuple[Network, ...] = tuple(
-    ipaddress.ip_network(text)
-    for text in (
-        "192.0.0.9/32", "192.0.0.10/32", "2001:1::1/128", "2001:1::2/128", "2001:1::3/128", "2001:3::/32",
-        "2001:4:112::/48", "2001:20::/28", "2001:30::/28",
-    )
-)  # fmt: skip
+_REACHABLE = parse_networks(
+    "192.0.0.9/32 192.0.0.10/32 2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:3::/32 2001:4:112::/48 2001:20::/28"
+    " 2001:30::/28"
+)
 """The parts of _SPECIAL that are globally reachable all the same."""
 
 _UNICAST = IPv6Network("2000::/3")
 """The only addresses of IPv6 that IANA assigns to the public internet; loopback, local ones and others are outside."""
-
-
-def parse_networks(text: str) -> tuple[Network, ...]:
-    """Parse networks that are separated by blanks. Raises ValueError."""
-    return tuple(ipaddress.ip_network(word) for word in text.split())
 
 
 def resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:

@@ -18,7 +18,7 @@ from pststream.base.errors import PassingError, RetryableError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.texts import counted, escape_controls
 from pststream.input.confined_files import find_folders
-from pststream.input.readers import find_files
+from pststream.input.input_files import find_files
 from pststream.input.suite_files import Suite
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, fetch_again, is_fetched
 from pststream.pipeline.ingest.ingest_transaction import (

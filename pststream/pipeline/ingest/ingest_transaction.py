@@ -19,7 +19,7 @@ from pststream.base.progress import Counted, Progress, TaskCounter
 from pststream.base.utc_times import from_micros, to_micros, utc_now
 from pststream.engine.contract import TasksStalled
 from pststream.engine.running_engine import get_engine
-from pststream.input.readers import sha256_of
+from pststream.input.input_files import sha256_of
 from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
 from pststream.pipeline.ingest.deduplicate import deduplicate
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched

@@ -18,9 +18,9 @@ from pststream.base.utc_times import to_micros, utc_now
 from pststream.input.confined_files import content_below
 from pststream.input.expectations import (
     RECENT_FILES,
+    CheckResults,
     LandedFile,
     LandingHistory,
-    ThresholdResults,
     check_thresholds,
     compute_figures,
     landing_thresholds,
@@ -182,9 +182,7 @@ def _open_confined(file: File, path: str) -> AbstractContextManager[str]:
     return content_below(path, folder_of(file))
 
 
-def _check(
-    home: Home, settings: Settings, files: Sequence[File], staged: Sequence[StagedFile]
-) -> list[ThresholdResults]:
+def _check(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[StagedFile]) -> list[CheckResults]:
     """Compute the figures of each file, and check them against the thresholds."""
     kind = files[0]["kind"]
     counts = recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history))
@@ -197,7 +195,7 @@ def _check(
     return check_thresholds(figures, landing_thresholds(kind, settings))
 
 
-def _result_row(file: File, judgement: ThresholdResults) -> dict[str, Any]:
+def _result_row(file: File, judgement: CheckResults) -> dict[str, Any]:
     """Return the row of `quality_results` for a file that the gate has checked."""
     return {
         "checked_at": utc_now(),

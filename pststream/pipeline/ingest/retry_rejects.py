@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, no_progress
-from pststream.input.readers import sha256_of
+from pststream.input.input_files import sha256_of
 from pststream.input.row_chunks import RETRIABLE
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.ingest import ReaderOptions, summary_of

@@ -26,7 +26,7 @@ from pststream.base.errors import PstError
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros, utc_now
 from pststream.engine.running_engine import get_engine
-from pststream.input.expectations import TableFaults, ThresholdResults, check_thresholds, table_thresholds
+from pststream.input.expectations import CheckResults, TableFaults, check_thresholds, table_thresholds
 from pststream.input.judged_rows import PAIRS, SUBJECTS, make_frame
 from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
 from pststream.input.suite_files import Suite
@@ -418,9 +418,7 @@ def _passed(home: Home, suite: str, name: str) -> int:
     return max(rows.column(0).to_pylist(), default=0)
 
 
-def _document(
-    name: str, faults: TableFaults, judged: ThresholdResults, batch_id: int, seconds: float
-) -> dict[str, Any]:
+def _document(name: str, faults: TableFaults, judged: CheckResults, batch_id: int, seconds: float) -> dict[str, Any]:
     failed = []
     for result in judged.results:
         if not result.success:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.base.utc_times import iso
 from pststream.queries.kinds.contract import (
     FailedCondition,
     IndexPieces,
     MessagePart,
     QueryKind,
-    RequestColumn,
     StoredObject,
     Validity,
 )
@@ -35,16 +35,19 @@ _UNITS = ((3_600, "h"), (60, "m"), (1, "s"))
 
 @dataclass(frozen=True)
 class AnswerQuery:
-    """A stored query for the k best objects: `description` has its request fields, `clauses` are term ids as stored."""
+    """A stored query: `description` has its request fields, `clauses` are term ids as stored.
+
+    Other kinds than those of the k best objects override what differs.
+    """
 
     description: Mapping[str, Any]
-    clauses: tuple[tuple[int, ...], ...]
+    clauses: tuple[tuple[int, ...], ...] = ()
     region: Region | None = None
 
     @property
     def keywords(self) -> str | None:
-        """The expression as written."""
-        keywords: str | None = self.description["keywords"]
+        """The expression as written; None if there is none."""
+        keywords: str | None = self.description.get("keywords")
         return keywords
 
     def is_readable(self) -> bool:
@@ -77,7 +80,7 @@ class AnswerQuery:
 def kind_with_answers(
     name: str,
     describe: Callable[[Mapping[str, Any]], dict[str, Any]],
-    columns: tuple[RequestColumn, ...],
+    columns: tuple[Column, ...],
     conditions: tuple[str, ...] = CONDITIONS,
     **more: Any,
 ) -> QueryKind:

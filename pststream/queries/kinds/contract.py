@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes.contract import DEFAULT_LIMITS, Box, Region, RegionLimits
 from pststream.queries.text.expression import MAX_CHARACTERS, MAX_WORDS
@@ -133,6 +134,14 @@ class FieldError(Exception):
         self.detail = detail
 
 
+def required_value(record: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a field; raises FieldError if it is absent, null or an empty text."""
+    value = record.get(name)
+    if value is None or value == "":
+        raise FieldError(name, "missing", record)
+    return value
+
+
 _MOST_BYTES_OF_CHARACTER = 12
 """In JSON, as two escapes; in UTF-8 it has at most 4."""
 
@@ -165,14 +174,6 @@ class RequestLimits:
         """Bytes of a line of JSON above which a request cannot be within the other bounds."""
         known = self.max_id_bytes + self.max_payload_bytes + MAX_CHARACTERS + self.region.longest_text
         return min(_MOST_BYTES_OF_CHARACTER * known + _OTHER_BYTES, sys.maxsize)
-
-
-class RequestColumn(NamedTuple):
-    """A nullable column of the table `requests`, null in deletions and in requests of kinds without it."""
-
-    name: str
-    type: pa.DataType
-    meaning: str
 
 
 class IndexPieces(NamedTuple):
@@ -285,7 +286,8 @@ class QueryKind:
 
     name            value of the request field `kind`
     fields          request fields that it reads, besides those of every insertion
-    columns         columns of `requests` that store its query; kinds may share a column
+    columns         columns of `requests` that store its query, null in deletions and in requests of kinds without them;
+                    kinds may share a column
     piece_columns   columns that `make_pieces` reads
     brief_columns   columns that `brief` and `message_part` read
     conditions      names of the conditions of a match or an answer, in the order in which they are checked
@@ -305,7 +307,7 @@ class QueryKind:
 
     name: str
     fields: frozenset[str]
-    columns: tuple[RequestColumn, ...]
+    columns: tuple[Column, ...]
     piece_columns: tuple[str, ...]
     brief_columns: tuple[str, ...]
     conditions: tuple[str, ...]
@@ -385,13 +387,13 @@ class QuestionKind:
 
 # Columns of `requests` that kinds with memory share
 
-LON = RequestColumn("lon", pa.float64(), "insert: longitude of the point, degrees")
-LAT = RequestColumn("lat", pa.float64(), "insert: latitude of the point, degrees")
-K = RequestColumn("k", pa.int64(), "insert: greatest number of rows of an answer")
-ALPHA = RequestColumn("alpha", pa.float64(), "insert: weight of the distance in a score, 0 to 1")
-DISTANCE_SCALE = RequestColumn(
-    "distance_scale_m", pa.float64(), "insert: metres at which the distance adds nothing to a score"
+LON = Column("lon", pa.float64(), "insert: longitude of the point, degrees", nullable=True)
+LAT = Column("lat", pa.float64(), "insert: latitude of the point, degrees", nullable=True)
+K = Column("k", pa.int64(), "insert: greatest number of rows of an answer", nullable=True)
+ALPHA = Column("alpha", pa.float64(), "insert: weight of the distance in a score, 0 to 1", nullable=True)
+DISTANCE_SCALE = Column(
+    "distance_scale_m", pa.float64(), "insert: metres at which the distance adds nothing to a score", nullable=True
 )
-WINDOW_US = RequestColumn("window_us", pa.int64(), "insert: length of a time window, microseconds")
-WINDOW_OBJECTS = RequestColumn("window_objects", pa.int64(), "insert: length of a window in objects")
-STEP_US = RequestColumn("step_us", pa.int64(), "insert: time between two reports, microseconds")
+WINDOW_US = Column("window_us", pa.int64(), "insert: length of a time window, microseconds", nullable=True)
+WINDOW_OBJECTS = Column("window_objects", pa.int64(), "insert: length of a window in objects", nullable=True)
+STEP_US = Column("step_us", pa.int64(), "insert: time between two reports, microseconds", nullable=True)

@@ -21,6 +21,7 @@ from pststream.queries.kinds.contract import (
     K,
     RequestLimits,
     Window,
+    required_value,
 )
 from pststream.queries.kinds.keywords import parse_keyword_field
 from pststream.queries.raw_fields import ParsedColumns, RawField
@@ -47,9 +48,7 @@ def parse_keywords_of_question(record: Mapping[str, Any], limits: RequestLimits)
 
 def parse_point_field(record: Mapping[str, Any]) -> tuple[float, float]:
     """Return longitude and latitude of the field `point`: {"lon", "lat"}; raises FieldError."""
-    value = record.get("point")
-    if value is None or value == "":
-        raise FieldError("point", "missing", record)
+    value = required_value(record, "point")
     if not isinstance(value, Mapping):
         raise FieldError("point", "unreadable_point", value, "point: not an object with lon and lat")
     for name in ("lon", "lat"):
@@ -71,10 +70,7 @@ def parse_count_field(record: Mapping[str, Any], name: str, most: int) -> int | 
 
 def parse_k_field(record: Mapping[str, Any], most: int) -> int:
     """Return the field `k`, a whole number from 1 to `most`; raises FieldError."""
-    k = parse_count_field(record, "k", most)
-    if k is None:
-        raise FieldError("k", "missing", record)
-    return k
+    return _whole_number("k", "k", required_value(record, "k"), most)
 
 
 def parse_number_field(record: Mapping[str, Any], name: str, least: float, most: float) -> float | None:
@@ -120,9 +116,7 @@ def parse_required_window(record: Mapping[str, Any], counts_objects: bool) -> Wi
 
 def parse_step_field(record: Mapping[str, Any]) -> int:
     """Return the field `step`, a duration such as "1h", in microseconds; raises FieldError."""
-    value = record.get("step")
-    if value is None or value == "":
-        raise FieldError("step", "missing", record)
+    value = required_value(record, "step")
     micros = parse_duration("step", value)
     if not micros:
         raise FieldError("step", "out_of_range", value, "step: of no length")

@@ -11,13 +11,13 @@ Source: SSTD, Definition 3, the continuous version: window T, step. Departures:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pststream.queries.kinds.answer_query import duration_text, kind_with_answers, window_field
+from pststream.queries.kinds.answer_query import AnswerQuery, duration_text, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     STEP_US,
     WINDOW_US,
@@ -28,7 +28,6 @@ from pststream.queries.kinds.contract import (
     ParsedQuestion,
     QuestionKind,
     QuestionLimits,
-    RequestColumn,
     RequestLimits,
     StoredObject,
     TermReports,
@@ -47,17 +46,8 @@ from pststream.queries.kinds.fields import (
     parse_window_field,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawFields
+from pststream.queries.shapes import registry as shapes
 from pststream.queries.shapes.contract import Region
-from pststream.queries.shapes.registry import (
-    REQUEST_COLUMNS,
-    contains,
-    from_columns,
-    outside,
-    read_regions,
-    request_fields,
-    to_columns,
-    to_json,
-)
 from pststream.queries.text.words import tokenize
 
 # Reports, without the kernels
@@ -68,15 +58,10 @@ CONDITIONS = (REGION, WORDS, CREATED_AT, END, WINDOW)
 
 
 @dataclass(frozen=True)
-class RegionQuery:
-    """The query of a region whose terms are counted; `description` has its request fields."""
+class RegionQuery(AnswerQuery):
+    """The query of a region whose terms are counted."""
 
-    description: Mapping[str, Any]
-    region: Region
-
-    def is_readable(self) -> bool:
-        """Return whether the stored columns can be read: always."""
-        return True
+    region: Region = field(kw_only=True)
 
     def find_fault(self) -> str | None:
         """Return nothing: the region is stored once."""
@@ -84,16 +69,12 @@ class RegionQuery:
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the point and the words of an object; the ticks depend on stream time too."""
-        if not contains(self.region, stored.lon, stored.lat):
-            away = outside(self.region, stored.lon, stored.lat)
+        if not shapes.contains(self.region, stored.lon, stored.lat):
+            away = shapes.outside(self.region, stored.lon, stored.lat)
             return FailedCondition(REGION, f"the object lies outside the region: {away}")
         if not tokenize(stored.text):
             return FailedCondition(WORDS, "the object has no word to count")
         return None
-
-    def describe(self) -> dict[str, Any]:
-        """Return the request fields, the region below `region`."""
-        return dict(self.description)
 
 
 def ticks(asked: Description, ts: int, created_at: int, end_at: int | None) -> range:
@@ -108,8 +89,8 @@ REPORTS = TermReports(ticks)
 
 # Requests
 
-FIELDS = frozenset({"k", "window", "step", *request_fields()})
-COLUMNS = (*(RequestColumn(*column) for column in REQUEST_COLUMNS), K, WINDOW_US, STEP_US)
+FIELDS = frozenset({"k", "window", "step", *shapes.request_fields()})
+COLUMNS = (*shapes.REQUEST_COLUMNS, K, WINDOW_US, STEP_US)
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
@@ -120,7 +101,7 @@ def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str,
     if window > step * limits.max_window_steps:
         detail = f"a window has more than {limits.max_window_steps:,} steps; the setting max_window_steps bounds them"
         raise FieldError("step", "too_many_steps", record["step"], detail)
-    return {"k": k, "window_us": window, "step_us": step, **to_columns(region)}
+    return {"k": k, "window_us": window, "step_us": step, **shapes.to_columns(region)}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
@@ -128,7 +109,7 @@ def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
     window = parse_window_column(fields["window"], counts_objects=False)
     step, read = parse_duration_column(fields["step"])
     parts = (
-        read_regions(fields, limits.region),
+        shapes.read_regions(fields, limits.region),
         parse_k_column(fields["k"], limits.max_k),
         window,
         ParsedColumns({STEP_US.name: pa.array(step)}, read),
@@ -158,16 +139,11 @@ def check_start(values: Mapping[str, Any], micros: int, limits: RequestLimits) -
 def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request fields of a stored row, the region below `region`."""
     return {
-        "region": to_json(from_columns(row)),
+        "region": shapes.to_json(shapes.from_columns(row)),
         "k": row["k"],
         "window": window_field(row),
         "step": duration_text(row["step_us"]),
     }
-
-
-def read_query(row: Mapping[str, Any]) -> RegionQuery:
-    """Make the query of a stored row."""
-    return RegionQuery(describe(row), from_columns(row))
 
 
 NAME = "frequent_terms"
@@ -179,7 +155,7 @@ FREQUENT_TERMS = kind_with_answers(
     CONDITIONS,
     fields=FIELDS,
     parse_request=parse_request,
-    read_query=read_query,
+    read_query=lambda row: RegionQuery(describe(row), region=shapes.from_columns(row)),
     parse_columns=parse_columns,
     check_start=check_start,
     check_starts=check_starts,
@@ -200,8 +176,8 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
 
 
 FREQUENT_TERMS_QUESTION = QuestionKind(
-    "frequent_terms",
-    frozenset({"k", "window", *request_fields()}),
+    NAME,
+    frozenset({"k", "window", *shapes.request_fields()}),
     "the most frequent words of a region",
     parse_question,
 )

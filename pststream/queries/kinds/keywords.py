@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestColumn, RequestLimits
+from pststream.base.arrow_columns import Column
+from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestLimits, required_value
 from pststream.queries.raw_fields import ParsedColumns, RawField
 from pststream.queries.text.expression import ExpressionError, parse_keywords
 from pststream.queries.text.words import tokenize
 
 KEYWORD_COLUMNS = (
-    RequestColumn("keywords", pa.string(), "the expression as written; null: every object"),
-    RequestColumn("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids"),
+    Column("keywords", pa.string(), "the expression as written; null: every object", True),
+    Column("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids", True),
 )
 
 EVERY_OBJECT_TEXT = "(every object)"
@@ -34,9 +35,7 @@ _SHOWN_CLAUSES = 3
 
 def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, list[list[int]]]:
     """Return the expression of a request and its clauses, term ids ascending inside a clause; raises FieldError."""
-    keywords = record.get("keywords")
-    if keywords is None or keywords == "":
-        raise FieldError("keywords", "missing", record)
+    keywords = required_value(record, "keywords")
     # Readers give NaN as a subclass of str.
     if type(keywords) is not str:
         raise FieldError("keywords", "not_a_value", keywords)
@@ -146,8 +145,8 @@ def explain_missing_words(keywords: str | None, text: str) -> str | None:
     missing = [clause for clause in parse_keywords(keywords) if not set(words).intersection(clause)]
     if not missing:
         return None
-    wanted = "; nor ".join(_clause_text(clause) for clause in missing[:_SHOWN_CLAUSES])
-    left = len(missing) - _SHOWN_CLAUSES
+    shown = [("any of " if len(clause) > 1 else "") + show_words(clause) for clause in missing[:_SHOWN_CLAUSES]]
+    wanted, left = "; nor ".join(shown), len(missing) - _SHOWN_CLAUSES
     more = f" (and {left} more clause{'s' if left > 1 else ''})" if left > 0 else ""
     return f"the text does not have {wanted}{more}, which {keywords[:200]!r} asks for; {describe_words(words)}"
 
@@ -162,8 +161,3 @@ def describe_words(words: list[str]) -> str:
 def show_words(words: list[str]) -> str:
     """Return the first of some words in quotes."""
     return ", ".join([f"'{word}'" for word in words[:_SHOWN_WORDS]] + (["..."] if len(words) > _SHOWN_WORDS else []))
-
-
-def _clause_text(clause: list[str]) -> str:
-    shown = show_words(clause)
-    return shown if len(clause) == 1 else f"any of {shown}"

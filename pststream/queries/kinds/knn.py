@@ -61,11 +61,6 @@ def distances(asked: Description, objects: ObjectRows, weights: WordWeights) -> 
     return np.where(satisfy_keywords(asked["keywords"], objects), metres, np.nan).astype(np.float32)
 
 
-def no_parts(asked: Description, objects: ObjectRows, weights: WordWeights) -> dict[str, Any]:
-    """Return nothing: a distance has no parts."""
-    return {}
-
-
 def circle_of_last(asked: Description, metres: float) -> Region | None:
     """Return the circle of the last object of a full answer; None: it has no radius."""
     try:
@@ -79,7 +74,7 @@ NEAREST = RankedAnswers(
     sign=1,
     value_text=lambda metres: f"{metres:,.1f} m",
     values=distances,
-    parts=no_parts,
+    parts=lambda asked, objects, weights: {},
     numbers=(LON.name, LAT.name),
     mark=LON.name,
     is_weighed=False,
@@ -123,20 +118,13 @@ def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     return fields if window is None else fields | {"window": window}
 
 
-def read_query(row: Mapping[str, Any]) -> AnswerQuery:
-    """Make the query of a stored row."""
-    return AnswerQuery(describe(row), tuple(map(tuple, row["clauses"])))
-
-
-NAME = "knn"
-
 KNN = kind_with_answers(
-    NAME,
+    "knn",
     describe,
     COLUMNS,
     fields=FIELDS,
     parse_request=parse_request,
-    read_query=read_query,
+    read_query=lambda row: AnswerQuery(describe(row), tuple(map(tuple, row["clauses"]))),
     parse_columns=parse_columns,
     answers=NEAREST,
 )
@@ -155,6 +143,4 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
     )
 
 
-KNN_QUESTION = QuestionKind(
-    "knn", frozenset({"keywords", "point", "k", "window"}), "the nearest objects", parse_question
-)
+KNN_QUESTION = QuestionKind("knn", FIELDS, "the nearest objects", parse_question)

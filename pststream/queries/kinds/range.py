@@ -3,12 +3,13 @@
 import datetime as dt
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from pststream.base.utc_times import iso
+from pststream.queries.kinds.answer_query import AnswerQuery
 from pststream.queries.kinds.contract import (
     FailedCondition,
     IndexPieces,
@@ -18,7 +19,6 @@ from pststream.queries.kinds.contract import (
     QueryKind,
     QuestionKind,
     QuestionLimits,
-    RequestColumn,
     RequestLimits,
     StoredObject,
     Validity,
@@ -32,30 +32,14 @@ from pststream.queries.kinds.fields import (
 from pststream.queries.kinds.keywords import (
     EVERY_OBJECT_TEXT,
     KEYWORD_COLUMNS,
-    explain_missing_words,
-    find_clause_fault,
-    is_expression,
     parse_keyword_column,
     parse_optional_keywords,
     words_by_term,
     words_of_keywords,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawFields
+from pststream.queries.shapes import registry as shapes
 from pststream.queries.shapes.contract import Region, RegionLimits
-from pststream.queries.shapes.registry import (
-    REQUEST_COLUMNS,
-    contains,
-    cut_regions,
-    describe,
-    from_columns,
-    outside,
-    pieces_of,
-    read_region,
-    read_regions,
-    request_fields,
-    to_columns,
-    to_json,
-)
 
 # Stored queries, without the kernels
 
@@ -65,27 +49,17 @@ CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
 
 
 @dataclass(frozen=True)
-class RangeQuery:
-    """A stored range query; `clauses` are term ids as stored."""
+class RangeQuery(AnswerQuery):
+    """A stored range query."""
 
-    keywords: str | None
-    clauses: tuple[tuple[int, ...], ...]
-    region: Region
-
-    def is_readable(self) -> bool:
-        """Return whether the stored expression can be parsed; it could when the request was accepted."""
-        return is_expression(self.keywords)
-
-    def find_fault(self) -> str | None:
-        """Compare the stored clauses with the expression."""
-        return find_clause_fault(self.keywords, self.clauses)
+    region: Region = field(kw_only=True)
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the point, the words and the time of an object, in the order of CONDITIONS."""
-        if not contains(self.region, stored.lon, stored.lat):
-            away = outside(self.region, stored.lon, stored.lat)
+        if not shapes.contains(self.region, stored.lon, stored.lat):
+            away = shapes.outside(self.region, stored.lon, stored.lat)
             return FailedCondition(REGION, f"the object lies outside the region: {away}")
-        missing = explain_missing_words(self.keywords, stored.text)
+        missing = self.explain_missing(stored.text)
         if missing:
             return FailedCondition(KEYWORDS, missing)
         if stored.ts < validity.created_at:
@@ -104,22 +78,17 @@ class RangeQuery:
 
     def as_posted(self) -> PostedQuery:
         """Return the boxes of the region's pieces, and the clauses with their words."""
-        return PostedQuery(tuple(pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
+        return PostedQuery(tuple(shapes.pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
 
     def describe(self) -> dict[str, Any]:
         """Return the field `keywords` (None: every object) and, below `region`, the field that gives the region."""
-        return {"keywords": self.keywords, "region": to_json(self.region)}
-
-
-def read_query(row: Mapping[str, Any]) -> RangeQuery:
-    """Make the query of a stored row."""
-    return RangeQuery(row["keywords"], tuple(tuple(clause) for clause in row["clauses"]), from_columns(row))
+        return {"keywords": self.keywords, "region": shapes.to_json(self.region)}
 
 
 def facts(description: Mapping[str, Any]) -> dict[str, str]:
     """Show the keywords and the region of a description as texts by label."""
-    region = read_region(description["region"], RegionLimits(sys.maxsize))
-    return {"Keywords": description["keywords"] or EVERY_OBJECT_TEXT, "Region": describe(region)}
+    region = shapes.read_region(description["region"], RegionLimits(sys.maxsize))
+    return {"Keywords": description["keywords"] or EVERY_OBJECT_TEXT, "Region": shapes.describe(region)}
 
 
 def _span_text(span: dt.timedelta) -> str:
@@ -130,45 +99,32 @@ def _span_text(span: dt.timedelta) -> str:
     return f"{seconds:.6g} seconds"
 
 
-MESSAGE_COLUMNS = ("keywords",)
-
-
-def message_part(row: Mapping[str, Any]) -> MessagePart:
-    """Show the keywords as written; a message lists their words that the object has."""
-    return MessagePart({"keywords": row["keywords"]}, words_of_keywords(row["keywords"]))
-
-
-def brief(row: Mapping[str, Any]) -> str:
-    """Show the keywords as written."""
-    return row["keywords"] or EVERY_OBJECT_TEXT
-
-
-PIECE_COLUMNS = ("clauses", *(column.name for column in REQUEST_COLUMNS))
+PIECE_COLUMNS = ("clauses", *(column.name for column in shapes.REQUEST_COLUMNS))
 
 
 def make_pieces(insertions: pa.RecordBatch) -> IndexPieces:
     """Make the pieces of insertions, in their order: each box of a region with the query's clauses (CNF, term ids)."""
-    row, columns = cut_regions(insertions)
+    row, columns = shapes.cut_regions(insertions)
     clauses = insertions.column("clauses").take(pa.array(row))
     return IndexPieces(row, pa.RecordBatch.from_pydict({**columns, "clauses": clauses}))
 
 
 # Requests
 
-FIELDS = frozenset({"keywords", *request_fields()})
-STORED_COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLUMNS))
+FIELDS = frozenset({"keywords", *shapes.request_fields()})
+STORED_COLUMNS = (*KEYWORD_COLUMNS, *shapes.REQUEST_COLUMNS)
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of STORED_COLUMNS; raises FieldError."""
     keywords, clauses = parse_optional_keywords(record, limits)
-    return {"keywords": keywords, "clauses": clauses, **to_columns(parse_region_field(record, limits.region))}
+    return {"keywords": keywords, "clauses": clauses, **shapes.to_columns(parse_region_field(record, limits.region))}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
     """Parse the fields of many requests into STORED_COLUMNS."""
     keywords = parse_keyword_column(fields["keywords"], limits)
-    regions = read_regions(fields, limits.region)
+    regions = shapes.read_regions(fields, limits.region)
     return ParsedColumns(keywords.columns | regions.columns, keywords.parsed & regions.parsed)
 
 
@@ -177,14 +133,16 @@ RANGE = QueryKind(
     fields=FIELDS,
     columns=STORED_COLUMNS,
     piece_columns=PIECE_COLUMNS,
-    brief_columns=MESSAGE_COLUMNS,
+    brief_columns=("keywords",),
     conditions=CONDITIONS,
     parse_request=parse_request,
     make_pieces=make_pieces,
-    read_query=read_query,
+    read_query=lambda row: RangeQuery(
+        {"keywords": row["keywords"]}, tuple(map(tuple, row["clauses"])), region=shapes.from_columns(row)
+    ),
     facts=facts,
-    brief=brief,
-    message_part=message_part,
+    brief=lambda row: row["keywords"] or EVERY_OBJECT_TEXT,
+    message_part=lambda row: MessagePart({"keywords": row["keywords"]}, words_of_keywords(row["keywords"])),
     parse_columns=parse_columns,
 )
 
@@ -202,5 +160,8 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
 
 
 RANGE_QUESTION = QuestionKind(
-    "range", frozenset({"keywords", "limit", "window", *request_fields()}), "the objects of a region", parse_question
+    "range",
+    frozenset({"keywords", "limit", "window", *shapes.request_fields()}),
+    "the objects of a region",
+    parse_question,
 )

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.arrow_columns import Column
 from pststream.base.errors import PstError
-from pststream.queries.kinds.contract import QueryKind, QuestionKind, RankedAnswers, RequestColumn
+from pststream.queries.kinds.contract import QueryKind, QuestionKind, RankedAnswers
 from pststream.queries.kinds.frequent_terms import FREQUENT_TERMS, FREQUENT_TERMS_QUESTION
 from pststream.queries.kinds.knn import KNN, KNN_QUESTION
 from pststream.queries.kinds.range import RANGE, RANGE_QUESTION
@@ -39,14 +40,11 @@ def stored_kind(name: str) -> QueryKind:
     return kind
 
 
-def fields_of_other_kinds(kind: QueryKind) -> dict[str, list[str]]:
-    """Return the request fields that `kind` does not read, each with the kinds that do."""
-    return _fields_of_others(KINDS.values(), kind)
-
-
-def _fields_of_others(
-    kinds: Iterable[QueryKind | QuestionKind], kind: QueryKind | QuestionKind
-) -> dict[str, list[str]]:
+def fields_of_other_kinds(kind: QueryKind | QuestionKind) -> dict[str, list[str]]:
+    """Return the fields that a kind of requests, or of questions, does not read, each with the kinds that do."""
+    kinds: Iterable[QueryKind | QuestionKind] = (
+        KINDS.values() if isinstance(kind, QueryKind) else QUESTION_KINDS.values()
+    )
     kinds_by_field: dict[str, list[str]] = {}
     for other in kinds:
         for name in sorted(other.fields - kind.fields):
@@ -54,7 +52,7 @@ def _fields_of_others(
     return kinds_by_field
 
 
-def request_columns() -> list[RequestColumn]:
+def request_columns() -> list[Column]:
     """Return the columns of `requests` that store queries, each once, in the order of the kinds."""
     columns = [column for kind in KINDS.values() for column in kind.columns]
     return list({column.name: column for column in columns}.values())
@@ -87,8 +85,3 @@ QUESTION_KINDS: dict[str, QuestionKind] = {
 
 DEFAULT_QUESTION_KIND = RANGE_QUESTION.name
 """The kind of questions without the field `kind`, as of requests."""
-
-
-def question_fields_of_other_kinds(kind: QuestionKind) -> dict[str, list[str]]:
-    """Return the fields that `kind` does not read, each with the kinds that do."""
-    return _fields_of_others(QUESTION_KINDS.values(), kind)

@@ -129,10 +129,6 @@ def parts(asked: Description, objects: ObjectRows, weights: WordWeights) -> dict
     }
 
 
-def no_reach(asked: Description, value: float) -> None:
-    """Return None: a good text makes up for any distance."""
-
-
 BEST_SCORES = RankedAnswers(
     value_column="score",
     sign=-1,
@@ -142,7 +138,7 @@ BEST_SCORES = RankedAnswers(
     numbers=(LON.name, LAT.name, ALPHA.name, DISTANCE_SCALE.name),
     mark=ALPHA.name,
     is_weighed=True,
-    reach=no_reach,
+    reach=lambda asked, value: None,  # a good text makes up for any distance
 )
 
 # Questions
@@ -201,16 +197,12 @@ def _find_fault(keywords: str) -> str | None:
     return None
 
 
-TOPK_QUESTION = QuestionKind(
-    "topk",
-    frozenset({"keywords", "point", "k", "window", "alpha", "distance_scale_m"}),
-    "the objects with the best score of place and words",
-    parse_question,
-)
+FIELDS = frozenset({"keywords", "point", "k", "alpha", "distance_scale_m", "window"})
+
+TOPK_QUESTION = QuestionKind("topk", FIELDS, "the objects with the best score of place and words", parse_question)
 
 # Requests
 
-FIELDS = frozenset({"keywords", "point", "k", "alpha", "distance_scale_m", "window"})
 COLUMNS = (*KEYWORD_COLUMNS, LON, LAT, K, ALPHA, DISTANCE_SCALE, WINDOW_US, WINDOW_OBJECTS)
 
 _PERHAPS_OPERATOR = r"\b(AND|OR)\b|[()]"
@@ -270,20 +262,13 @@ def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_query(row: Mapping[str, Any]) -> WordsQuery:
-    """Make the query of a stored row."""
-    return WordsQuery(describe(row), tuple(map(tuple, row["clauses"])))
-
-
-NAME = "topk"
-
 TOPK = kind_with_answers(
-    NAME,
+    "topk",
     describe,
     COLUMNS,
     fields=FIELDS,
     parse_request=parse_request,
-    read_query=read_query,
+    read_query=lambda row: WordsQuery(describe(row), tuple(map(tuple, row["clauses"]))),
     parse_columns=parse_columns,
     answers=BEST_SCORES,
 )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.queries.raw_fields import RawField
 from pststream.queries.shapes.contract import (
     Box,
@@ -14,7 +15,6 @@ from pststream.queries.shapes.contract import (
     RegionError,
     RegionLimits,
     Regions,
-    ShapeColumn,
     haversine_m,
     metres,
     read_number,
@@ -22,8 +22,8 @@ from pststream.queries.shapes.contract import (
 
 NAME = "box"
 FIELD = "bbox"
-REQUEST_COLUMN: ShapeColumn | None = None
-PIECE_COLUMN: ShapeColumn | None = None
+REQUEST_COLUMN: Column | None = None
+PIECE_COLUMN: Column | None = None
 CODE = 0
 
 SIDES = ("west", "south", "east", "north")

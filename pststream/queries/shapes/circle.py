@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.queries.raw_fields import RawField
 from pststream.queries.shapes import box
 from pststream.queries.shapes.contract import (
@@ -17,7 +18,6 @@ from pststream.queries.shapes.contract import (
     RegionError,
     RegionLimits,
     Regions,
-    ShapeColumn,
     haversine_m,
     metres,
     read_number,
@@ -25,11 +25,11 @@ from pststream.queries.shapes.contract import (
 
 NAME = "circle"
 FIELD = "circle"
-REQUEST_COLUMN: ShapeColumn | None = ShapeColumn(
-    "circle", pa.list_(pa.float64()), "insert: lon, lat, radius in metres; null for other shapes"
+REQUEST_COLUMN: Column | None = Column(
+    "circle", pa.list_(pa.float64()), "insert: lon, lat, radius in metres; null for other shapes", True
 )
-PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
-    "circle", pa.list_(pa.float64()), "lon, lat, radius in metres; null for other shapes"
+PIECE_COLUMN: Column | None = Column(
+    "circle", pa.list_(pa.float64()), "lon, lat, radius in metres; null for other shapes", True
 )
 CODE = 1
 

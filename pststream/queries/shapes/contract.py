@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.base.errors import UsageError
 from pststream.queries.raw_fields import RawField
 
@@ -71,14 +72,6 @@ def read_number(field: str, name: str, value: Any, limit: float, advice: str = "
     return number
 
 
-class ShapeColumn(NamedTuple):
-    """A nullable column with the numbers of regions of one shape; it is null in rows of other shapes."""
-
-    name: str
-    type: pa.DataType
-    meaning: str
-
-
 class Pieces(NamedTuple):
     """The pieces that regions are cut into for the index: disjoint boxes, each with the numbers of its exact test.
 
@@ -112,49 +105,43 @@ class Shape(Protocol):
 
     NAME            of the shape, as in Region.shape
     FIELD           the field of a request that gives a region of this shape
-    REQUEST_COLUMN  of the table `requests`: the numbers of a region; None if the boxes are the region
-    PIECE_COLUMN    of the table `worker_index`: the numbers of a piece's exact test, a list<double>; None if the box of
-                    a piece decides
+    REQUEST_COLUMN  of the table `requests`: the numbers of a region, null in rows of other shapes; None if the boxes
+                    are the region
+    PIECE_COLUMN    of the table `worker_index`: the numbers of a piece's exact test, a list<double>, null in rows of
+                    other shapes; None if the box of a piece decides
     CODE            of the exact test in kernels/matching/contains_point.py; 0 if the box of a piece decides
     """
 
     NAME: str
     FIELD: str
-    REQUEST_COLUMN: ShapeColumn | None
-    PIECE_COLUMN: ShapeColumn | None
+    REQUEST_COLUMN: Column | None
+    PIECE_COLUMN: Column | None
     CODE: int
 
     def read(self, value: Any, limits: RegionLimits) -> Region:
         """The region that a request's field gives; raises RegionError."""
-        ...
 
     def cut(self, boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
         """The pieces of many regions: `boxes` as the columns west, south, east, north of `requests`, `numbers` as
         REQUEST_COLUMN.
         """
-        ...
 
     def contains(self, region: Region, lon: float, lat: float) -> bool:
         """Whether the point lies in the region: slow and obvious code without the kernels, to check their answers."""
-        ...
 
     def outside(self, region: Region, lon: float, lat: float) -> str:
         """How far a point lies outside the region, in words."""
-        ...
 
     def describe(self, region: Region) -> str:
         """The region in words."""
-        ...
 
     def to_json(self, region: Region) -> Any:
         """The value of FIELD that gives this region."""
-        ...
 
     def outline(self, region: Region) -> list[np.ndarray]:
         """Closed rings to draw, float64[n, 2] each: longitude, latitude. A point inside an odd number of
         rings is in the region.
         """
-        ...
 
 
 @runtime_checkable
@@ -163,7 +150,6 @@ class ColumnShape(Protocol):
 
     def read_column(self, field: RawField, limits: RegionLimits) -> Regions:
         """The regions that FIELD gives in many requests, as `read` reads each."""
-        ...
 
 
 EARTH_RADIUS_M = 6_371_008.8

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import offsets_of
+from pststream.base.arrow_columns import Column
 from pststream.queries.raw_fields import RawField, RawPolygons
 from pststream.queries.shapes.contract import (
     EARTH_RADIUS_M,
@@ -23,7 +24,6 @@ from pststream.queries.shapes.contract import (
     RegionError,
     RegionLimits,
     Regions,
-    ShapeColumn,
     haversine_of_arrays,
     metres,
     read_number,
@@ -31,15 +31,17 @@ from pststream.queries.shapes.contract import (
 
 NAME = "polygon"
 FIELD = "geometry"
-REQUEST_COLUMN: ShapeColumn | None = ShapeColumn(
+REQUEST_COLUMN: Column | None = Column(
     "polygon",
     pa.list_(pa.list_(pa.float64())),
     "insert: rings, lon, lat ... each, exteriors counter-clockwise, holes clockwise; null for other shapes",
+    True,
 )
-PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
+PIECE_COLUMN: Column | None = Column(
     "polygon_edges",
     pa.list_(pa.float64()),
     "x1, y1, x2, y2 of each edge that decides in the box; null for other shapes, and where the box decides",
+    True,
 )
 CODE = 2
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrow_columns import Column
 from pststream.queries.decode_json import NestedTooDeeply, decode_json
 from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes import box, circle, polygon
@@ -20,7 +21,6 @@ from pststream.queries.shapes.contract import (
     RegionError,
     RegionLimits,
     Shape,
-    ShapeColumn,
 )
 
 SHAPES: tuple[Shape, ...] = (box, circle, polygon)
@@ -29,15 +29,13 @@ SHAPES: tuple[Shape, ...] = (box, circle, polygon)
 SIDES = box.SIDES
 SIDE_MEANING = "insert: of each bounding box of the region, degrees"
 REQUEST_COLUMNS = (
-    *(ShapeColumn(side, pa.list_(pa.float64()), SIDE_MEANING if side == "west" else "") for side in SIDES),
+    *(Column(side, pa.list_(pa.float64()), SIDE_MEANING if side == "west" else "", True) for side in SIDES),
     *(shape.REQUEST_COLUMN for shape in SHAPES if shape.REQUEST_COLUMN),
 )
 """Columns of the table `requests` that hold a region."""
 
-_REQUEST_NAMES = tuple(column.name for column in REQUEST_COLUMNS)
-
 PIECE_COLUMNS = (
-    *(ShapeColumn(s, pa.float64(), "the box, degrees; null in a deletion" if s == "west" else "") for s in SIDES),
+    *(Column(s, pa.float64(), "the box, degrees; null in a deletion" if s == "west" else "", True) for s in SIDES),
     *(shape.PIECE_COLUMN for shape in SHAPES if shape.PIECE_COLUMN),
 )
 """Columns of the table `worker_index` that hold a piece of a region."""
@@ -89,7 +87,7 @@ def read_regions(fields: RawFields, limits: RegionLimits) -> ParsedColumns:
 def to_columns(region: Region) -> dict[str, Any]:
     """The region's values in REQUEST_COLUMNS."""
     own = _shape_of(region).REQUEST_COLUMN
-    values: dict[str, Any] = dict.fromkeys(_REQUEST_NAMES)
+    values: dict[str, Any] = dict.fromkeys(column.name for column in REQUEST_COLUMNS)
     values.update(zip(SIDES, map(list, zip(*region.boxes))))
     if own:
         values[own.name] = list(region.numbers)
@@ -124,7 +122,18 @@ def cut_regions(rows: pa.RecordBatch) -> tuple[np.ndarray, dict[str, pa.Array]]:
         owners.append(np.flatnonzero(mine)[owner])
         boxes.append(sides)
         columns.append({shape.PIECE_COLUMN.name: numbers} if shape.PIECE_COLUMN else {})
-    return _merged(owners, boxes, columns)
+    owner = np.concatenate([np.empty(0, np.int64), *owners])
+    sides = np.concatenate([np.empty((0, 4)), *boxes])
+    order = np.argsort(owner, kind="stable") if len(owners) > 1 else None
+    merged = {}
+    for index, column in enumerate(PIECE_COLUMNS):
+        if column.name in SIDES:
+            values = pa.array(np.ascontiguousarray(sides[:, index]))
+        else:
+            parts = [own.get(column.name, pa.nulls(len(mine), column.type)) for mine, own in zip(owners, columns)]
+            values = pa.concat_arrays([pa.nulls(0, column.type), *parts])
+        merged[column.name] = values if order is None else values.take(pa.array(order))
+    return owner if order is None else owner[order], merged
 
 
 def contains(region: Region, lon: float, lat: float) -> bool:
@@ -167,24 +176,6 @@ def request_schema() -> pa.Schema:
 
 def _shape_of(region: Region) -> Shape:
     return next(shape for shape in SHAPES if region.shape == shape.NAME)
-
-
-def _merged(
-    owners: list[np.ndarray], boxes: list[np.ndarray], columns: list[dict[str, pa.Array]]
-) -> tuple[np.ndarray, dict[str, pa.Array]]:
-    """The pieces of all shapes, in the order of their rows."""
-    owner = np.concatenate([np.empty(0, np.int64), *owners])
-    sides = np.concatenate([np.empty((0, 4)), *boxes])
-    order = np.argsort(owner, kind="stable") if len(owners) > 1 else None
-    merged = {}
-    for index, column in enumerate(PIECE_COLUMNS):
-        if column.name in SIDES:
-            values = pa.array(np.ascontiguousarray(sides[:, index]))
-        else:
-            parts = [own.get(column.name, pa.nulls(len(mine), column.type)) for mine, own in zip(owners, columns)]
-            values = pa.concat_arrays([pa.nulls(0, column.type), *parts])
-        merged[column.name] = values if order is None else values.take(pa.array(order))
-    return owner if order is None else owner[order], merged
 
 
 def _decode(value: Any, field: str, limits: RegionLimits) -> Any:

@@ -26,25 +26,8 @@ Clauses = list[int]
 """Each clause has a bit for each of its words."""
 
 
-class TooManyClauses(Exception):
-    """The result needs more clauses than allowed."""
-
-
-def join_and(left: Clauses, right: Clauses, limit: int) -> Clauses:
-    """Return the clauses of `left AND right`; raises TooManyClauses beyond `limit`."""
-    return minimal({*left, *right}, limit)
-
-
-def join_or(left: Clauses, right: Clauses, limit: int) -> Clauses:
-    """Return the clauses of `left OR right`: the union of each pair; raises TooManyClauses beyond `limit`.
-
-    Both sides are within `limit`, so there are at most its square of pairs.
-    """
-    return minimal({a | b for a in left for b in right}, limit)
-
-
-def minimal(clauses: Iterable[int], limit: int) -> Clauses:
-    """Drop the clauses that contain another clause; raises TooManyClauses once more than `limit` remain.
+def minimal(clauses: Iterable[int], limit: int) -> Clauses | None:
+    """Drop the clauses that contain another clause; return None once more than `limit` remain.
 
     Clauses are visited by size. A clause that contains none of the clauses kept so far is in the result, so the work is
     bounded by `limit` times the number of clauses.
@@ -54,7 +37,7 @@ def minimal(clauses: Iterable[int], limit: int) -> Clauses:
         if any(clause & other == other for other in kept):
             continue
         if len(kept) == limit:
-            raise TooManyClauses
+            return None
         kept.append(clause)
     return kept
 
@@ -167,10 +150,11 @@ class _Parser:
         self._pairs_left -= len(left) + len(right) if operator == "AND" else len(left) * len(right)
         if self._pairs_left < 0:
             raise ShapeError("it takes too many steps to convert to an AND of ORs", at, "a simpler expression")
-        try:
-            self._operands.append((join_and if operator == "AND" else join_or)(left, right, self._max_clauses))
-        except TooManyClauses:
-            raise self._too_many(at) from None
+        joined = {*left, *right} if operator == "AND" else {a | b for a in left for b in right}
+        clauses = minimal(joined, self._max_clauses)
+        if clauses is None:
+            raise self._too_many(at)
+        self._operands.append(clauses)
 
     def _too_many(self, at: int) -> ShapeError:
         reason = f"it needs more than {self._max_clauses} clauses (groups of OR alternatives, joined by AND)"
@@ -239,11 +223,6 @@ def parse_keywords(
         reason = f"its {len(clauses)} clauses have {literals} words in all, more than {max_terms}"
         raise ExpressionError(reason, 1, "fewer alternatives")
     return sorted(clauses, key=lambda clause: (len(clause), clause))
-
-
-def evaluate(clauses: Iterable[Iterable[str]], words: set[str]) -> bool:
-    """Return whether a text with these words satisfies every clause."""
-    return all(any(word in words for word in clause) for clause in clauses)
 
 
 def _read(expression: str, max_words: int) -> tuple[Shape, list[str]]:

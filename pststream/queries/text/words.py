@@ -31,14 +31,6 @@ def is_assigned(code: int) -> bool:
     return bisect_right(_TABLES["assigned"], code) % 2 == 1
 
 
-def hide_newer_characters(text: str) -> str:
-    """Return the text with a space for each character that the pinned version does not assign.
-
-    A Python with the pinned version returns the text as it is: the words are the same.
-    """
-    return text if _HAS_PINNED_VERSION or text.isascii() else hide_unassigned(text)
-
-
 def hide_unassigned(text: str) -> str:
     """Return the text with a space for each character that the pinned version does not assign."""
     return _maybe_unassigned().sub(lambda match: match[0] if is_assigned(ord(match[0])) else " ", text)
@@ -87,7 +79,8 @@ def tokenize(text: str) -> list[str]:
     """
     if text.isascii() and text.isalnum():
         return [text.lower()]
-    text = hide_newer_characters(text)
+    if not (_HAS_PINNED_VERSION or text.isascii()):  # with the pinned version the words are the same
+        text = hide_unassigned(text)
     if len(text) > _MAX_MARKS and not text.isascii():
         text = _FOREIGN_RUN.sub(_separate_marks, text)
     folded = unicodedata.normalize("NFKC", text).casefold()

@@ -8,8 +8,7 @@ import pytest
 
 from pststream.base.errors import InputFileError, UsageError
 from pststream.input import input_files
-from pststream.input.input_files import ByteStream, check_head, open_seekable
-from pststream.input.readers import find_files, format_of, sha256_of
+from pststream.input.input_files import ByteStream, check_head, find_files, format_of, open_seekable, sha256_of
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pststream.input.expectations import (
+    CheckResults,
     LandedFile,
     LandingHistory,
-    ThresholdResults,
     check_thresholds,
     compute_figures,
     fields_of,
@@ -27,7 +27,7 @@ HISTORY = LandingHistory([2000] * 20, NOW)
 
 def check(
     landed: LandedFile, history: LandingHistory = HISTORY, kind: str = "objects", settings: Settings = SETTINGS
-) -> ThresholdResults:
+) -> CheckResults:
     figures = compute_figures(kind, landed, history, settings)
     (results,) = check_thresholds([figures], landing_thresholds(kind, settings))
     return results

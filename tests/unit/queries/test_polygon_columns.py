@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream.input.request_fields import ParquetField, scan_json
+from pststream.input.request_fields import ParquetFields, scan_json
+from pststream.queries.raw_fields import RawField
 from pststream.queries.shapes import polygon
 from pststream.queries.shapes.contract import DEFAULT_LIMITS, RegionError, RegionLimits, Regions
 from pststream.queries.shapes.registry import SIDES, read_region, to_columns
@@ -45,8 +46,12 @@ def from_json(texts: list[str], limits: RegionLimits = DEFAULT_LIMITS) -> Region
     return polygon.read_column(some.fields["geometry"], limits)
 
 
+def parquet_field(column: pa.Array) -> RawField:
+    return ParquetFields(pa.RecordBatch.from_arrays([column], names=["geometry"]))["geometry"]
+
+
 def from_texts(texts: list[str | None], limits: RegionLimits = DEFAULT_LIMITS) -> Regions:
-    return polygon.read_column(ParquetField(pa.array(["x", *texts], pa.string())[1:]), limits)
+    return polygon.read_column(parquet_field(pa.array(["x", *texts], pa.string())[1:]), limits)
 
 
 def check(regions: Regions, geometries: list[Any], limits: RegionLimits = DEFAULT_LIMITS) -> np.ndarray:
@@ -93,7 +98,7 @@ def test_altitudes_are_left_out() -> None:
     high = [json.dumps({"type": "Polygon", "coordinates": [[[*position, 12.5] for position in SQUARE]]})]
     assert check(from_json(high), high).all()
     objects = pa.array([json.loads(high[0])], SINGLE)
-    assert check(polygon.read_column(ParquetField(objects), DEFAULT_LIMITS), high).all()
+    assert check(polygon.read_column(parquet_field(objects), DEFAULT_LIMITS), high).all()
 
 
 @pytest.mark.parametrize("limit", [9, 10, 12, 13, 14])
@@ -125,7 +130,7 @@ def test_objects_of_parquet() -> None:
     single = [None if value else json.loads(text) for value, text in zip(several, PLAIN)]
     for values, kind in ((several, MULTI), (single, SINGLE)):
         column = pa.array([values[0], *values], kind)[1:]
-        parsed = check(polygon.read_column(ParquetField(column), MANY), values, MANY)
+        parsed = check(polygon.read_column(parquet_field(column), MANY), values, MANY)
         assert parsed.tolist() == [value is not None for value in values]
 
 
@@ -143,7 +148,7 @@ def test_objects_of_parquet_with_faults() -> None:
         None,
         sound,
     ]
-    parsed = check(polygon.read_column(ParquetField(pa.array(values, SINGLE)), DEFAULT_LIMITS), values)
+    parsed = check(polygon.read_column(parquet_field(pa.array(values, SINGLE)), DEFAULT_LIMITS), values)
     assert np.flatnonzero(parsed).tolist() == [0, len(values) - 1]
 
 

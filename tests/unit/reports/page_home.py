@@ -12,7 +12,7 @@ from pststream.base import names
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 from pststream.plans.plan_rows import plan_row, unit_rows
 from pststream.queries.shapes.registry import contains, read_region, to_columns
-from pststream.queries.text.expression import evaluate, parse_keywords
+from pststream.queries.text.expression import parse_keywords
 from pststream.queries.text.tokenizer import term_id
 from pststream.queries.text.words import tokenize
 from pststream.state.tables import TABLES
@@ -131,7 +131,7 @@ def _matches(things: list[dict], requests: list[dict], batches: int, rng: np.ran
         found = [
             _key(2, i)
             for i, (region, clauses) in enumerate(asked)
-            if evaluate(clauses, words) and contains(region, thing["lon"], thing["lat"])
+            if all(map(words.intersection, clauses)) and contains(region, thing["lon"], thing["lat"])
         ]
         row = {
             "object_key": _key(1, number),

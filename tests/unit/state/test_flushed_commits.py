@@ -138,7 +138,7 @@ def test_a_new_table_is_that_of_delta_rs(home: Home, flushed: list[str], tmp_pat
             declared.delta_schema,
             partition_by=list(declared.partitions) or None,
             description=declared.meaning,
-            configuration=table_properties(declared, home.table(name)),
+            configuration=table_properties(declared, home.storage),
         )
         assert (written.schema(), written.protocol()) == (expected.schema(), expected.protocol())
         ours, theirs = written.metadata(), expected.metadata()
