@@ -11,10 +11,10 @@ from pststream.base.errors import UsageError
 from pststream.planning.balancing.contract import BalancingTask, loads_after, measured_loads, movable_load, share_out
 from pststream.planning.balancing.local_adjustment import Adjustment
 from pststream.planning.cell_loads import count_cell_checks
-from pststream.planning.planners.rectangle_cuts import Rectangle
+from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle
 from pststream.planning.region_counts import RegionCounts, build_area_sums, build_region_counts, sum_area
 from pststream.plans.imbalance import imbalance_of
-from pststream.plans.plan import DispatchGrid, PartitionPlan
+from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_moves import Move, apply_move
 
 Partitions = dict[int, Rectangle]
@@ -49,12 +49,9 @@ class PartitionCosts:
         """Return the seconds to transfer the subscriptions of rectangles (C_t)."""
         return self.transfer * sum(map(self.subscriptions, moving))
 
-    def cost_before(self, rectangle: Rectangle, across_columns: bool) -> np.ndarray:
+    def cost_before(self, rectangle: Rectangle, axis: int) -> np.ndarray:
         """Return the cost of the first 1, 2, .. columns (or rows) of a rectangle, without the last: float64[n]."""
-        x0, y0, x1, y1 = rectangle
-        if across_columns:
-            return sum_area(self.seconds, x0, y0, np.arange(x0, x1), y1)
-        return sum_area(self.seconds, x0, y0, x1, np.arange(y0, y1))
+        return sum_area(self.seconds, *rectangle.cut(axis, rectangle.lines(axis)[:-1])[0])
 
 
 class Transfer(NamedTuple):
@@ -161,15 +158,15 @@ def split_evenly(rectangle: Rectangle, costs: PartitionCosts) -> tuple[Rectangle
     """
     cuts = []
     total = costs.cost(rectangle)
-    for axis in (0, 1):
-        before = costs.cost_before(rectangle, axis == 0)
+    for axis in (COLUMNS_APART, ROWS_APART):
+        before = costs.cost_before(rectangle, axis)
         if len(before):
             best = int(np.argmin(np.abs(2 * before - total)))
             cuts.append((abs(2 * float(before[best]) - total), axis, best))
     if not cuts:
         return None
     _, axis, best = min(cuts)
-    return _cut(rectangle, axis, best + 1)
+    return rectangle.cut(axis, rectangle[axis] + best)
 
 
 def share_a_side(one: Rectangle, other: Rectangle) -> bool:
@@ -185,9 +182,9 @@ def _find_shift(a: int, b: int, partitions: Partitions, costs: PartitionCosts) -
     A keeps at least one column or row. Among equals, the fewest cells move.
     """
     giving, taking = partitions[a], partitions[b]
-    axis = 0 if (giving.y0, giving.y1) == (taking.y0, taking.y1) else 1
+    axis = COLUMNS_APART if (giving.y0, giving.y1) == (taking.y0, taking.y1) else ROWS_APART
     low_side = taking[axis] < giving[axis]
-    before, own = costs.cost_before(giving, axis == 0), costs.cost(giving)
+    before, own = costs.cost_before(giving, axis), costs.cost(giving)
     # The cost of the first 1, 2, .. columns or rows next to B, and how much the two would differ without them.
     strips = before if low_side else own - before[::-1]
     excess = own - costs.cost(taking)
@@ -195,8 +192,7 @@ def _find_shift(a: int, b: int, partitions: Partitions, costs: PartitionCosts) -
     if not len(strips) or differences.min() >= excess:
         return None
     count = int(np.argmin(differences)) + 1
-    extent = giving[axis + 2] - giving[axis] + 1
-    low, high = _cut(giving, axis, count if low_side else extent - count)
+    low, high = giving.cut(axis, giving[axis] + count - 1 if low_side else giving[axis + 2] - count)
     return Transfer(a, b, low if low_side else high)
 
 
@@ -211,14 +207,6 @@ def _find_strip(a: Rectangle, b: Rectangle) -> Rectangle | None:
         flush = (a.x0 == b.x0) != (a.x1 == b.x1)
         return Rectangle(b.x0, a.y0, b.x1, a.y1) if inside and flush else None
     return None
-
-
-def _cut(rectangle: Rectangle, axis: int, count: int) -> tuple[Rectangle, Rectangle]:
-    """Return the first `count` columns (axis 0) or rows (1) of a rectangle, and the others."""
-    x0, y0, x1, y1 = rectangle
-    if axis == 0:
-        return Rectangle(x0, y0, x0 + count - 1, y1), Rectangle(x0 + count, y0, x1, y1)
-    return Rectangle(x0, y0, x1, y0 + count - 1), Rectangle(x0, y0 + count, x1, y1)
 
 
 def adjust(task: BalancingTask) -> Adjustment:
@@ -250,7 +238,9 @@ def adjust(task: BalancingTask) -> Adjustment:
         if imbalance_of(worker_loads) <= task.target or operation is None:
             break
         for transfer in operation.transfers:
-            moves.append(Move(transfer.origin, transfer.target, _list_cells(grid, transfer.cells)))
+            row, column = transfer.cells.lines(ROWS_APART), transfer.cells.lines(COLUMNS_APART)
+            cells = (row[:, None] * grid.columns + column).ravel()
+            moves.append(Move(transfer.origin, transfer.target, cells))
             reasons.append(operation.kind)
             plan = apply_move(plan, moves[-1])
         partitions = find_partitions(plan)
@@ -280,9 +270,3 @@ def _bound(cells: np.ndarray) -> Rectangle:
     """Return the smallest rectangle around the marked cells (bool[rows, columns])."""
     column, row = np.flatnonzero(cells.any(axis=0)), np.flatnonzero(cells.any(axis=1))
     return Rectangle(int(column[0]), int(row[0]), int(column[-1]), int(row[-1]))
-
-
-def _list_cells(grid: DispatchGrid, rectangle: Rectangle) -> np.ndarray:
-    """List the raster cells of a rectangle, ascending: int64."""
-    column, row = np.arange(rectangle.x0, rectangle.x1 + 1), np.arange(rectangle.y0, rectangle.y1 + 1)
-    return (row[:, None] * grid.columns + column).ravel()

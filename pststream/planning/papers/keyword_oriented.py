@@ -7,7 +7,7 @@ import numpy as np
 from pststream.kernels.planning.split_subscriptions import AreaIndex
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
+from pststream.planning.planners.contract import Options
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
@@ -19,8 +19,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
     Source: keyword-oriented partition of DkM-SKS, section 3.1. Its departures are those of `by_subscription.py`.
     """
-    chosen = read_integer_options("keyword_oriented", options, RASTER_OPTIONS)
-    return make_subscription_plan("keyword_oriented", sample, workers, chosen)
+    return make_subscription_plan("keyword_oriented", sample, workers, options)
 
 
 def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan) -> Parts:

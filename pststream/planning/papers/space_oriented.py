@@ -9,7 +9,7 @@ import numpy as np
 from pststream.kernels.planning.split_subscriptions import AreaIndex
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
@@ -25,8 +25,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     nearest objects. Departures, besides those of `by_subscription.py`: the space is that of the raster, a subscription
     is where the centre of its range of cells is, and a subspace without subscriptions does not count.
     """
-    chosen = read_integer_options("space_oriented", options, DEFAULTS)
-    return make_subscription_plan("space_oriented", sample, workers, chosen)
+    return make_subscription_plan("space_oriented", sample, workers, options, DEFAULTS)
 
 
 @dataclass(frozen=True)

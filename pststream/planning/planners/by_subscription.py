@@ -10,7 +10,7 @@ nothing). Deletions do not lower the load of a unit (a departure from section 3.
 proportion to what these have, and the next `plan` starts from the subscriptions that live.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from pststream.kernels.planning.split_subscriptions import (
     find_nearest_areas,
     find_ranges_of_nearest,
 )
-from pststream.planning.planners.contract import make_raster
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, options_and_raster
 from pststream.planning.raster import compute_cell_ranges, hilbert_rank
 from pststream.plans.plan import DispatchGrid, PartitionPlan, subscription_plan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
@@ -198,11 +198,11 @@ def place(
 
 
 def make_subscription_plan(
-    planner: str, sample: WorkloadSample, workers: int, options: dict[str, int]
+    planner: str, sample: WorkloadSample, workers: int, options: Options, defaults: Mapping[str, int] = RASTER_OPTIONS
 ) -> PartitionPlan:
-    """Return a plan that shares by subscription; options: columns and rows of the raster, and others of the planner."""
-    grid = make_raster(sample, options)
-    return subscription_plan(planner, grid, workers, dict(options))
+    """Return a plan that shares by subscription."""
+    chosen, grid = options_and_raster(planner, sample, options, defaults)
+    return subscription_plan(planner, grid, workers, chosen)
 
 
 def describe_sample(sample: WorkloadSample, plan: PartitionPlan) -> tuple[Subscriptions, np.ndarray]:

@@ -6,13 +6,7 @@ from pststream.base.arrays import distinct_values
 from pststream.kernels.planning.cut_curve import find_leaf_entries
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import (
-    RASTER_OPTIONS,
-    Options,
-    make_raster,
-    number_cells,
-    read_integer_options,
-)
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, number_cells, options_and_raster
 from pststream.planning.planners.rectangle_cuts import assign_runs
 from pststream.planning.raster import compute_cell_ranges, hilbert_rank
 from pststream.planning.region_counts import RegionCounts, build_region_counts
@@ -36,8 +30,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     for R-tree packing", ICDE 1997). The paper does not say how leaves are assigned. Departures: tiles end at borders
     of raster cells and cover all the space, so that each point has one leaf; only objects with a live term are packed.
     """
-    chosen = read_integer_options("r_tree", options, DEFAULTS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("r_tree", sample, options, DEFAULTS)
     counts = build_region_counts(sample, grid)
     # Pack the objects into leaves, and order these along the curve.
     x0, y0, x1, y1 = leaves = _packed(counts, chosen["leaves"])
@@ -48,7 +41,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
     entry, previous = find_leaf_entries(ranges, build_pyramid(cell_leaf, grid.columns, grid.rows, len(leaves.T)))
     leaf_worker = assign_runs(counts, tuple(leaves), cost.rates(sample), entry, previous, workers)
-    return space_plan("r_tree", grid, cell_leaf, leaf_worker, workers, dict(chosen))
+    return space_plan("r_tree", grid, cell_leaf, leaf_worker, workers, chosen)
 
 
 def _packed(counts: RegionCounts, leaves: int) -> np.ndarray:
