@@ -49,6 +49,12 @@ def offsets_of(lengths: ArrayLike) -> np.ndarray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int64, copy=False)
 
 
+def concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the integers of ranges, one range after the other: int64[]."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+
+
 def read_only(array: np.ndarray) -> np.ndarray:
     """Return a read-only view of an array.
 

@@ -104,6 +104,11 @@ def make_node_arrays(nodes: PlanNodes) -> NodeArrays:
     )
 
 
+def plan_arrays(plan: PartitionPlan) -> PlanArrays:
+    """Return the arrays of a plan as kernels take them."""
+    return PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
+
+
 @dataclass(frozen=True)
 class DispatchIndex:
     """Look-ups under one plan. Only the plan is pickled; the other arrays are derived on first use.
@@ -121,16 +126,7 @@ class DispatchIndex:
     @cached_property
     def arrays(self) -> PlanArrays:
         """The arrays of the plan as kernels take them."""
-        return PlanArrays(
-            cell_leaf=_array(self.plan.cell_leaf, np.int32),
-            leaf_unit=_array(self.plan.leaf_unit, np.int32),
-            term_offsets=_array(self.plan.term_offsets, np.int64),
-            terms=_array(self.plan.terms, np.int64),
-            term_unit=_array(self.plan.term_unit, np.int32),
-            spread_offsets=_array(self.plan.spread_offsets, np.int64),
-            spread_unit=_array(self.plan.spread_unit, np.int32),
-            unit_worker=_array(self.plan.unit_worker, np.int32),
-        )
+        return plan_arrays(self.plan)
 
     @cached_property
     def codes(self) -> Pyramid:

@@ -20,8 +20,6 @@ from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
 
-# Summed-area tables
-
 Cells = int | np.ndarray
 
 
@@ -111,12 +109,22 @@ def build_region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCou
     reads_of = np.diff(np.append(0, np.cumsum(sample.reads, dtype=np.int64))[sample.term_offsets])
     read = np.bincount(cells, reads_of, grid.cells).astype(np.int64).reshape(grid.rows, grid.columns)
     ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0]).astype(np.int64)
-    sides = ((0, 1), (2, 1), (0, 3), (2, 3))
-    corners = np.stack([build_area_sums(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
-    x, y = np.arange(grid.columns)[None, :], np.arange(grid.rows)[:, None]
-    covered = objects * _overlapping(corners, x, y, x, y)
+    corners = tabulate_corners(grid, ranges)
+    covered = objects * count_covering(grid, corners)
     sums = np.stack([build_area_sums(values) for values in (objects, covered, read)], axis=-1)
     return RegionCounts(corners, sums)
+
+
+def tabulate_corners(grid: DispatchGrid, ranges: np.ndarray) -> np.ndarray:
+    """Return the tables `RegionCounts.corners` of boxes, given as ranges of raster cells: int64[n, 4]."""
+    sides = ((0, 1), (2, 1), (0, 3), (2, 3))
+    return np.stack([build_area_sums(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
+
+
+def count_covering(grid: DispatchGrid, corners: np.ndarray) -> np.ndarray:
+    """Count the boxes that cover each raster cell, by the tables of their corners: int64[rows, columns]."""
+    x, y = np.arange(grid.columns)[None, :], np.arange(grid.rows)[:, None]
+    return _overlapping(corners, x, y, x, y)
 
 
 def _count(grid: DispatchGrid, cells: np.ndarray) -> np.ndarray:

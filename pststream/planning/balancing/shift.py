@@ -8,10 +8,16 @@ import numpy as np
 
 from pststream.base.arrays import distinct_values
 from pststream.base.errors import UsageError
-from pststream.planning.balancing.contract import BalancingTask, loads_after, measured_loads, movable_load, share_out
-from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.balancing.contract import (
+    Adjustment,
+    BalancingTask,
+    loads_after,
+    measured_loads,
+    movable_load,
+    share_out,
+)
 from pststream.planning.cell_loads import count_cell_checks
-from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle
+from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle, rectangle_around
 from pststream.planning.region_counts import RegionCounts, build_area_sums, build_region_counts, sum_area
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import PartitionPlan
@@ -221,7 +227,7 @@ def adjust(task: BalancingTask) -> Adjustment:
     was measured to take. Operations are repeated, up to twice the number of workers. As C_r is the fall of the greatest
     cost, none is left once the costliest partition can give to no neighbour (docs/planning.md shows how that happens).
     """
-    grid, before = task.plan.grid, measured_loads(task)
+    grid, before = task.plan.grid, measured_loads(task.sample, task.plan, task.cost, task.fixed_load)
     partitions = find_partitions(task.plan)
     owner = _cell_workers(task.plan)
     checks = count_cell_checks(task.sample, grid).ravel().astype(np.float64)
@@ -252,7 +258,10 @@ def find_partitions(plan: PartitionPlan) -> Partitions:
     """Return the rectangle of each worker that has cells; raises UsageError if the plan has other leaves."""
     if (plan.leaf_unit >= 0).all():
         owner = _cell_workers(plan).reshape(plan.grid.rows, plan.grid.columns)
-        partitions = {worker: _bound(owner == worker) for worker in distinct_values(owner).tolist()}
+        partitions = {}
+        for worker in distinct_values(owner).tolist():
+            y, x = np.nonzero(owner == worker)
+            partitions[worker] = rectangle_around(x, y)
         if sum(rectangle.cells for rectangle in partitions.values()) == plan.grid.cells:
             return partitions
     raise UsageError(
@@ -264,9 +273,3 @@ def find_partitions(plan: PartitionPlan) -> Partitions:
 def _cell_workers(plan: PartitionPlan) -> np.ndarray:
     """Return the worker of each raster cell of a plan without text leaves: int64[cells]."""
     return np.asarray(plan.unit_worker[plan.leaf_unit][plan.cell_leaf]).astype(np.int64)
-
-
-def _bound(cells: np.ndarray) -> Rectangle:
-    """Return the smallest rectangle around the marked cells (bool[rows, columns])."""
-    column, row = np.flatnonzero(cells.any(axis=0)), np.flatnonzero(cells.any(axis=1))
-    return Rectangle(int(column[0]), int(row[0]), int(column[-1]), int(row[-1]))

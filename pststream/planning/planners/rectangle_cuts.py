@@ -48,6 +48,11 @@ class Rectangle(NamedTuple):
         return self._replace(y1=last), self._replace(y0=last + 1)
 
 
+def rectangle_around(x: np.ndarray, y: np.ndarray) -> Rectangle:
+    """Return the smallest rectangle around some cells (int[n] columns and rows)."""
+    return Rectangle(int(x.min()), int(y.min()), int(x.max()), int(y.max()))
+
+
 @dataclass(frozen=True)
 class Cut:
     """A rectangle cut in two, and the number of workers of each side.
