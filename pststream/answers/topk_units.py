@@ -36,8 +36,6 @@ class UnitShare(NamedTuple):
         return take_rows(some, np.flatnonzero(is_stored))
 
 
-# Measured units
-
 SEARCHES = 3
 """Searches of a unit, the fastest of which counts: the system may interrupt one of a millisecond for much longer."""
 

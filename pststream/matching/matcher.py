@@ -147,9 +147,6 @@ def _merge_lists(searches: Sequence[tuple[np.ndarray, np.ndarray]], objects: int
     return offsets, merged
 
 
-# The term of every object
-
-
 def posts_every_object(segments: Iterable[Segment]) -> bool:
     """Return whether a segment has a subscription without keywords."""
     return any(has_every_object(segment) for segment in segments)
@@ -202,16 +199,14 @@ class ChunkSize:
             self.objects *= 2
 
 
-# Maintain a Bloom filter of the live terms of segments, by which routing tasks drop the other terms of objects.
-#
-# An object without a live term is not sent to any worker.
-
 BITS_PER_KEY = 8
 """Bits for each key, at least. With 16, routing takes 15% longer, for more words lie outside of the caches."""
 
 
 class LiveTermFilter:
     """A Bloom filter of the (index cell, term) keys of an index's segments.
+
+    Routing tasks drop the other terms of objects, and an object without a live term is not sent to any worker.
 
     The filter grows with each new segment. Keys of removed segments remain, which sometimes sends an object to a worker
     without a match. The filter is built again when it has as many such keys as current ones, or when it is full.

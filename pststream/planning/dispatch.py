@@ -24,8 +24,7 @@ from pststream.kernels.routing.dispatch import (
 from pststream.kernels.routing.pyramid import Pyramid, build_pyramid
 from pststream.kernels.routing.tree_walk import NodeArrays, find_object_units, find_range_owners
 from pststream.planning.raster import compute_cell_ranges
-from pststream.plans.owners import NO_UNIT, recorded_units
-from pststream.plans.pieces import first_clauses
+from pststream.plans.pieces import NO_UNIT, first_clauses, recorded_units
 from pststream.plans.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
 from pststream.plans.plan_nodes import CHILDREN, PlanNodes
 from pststream.plans.planner_sample import WorkloadSample

@@ -54,9 +54,6 @@ def _range(values: np.ndarray, least: float, greatest: float) -> tuple[float, fl
     return low, high
 
 
-# Hilbert curve
-
-
 def hilbert_walk(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return column and row of each block in the order of the curve: int64[columns * rows] each.
 
@@ -89,8 +86,6 @@ def hilbert_rank(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
         half >>= 1
     return rank
 
-
-# Cells of boxes
 
 _CHUNK = 1 << 14
 """Number of boxes computed at a time, so that intermediate arrays stay in the cache of the processor."""

@@ -7,7 +7,7 @@ migrations move units. The same arrays are the dispatch index (PS2Stream, sectio
 
 A `SubscriptionPlan` instead shares its subscriptions one by one (DkM-SKS, section 3): it is one leaf with a unit for
 each worker, and each subscription belongs to one unit, which is recorded with its pieces in the index
-(`plans/owners.py`).
+(`plans/pieces.py`).
 
 An `ObjectPlan` divides the objects of a leaf (SSTD, section 4): each goes to one unit, and a subscription is stored for
 all units that its boxes touch. Then the leaf stands for the part of a tree below a node (`plans/plan_nodes.py`).
@@ -179,7 +179,7 @@ class SubscriptionPlan(PartitionPlan):
         """Return the unit that each piece belongs to: int32[n].
 
         keys   int64[n]  subscription keys; `~key` stands for the same subscription
-        units  int32[n]  units that are recorded with the pieces, or NO_UNIT (`plans/owners.py`)
+        units  int32[n]  units that are recorded with the pieces, or NO_UNIT (`plans/pieces.py`)
         """
         by_key = hash_integers(np.where(keys < 0, ~keys, keys), OWNER_SALT) % np.uint64(self.units)
         return np.where(units >= 0, units % self.units, by_key.astype(np.int64)).astype(np.int32)

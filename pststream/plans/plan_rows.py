@@ -250,8 +250,6 @@ def _slices(offsets: np.ndarray, slices: int, end: int, name: str) -> None:
     _require(bool(shaped and (np.diff(offsets) >= 0).all()), f"{name} are ascending offsets over all values")
 
 
-# Trees
-
 _SIDES = ("first_column", "first_row", "last_column", "last_row")
 _LISTS = ("terms", "asked", "holders")
 NODE_COLUMNS = ("node", "parent", *_SIDES, "by_text", "unit", "objects", *_LISTS, "queries")
@@ -312,8 +310,6 @@ def _values(rows: pa.Table, name: str) -> np.ndarray:
     return np.array(one_array(rows.column(name)).flatten().to_numpy(zero_copy_only=False), np.int64)
 
 
-# Plans of `topk`
-
 _SCALARS, _ARRAYS = ("planner", "way", "first", "second", "is_prefix"), ("space_cuts", "words", "word_cuts")
 
 COLUMNS = (*_SCALARS, *_ARRAYS)
@@ -355,9 +351,6 @@ def validate_topk(plan: TopkPlan) -> None:
     _require_topk(len(distinct_values(plan.words)) == len(plan.words), "each word has one place")
     within = np.pad(plan.word_cuts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, len(plan.words))))
     _require_topk(bool((np.diff(within, axis=1) >= 0).all()), "cuts of the words ascend within the words")
-
-
-# The choice of `auto`, which plans keep in their options
 
 
 def planner_of(planner: str, options: Mapping[str, Any]) -> str:

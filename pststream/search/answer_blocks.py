@@ -20,8 +20,6 @@ from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
 from pststream.search.read_questions import AskedQuestion, CountedObjects
 
-# Bounds of the rows of an answer
-
 _CELLS = 1 << LEVELS
 
 
@@ -91,8 +89,6 @@ def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarra
     np.minimum.at(fewest, owner, of_clauses)
     return fewest
 
-
-# Slices of a window
 
 _BUCKETS = 4_096
 

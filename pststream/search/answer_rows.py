@@ -59,8 +59,6 @@ def _distances(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray, p
     return metres
 
 
-# The table of answers
-
 ANSWERS = pa.schema(
     [
         pa.field("question_id", pa.string()),
@@ -87,8 +85,6 @@ def answer_table(questions: Sequence[Question], rows: AnswerRows) -> pa.Table:
     nulls = {field.name: pa.nulls(len(rows.rank), field.type) for field in ANSWERS}
     return pa.table({**nulls, **given}).select(ANSWERS.names).cast(ANSWERS)
 
-
-# The text of an answer
 
 _COLUMNS: dict[str, Callable[[Any], str]] = {
     "rank": str,

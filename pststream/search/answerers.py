@@ -32,11 +32,6 @@ from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
 
-# Answer questions of the kind `frequent_terms`: the k terms that the most objects of a region have.
-#
-# Each segment returns the terms that many of its objects have, so that memory does not grow with the terms of a region.
-# If a term that no segment returns may be among the k, as where segments have few words in common, all are returned.
-
 ROOM = 4_000_000
 """Terms that the segments return at a time, in all; more if it is one question."""
 
@@ -97,7 +92,12 @@ class _Merged(NamedTuple):
 
 
 def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
-    """Return the rows of the answers of a batch: terms by descending count, equal counts by the bytes of the word."""
+    """Return the rows of the answers of a batch: terms by descending count, equal counts by the bytes of the word.
+
+    Each segment returns the terms that many of its objects have, so that memory does not grow with the terms of a
+    region. If a term that no segment returns may be among the k, as where segments have few words in common, all are
+    returned.
+    """
     return answer_regions(
         snapshot,
         region_arrays([question.parsed.region for question in questions if question.parsed.region]),

@@ -119,8 +119,6 @@ def _measured(tables: Iterator[pa.Table], seconds: dict[str, float]) -> Iterator
         yield table
 
 
-# Answers for a page
-
 MAX_ROWS = 500
 """Rows of an answer that are read for a page."""
 
@@ -188,8 +186,6 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
         facts.append(("Version", f"{question.version} of the table objects"))
     return facts
 
-
-# Questions as texts
 
 TYPED_FIELDS = (
     *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m", "as_of"),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.base import names
+from pststream.base.arrays import concatenate_ranges
 from pststream.kernels.questions.nearest_rows import find_nearest
 from pststream.kernels.questions.question_arrays import choose_clauses
 from pststream.kernels.questions.scored_rows import find_scored
@@ -118,8 +119,7 @@ class BestRows:
     def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return question, value and (ts, key, place) of all rows."""
         question = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        within = np.arange(len(question)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
-        at = self.starts[question] + within
+        at = concatenate_ranges(self.starts[:-1], self.sizes)
         return question, self.values[at], self.rows[at]
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrow_columns import TIME, one_array, utf8_of
+from pststream.base.arrow_columns import TIME, csr, one_array, utf8_of
 from pststream.kernels.parsing.texts import FOLDED
 from pststream.kernels.questions.build_segment import (
     find_terms,
@@ -115,7 +115,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     lon, lat = (_numbers(rows, name, np.float64) for name in ("lon", "lat"))
     codes, order = _order_codes(place_codes(lon, lat))
     times, keys = (_numbers(rows, name, np.int64)[order] for name in ("ts", "object_key"))
-    term_offsets, ids = _lists(rows.column("terms"))
+    term_offsets, ids = csr(one_array(rows.column("terms")))
     if len(ids) > MAX_TERMS:
         raise ValueError(f"a segment holds at most {MAX_TERMS} terms of objects, not {len(ids)}")
     distinct, numbers = number_terms(ids)
@@ -208,11 +208,3 @@ def _take_texts(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
     wanted[rows] = True
     positions = np.cumsum(wanted) - 1
     return one_array(column.filter(pa.array(wanted)).cast(pa.large_string())).take(pa.array(positions[rows]))
-
-
-def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the offsets of lists, from 0, and their values."""
-    lists = one_array(column)
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    values = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
-    return offsets - offsets[0], values.astype(np.int64, copy=False)

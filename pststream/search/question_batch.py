@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
+from pststream.base.arrays import offsets_of
+from pststream.base.arrow_columns import take_lists
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.kernels.questions.scores import sum_squares
 from pststream.queries.kinds.contract import ParsedQuestion
@@ -96,36 +98,16 @@ def box_regions(boxes: np.ndarray) -> RegionArrays:
 
 def take_regions(regions: RegionArrays, rows: np.ndarray) -> RegionArrays:
     """Return some of the regions of a batch, by their places: int64[n]."""
-    pieces = concatenate_ranges(regions.piece_offsets[rows], regions.piece_offsets[rows + 1])
-    numbers = concatenate_ranges(regions.number_offsets[pieces], regions.number_offsets[pieces + 1])
-    return RegionArrays(
-        np.append(0, np.cumsum(np.diff(regions.piece_offsets)[rows])),
-        regions.boxes[pieces],
-        regions.tests[pieces],
-        np.append(0, np.cumsum(np.diff(regions.number_offsets)[pieces])),
-        regions.numbers[numbers],
-    )
+    offsets, pieces = take_lists((regions.piece_offsets, np.arange(len(regions.boxes))), rows)
+    numbers = take_lists((regions.number_offsets, regions.numbers), pieces)
+    return RegionArrays(offsets, regions.boxes[pieces], regions.tests[pieces], *numbers)
 
 
 def concatenate_regions(parts: Sequence[RegionArrays]) -> RegionArrays:
     """Return the regions of several batches, one batch after the other; at least one."""
-    return RegionArrays(
-        _concatenate_offsets([part.piece_offsets for part in parts]),
-        np.concatenate([part.boxes for part in parts]),
-        np.concatenate([part.tests for part in parts]),
-        _concatenate_offsets([part.number_offsets for part in parts]),
-        np.concatenate([part.numbers for part in parts]),
-    )
-
-
-def _concatenate_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.append(0, np.cumsum(np.concatenate([np.diff(part) for part in parts])))
-
-
-def concatenate_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Return the numbers of ranges, one range after the other: int64[]."""
-    lengths = stops - starts
-    return np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    pieces, boxes, tests, numbers, values = zip(*parts)
+    pieces, numbers = (offsets_of(np.concatenate([np.diff(one) for one in offsets])) for offsets in (pieces, numbers))
+    return RegionArrays(pieces, np.concatenate(boxes), np.concatenate(tests), numbers, np.concatenate(values))
 
 
 @dataclass(frozen=True)
@@ -150,11 +132,7 @@ def clauses_of(questions: Iterable[TimedQuestion]) -> Clauses:
     """Return the clauses of parsed questions."""
     clauses = [question.parsed.clauses for question in questions]
     return Clauses(
-        _offsets(len(some) for some in clauses),
-        _offsets(len(clause) for some in clauses for clause in some),
+        offsets_of([len(some) for some in clauses]),
+        offsets_of([len(clause) for some in clauses for clause in some]),
         np.array([term for some in clauses for clause in some for term in clause], np.int64),
     )
-
-
-def _offsets(lengths: Iterable[int]) -> np.ndarray:
-    return np.cumsum([0, *lengths]).astype(np.int64)

@@ -167,11 +167,10 @@ def _parse_version(record: Mapping[str, Any]) -> int | None:
     return value
 
 
-# Find what each question asks about: the objects of its version of the table, without those withdrawn by then.
-
-
 class AskedQuestion(NamedTuple):
-    """A question with the greatest key that counts, and the objects withdrawn by then; travels pickled.
+    """A question with the greatest key that counts, which its version decides, and the objects withdrawn by then.
+
+    Travels pickled.
 
     bounds: of its window, see TimedQuestion; None: not resolved yet
     """

@@ -20,8 +20,6 @@ from pststream.search.answerers import answer_regions, likely_terms
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import box_regions, take_regions
 
-# Groups of regions
-
 
 def group_regions(boxes: np.ndarray, windows: np.ndarray, rows: np.ndarray, most: int) -> list[np.ndarray]:
     """Return groups of at most `most` regions that lie close together and have one window: places, int64[] each.

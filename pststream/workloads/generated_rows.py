@@ -74,8 +74,6 @@ def join_words(words: pa.Array, index: np.ndarray, lengths: np.ndarray, separato
     return pc.binary_join(lists, separator)
 
 
-# Generate insertions, and deletions after random lifetimes, chunk by chunk, as Arrow tables of request rows.
-
 REQUEST_CHUNK = 100_000
 """Insertions that are generated at a time."""
 

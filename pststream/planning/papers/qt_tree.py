@@ -18,7 +18,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
     options  columns, rows: of the raster; theta: number of leaves from which on none is split
 
-    Source: SSTD, section 4.1.2. Departures are those of `qt_tree_growth.py` and of the cost model; its constants are not
+    Source: SSTD, section 4.1.2. Departures are those of `GrowingTree` and of the cost model; its constants are not
     used. Keyword lists and counts do not change any more once the plan is made, as those of the paper's routers do.
     """
     return make_tree_plan("qt_tree", sample, workers, options, by_space=True)

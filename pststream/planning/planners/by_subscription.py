@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from pststream.base import names
+from pststream.base.arrow_columns import take_lists
 from pststream.kernels.planning.assign_nodes import assign_to_least
 from pststream.kernels.planning.split_subscriptions import (
     AreaIndex,
@@ -28,8 +29,6 @@ from pststream.planning.planners.contract import RASTER_OPTIONS, Options, option
 from pststream.planning.raster import compute_cell_ranges, hilbert_rank
 from pststream.plans.plan import DispatchGrid, PartitionPlan, subscription_plan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
-
-# Build an index over the areas of the parts of a plan, and ask several indexes.
 
 CHILDREN = 16
 """Children of an entry of the tree."""
@@ -46,28 +45,18 @@ def build_area_index(areas: np.ndarray) -> AreaIndex:
     boxes, extents = areas[order].astype(np.int32), (areas[order, 2:] - areas[order, :2] + 1).astype(np.int32)
     levels = [AreaIndex(boxes, extents, order.astype(np.int64), np.zeros((count, 2), np.int64))]
     start = 0
-    while len(levels[-1].first) > 1:
-        levels.append(_parents(levels[-1], start))
-        start += len(levels[-2].first)
+    while (entries := len(levels[-1].first)) > 1:
+        below, groups = levels[-1], np.arange(0, entries, CHILDREN)
+        low = np.minimum.reduceat(below.boxes[:, :2], groups, axis=0)
+        high = np.maximum.reduceat(below.boxes[:, 2:], groups, axis=0)
+        extents = np.maximum.reduceat(below.extents, groups, axis=0)
+        children = start + np.column_stack([groups, np.append(groups[1:], entries)])
+        levels.append(AreaIndex(np.hstack([low, high]), extents, np.minimum.reduceat(below.first, groups), children))
+        start += entries
     arrays = [np.concatenate(level) for level in zip(*levels)]
     for array in arrays:
         array.flags.writeable = False
     return AreaIndex(*arrays)
-
-
-def _parents(level: AreaIndex, start: int) -> AreaIndex:
-    """Return the parents of the entries of a level, the first of which is entry `start`."""
-    groups = np.arange(0, len(level.first), CHILDREN)
-    boxes = np.hstack(
-        [
-            np.minimum.reduceat(level.boxes[:, :2], groups, axis=0),
-            np.maximum.reduceat(level.boxes[:, 2:], groups, axis=0),
-        ]
-    )
-    below = start + np.column_stack([groups, np.append(groups[1:], len(level.first))])
-    return AreaIndex(
-        boxes, np.maximum.reduceat(level.extents, groups, axis=0), np.minimum.reduceat(level.first, groups), below
-    )
 
 
 def nearest_areas(ranges: np.ndarray, indexes: Sequence[AreaIndex]) -> np.ndarray:
@@ -123,13 +112,8 @@ class Subscriptions:
 
     def select(self, chosen: np.ndarray) -> "Subscriptions":
         """Return the chosen (bool[n]) subscriptions."""
-        lengths = np.diff(self.term_offsets)
-        return Subscriptions(
-            self.keys[chosen],
-            self.ranges[chosen],
-            np.append(0, np.cumsum(lengths[chosen])),
-            self.terms[np.repeat(chosen, lengths)],
-        )
+        words = take_lists((self.term_offsets, self.terms), np.flatnonzero(chosen))
+        return Subscriptions(self.keys[chosen], self.ranges[chosen], *words)
 
 
 @dataclass(frozen=True)
@@ -227,11 +211,7 @@ def describe(
     for side, joined in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
         around[:, side] = ranges[first, side]
         joined.at(around[:, side], index, ranges[:, side])
-    lengths = np.diff(post_offsets)[first]
-    offsets = np.append(0, np.cumsum(lengths))
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    terms = post_terms[np.repeat(post_offsets[first], lengths) + within]
-    return Subscriptions(keys, around, offsets, terms), index
+    return Subscriptions(keys, around, *take_lists((post_offsets, post_terms), first)), index
 
 
 def as_arrays(counts: SampleCounts) -> TermCounts:

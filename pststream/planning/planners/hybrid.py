@@ -32,10 +32,6 @@ from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import WorkloadSample
 
-# Phase one of the hybrid planner: split space into regions to partition by space and regions to partition by text.
-#
-# A region is partitioned by space if the terms of its objects and of its subscriptions are similar.
-
 CONSISTENT = 0.02
 """Difference below which two similarities are taken as equal (the paper's `is about 0`)."""
 
