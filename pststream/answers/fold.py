@@ -89,17 +89,11 @@ def fold(
     fresh = Subscriptions(
         *(array[(fresh.created_at <= end.stream_time) & (end.stream_time < fresh.end_at)] for array in fresh)
     )
-    thresholds = _to_thresholds(limits, columns.key, False)
-    return Folded(_to_values(entries, columns.key), thresholds, _to_changes(changes), _ask_for(state, asked, fresh))
-
-
-def _ask_for(state: BucketState, rows: np.ndarray, fresh: Subscriptions) -> Asked:
-    """Return the subscriptions to evaluate, by key: those of some rows of the state, and new ones."""
-    columns = state.columns
-    keys = np.concatenate([columns.key[rows], fresh.key])
+    keys, kept = np.concatenate([columns.key[asked], fresh.key]), np.concatenate([columns.kept[asked], kept_of(fresh)])
     order = np.argsort(keys, kind="stable")
-    k, kept = np.concatenate([columns.k[rows], fresh.k]), np.concatenate([columns.kept[rows], kept_of(fresh)])
-    return Asked(keys[order], k[order], kept[order])
+    to_evaluate = Asked(keys[order], np.concatenate([columns.k[asked], fresh.k])[order], kept[order])
+    thresholds = _to_thresholds(limits, columns.key, False)
+    return Folded(_to_values(entries, columns.key), thresholds, _to_changes(changes), to_evaluate)
 
 
 def split_asked(folded: Folded, most: int, most_values: int) -> Iterator[Folded]:

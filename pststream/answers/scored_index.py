@@ -9,7 +9,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -123,14 +123,6 @@ def subscriptions_of(index: IndexArrays) -> ScoredSubscriptions:
     return take_subscriptions(index, np.flatnonzero(index.thresholds > -np.inf))
 
 
-def take_rows(subscriptions: ScoredSubscriptions, rows: np.ndarray) -> ScoredSubscriptions:
-    """Return some subscriptions (int[n]), in the order of `rows`."""
-    some = subscriptions
-    offsets, positions = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
-    columns = [column[rows] for column in some[:6]]
-    return ScoredSubscriptions._make([*columns, offsets, some.terms[positions], some.weights[positions]])
-
-
 def take_subscriptions(index: IndexArrays, rows: np.ndarray) -> ScoredSubscriptions:
     """Return the subscriptions of a segment in some rows: int[n]."""
     offsets, words = gather_rows(rows, index.word_offsets, index.words)
@@ -197,6 +189,16 @@ class Messages(NamedTuple):
     weights: np.ndarray
 
 
+Weighed = TypeVar("Weighed", ScoredSubscriptions, Messages)
+
+
+def take_rows(table: Weighed, rows: np.ndarray) -> Weighed:
+    """Return some subscriptions or messages (int[n]), in the order of `rows`."""
+    *columns, offsets, terms, weights = table
+    offsets, positions = gather_rows(rows, offsets, np.arange(len(terms), dtype=np.int32))
+    return type(table)(*(column[rows] for column in columns), offsets, terms[positions], weights[positions])
+
+
 class ScoredIndex:
     """The index of the `topk` subscriptions of a bucket or of a unit of a plan, for one version of the term statistics.
 
@@ -259,9 +261,11 @@ class ScoredIndex:
         squares = sum_squares(offsets, np.arange(len(messages.terms)), messages.weights)
         points = np.column_stack([messages.lon, messages.lat]).astype(np.float64, copy=False)
         arrays = MessageArrays(points, squares, offsets, read_only(messages.terms))
-        pairs = [_search(segment, arrays) for segment in self.segments]
-        if not pairs:
-            pairs = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
+        pairs = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
+        for segment in self.segments:
+            probes = list_probes(arrays, segment.table, segment.ids, segment.weights)
+            rows, owners, values, _ = find_candidates(segment, arrays, probes)
+            pairs.append((segment.keys[rows], owners, values))
         keys, rows, values = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
         return Values(keys, messages.key[rows], messages.ts[rows], values)
 
@@ -282,13 +286,6 @@ def _remove_lacking(segment: IndexArrays, rows: np.ndarray, marks: Marks) -> Sco
     subscriptions = take_subscriptions(segment, lacking)
     change_thresholds(segment, lacking, np.full(len(lacking), -np.inf, np.float32))
     return subscriptions
-
-
-def _search(segment: IndexArrays, messages: MessageArrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the key of the subscription, the row of the message, and the value of each pair."""
-    probes = list_probes(messages, segment.table, segment.ids, segment.weights)
-    rows, owners, values, _ = find_candidates(segment, messages, probes)
-    return segment.keys[rows], owners, values
 
 
 LIST = "segments.json"

@@ -53,35 +53,26 @@ def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
     whole |= others
     others[plan.spread_unit] = True
     leaf = plan.leaf_of_units()
+    # The raster cells of each leaf as start, length, start, length ...
+    starts = np.flatnonzero(np.diff(plan.cell_leaf, prepend=-1))
+    lengths, order = np.diff(starts, append=len(plan.cell_leaf)), np.argsort(plan.cell_leaf[starts], kind="stable")
+    offsets = np.searchsorted(plan.cell_leaf[starts][order], np.arange(plan.leaves + 1)) * 2
+    runs = lists(offsets, np.column_stack([starts[order], lengths[order]]).ravel())
+    # The listed terms of each unit, ascending; null where it serves the whole leaf.
+    order = np.lexsort((plan.terms, plan.term_unit))
+    offsets = np.searchsorted(plan.term_unit[order], np.arange(plan.units + 1))
+    terms = lists(offsets, plan.terms[order]).take(pa.array(np.arange(plan.units), mask=whole))
     rows: dict[str, Any] = {
         "unit": np.arange(plan.units),
         "worker": plan.unit_worker.astype(np.int64),
         "leaf": leaf,
-        "cell_runs": _runs_of_leaves(plan).take(pa.array(leaf)),
-        "terms": _terms_of_units(plan, whole),
+        "cell_runs": runs.take(pa.array(leaf)),
+        "terms": terms,
         "takes_other_terms": others,
     }
     for name, values in columns.items():
         rows[name] = values if np.ndim(values) else np.full(plan.units, values)
     return pa.table(rows)
-
-
-def _runs_of_leaves(plan: PartitionPlan) -> Any:
-    """The raster cells of each leaf as start, length, start, length ...: list<int64>[leaves]."""
-    starts = np.flatnonzero(np.diff(plan.cell_leaf, prepend=-1))
-    lengths = np.diff(starts, append=len(plan.cell_leaf))
-    leaf = plan.cell_leaf[starts]
-    order = np.argsort(leaf, kind="stable")
-    offsets = np.searchsorted(leaf[order], np.arange(plan.leaves + 1)) * 2
-    values = np.column_stack([starts[order], lengths[order]]).ravel()
-    return lists(offsets, values)
-
-
-def _terms_of_units(plan: PartitionPlan, whole: np.ndarray) -> Any:
-    """The listed terms of each unit, ascending; null where it serves the whole leaf: list<int64>[units]."""
-    order = np.lexsort((plan.terms, plan.term_unit))
-    offsets = np.searchsorted(plan.term_unit[order], np.arange(plan.units + 1))
-    return lists(offsets, plan.terms[order]).take(pa.array(np.arange(plan.units), mask=whole))
 
 
 def plan_from_rows(row: Mapping[str, object], units: pa.Table, nodes: PlanNodes | None = None) -> PartitionPlan:
@@ -115,7 +106,8 @@ def _plan_of_units(
     others = units.column("takes_other_terms").to_numpy()
     leaf_unit = np.full(leaves, -1, dtype=np.int32)
     leaf_unit[leaf[whole]] = np.where(others[whole], np.flatnonzero(whole), BY_SUBSCRIPTION)
-    term_offsets, terms, term_unit = _terms(units, leaf, leaves)
+    term_unit, terms = _flat(units.column("terms"))
+    order = np.lexsort((terms, leaf[term_unit]))
     spread = np.flatnonzero(others & ~whole)
     spread = spread[np.argsort(leaf[spread], kind="stable")]
     return plan_of_arrays(
@@ -124,22 +116,14 @@ def _plan_of_units(
         grid=grid,
         cell_leaf=_cells(units, leaf, grid),
         leaf_unit=leaf_unit,
-        term_offsets=term_offsets,
-        terms=terms,
-        term_unit=term_unit,
+        term_offsets=np.searchsorted(leaf[term_unit][order], np.arange(leaves + 1)),
+        terms=terms[order],
+        term_unit=term_unit[order].astype(np.int32),
         spread_offsets=np.searchsorted(leaf[spread], np.arange(leaves + 1)),
         spread_unit=spread.astype(np.int32),
         unit_worker=worker,
         options=options,
     )
-
-
-def _terms(units: pa.Table, leaf: np.ndarray, leaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """term_offsets, terms, term_unit of a plan."""
-    unit, terms = _flat(units.column("terms"))
-    order = np.lexsort((terms, leaf[unit]))
-    offsets = np.searchsorted(leaf[unit][order], np.arange(leaves + 1))
-    return offsets, terms[order], unit[order].astype(np.int32)
 
 
 def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
@@ -177,10 +161,18 @@ def validate(plan: PartitionPlan) -> None:
     _require(_within(plan.cell_leaf, plan.leaves), "each raster cell has a leaf")
     _require(_within(plan.unit_worker, plan.workers), "each unit has a worker")
     if isinstance(plan, SubscriptionPlan):
-        _require_unit_for_each_worker(plan)
+        _require(plan.leaves == 1, "a plan that shares by subscription has one leaf")
+        _require(len(plan.terms) + len(plan.term_unit) + len(plan.spread_unit) == 0, "and lists no terms")
+        served = np.array_equal(np.sort(plan.unit_worker), np.arange(plan.workers))
+        _require(served, "and has one unit for each worker")
         return
     if plan.nodes is not None:
-        _require_leaves_of_tree(plan, plan.nodes)
+        _require_tree(plan.nodes, plan.grid)
+        _require(plan.nodes.units == plan.units, "each unit is that of a leaf of the tree")
+        made = tree_plan(plan.planner, plan.grid, plan.nodes, plan.unit_worker, plan.workers)
+        arrays = [name for name, value in vars(made).items() if isinstance(value, np.ndarray)]
+        same = all(np.array_equal(getattr(plan, name), getattr(made, name)) for name in arrays)
+        _require(same, "the leaves are those of the tree")
         return
     _require(bool((plan.leaf_unit >= -1).all()), "leaf_unit is a unit or -1")
     _slices(plan.term_offsets, plan.leaves, len(plan.terms), "term_offsets")
@@ -197,22 +189,6 @@ def validate(plan: PartitionPlan) -> None:
         ascend_in_slices(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf"
     )
     _require_one_leaf_per_unit(plan)
-
-
-def _require_unit_for_each_worker(plan: PartitionPlan) -> None:
-    _require(plan.leaves == 1, "a plan that shares by subscription has one leaf")
-    _require(len(plan.terms) + len(plan.term_unit) + len(plan.spread_unit) == 0, "and lists no terms")
-    served = np.array_equal(np.sort(plan.unit_worker), np.arange(plan.workers))
-    _require(served, "and has one unit for each worker")
-
-
-def _require_leaves_of_tree(plan: PartitionPlan, nodes: PlanNodes) -> None:
-    _require_tree(nodes, plan.grid)
-    _require(nodes.units == plan.units, "each unit is that of a leaf of the tree")
-    made = tree_plan(plan.planner, plan.grid, nodes, plan.unit_worker, plan.workers)
-    arrays = [name for name, value in vars(made).items() if isinstance(value, np.ndarray)]
-    same = all(np.array_equal(getattr(plan, name), getattr(made, name)) for name in arrays)
-    _require(same, "the leaves are those of the tree")
 
 
 def _require_tree(nodes: PlanNodes, grid: DispatchGrid) -> None:

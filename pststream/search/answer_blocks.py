@@ -53,18 +53,15 @@ def _cover(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     shift = np.frexp(extent.astype(np.float64))[1].astype(np.int64)  # a cell is wider and higher than the box
     first, last = columns >> shift[:, None], rows >> shift[:, None]
     x, y = first[:, (0, 1, 0, 1)], last[:, (0, 0, 1, 1)]
-    low = _codes(x << shift[:, None], y << shift[:, None])
+    lon = ((x << shift[:, None]) + 0.5) * (360.0 / _CELLS) - 180.0
+    lat = ((y << shift[:, None]) + 0.5) * (180.0 / _CELLS) - 90.0
+    low = place_codes(lon.ravel(), lat.ravel()).astype(np.int64).reshape(x.shape)
     size = np.int64(1) << (2 * shift[:, None])
     is_first = np.ones(x.shape, bool)
     is_first[:, 1] = first[:, 0] != first[:, 1]
     is_first[:, 2] = last[:, 0] != last[:, 1]
     is_first[:, 3] = is_first[:, 1] & is_first[:, 2]
     return low, np.where(is_first, low + size, low)
-
-
-def _codes(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    lon, lat = (columns + 0.5) * (360.0 / _CELLS) - 180.0, (rows + 0.5) * (180.0 / _CELLS) - 90.0
-    return place_codes(lon.ravel(), lat.ravel()).astype(np.int64).reshape(columns.shape)
 
 
 def _rows_of_cells(segment: ObjectSegment, regions: RegionArrays, low: np.ndarray, high: np.ndarray) -> np.ndarray:

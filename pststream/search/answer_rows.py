@@ -41,7 +41,12 @@ def make_answer_rows(snapshot: ObjectSnapshot, best: BestObjects, points: np.nda
         "ts": pa.array(best.ts).cast(TIME),
     }
     if points is not None:
-        columns["distance_m"] = pa.array(_distances(snapshot, segment, row, points[best.question]))
+        metres = np.empty(len(row), np.float64)
+        for number in np.flatnonzero(np.bincount(segment)).tolist():
+            chosen = np.flatnonzero(segment == number)
+            places = snapshot.segments[number].places[row[chosen]]
+            metres[chosen] = distances_m(points[best.question[chosen]], places)
+        columns["distance_m"] = pa.array(metres)
     return AnswerRows(best.question, ranks(best.question), columns)
 
 
@@ -49,14 +54,6 @@ def ranks(question: np.ndarray) -> np.ndarray:
     """Return the place of each row among those of its question, from 1: int64[n]; `question` int64[n] ascending."""
     starts = np.flatnonzero(np.diff(question, prepend=-1))
     return np.arange(1, len(question) + 1) - np.repeat(starts, np.diff(starts, append=len(question)))
-
-
-def _distances(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray, points: np.ndarray) -> np.ndarray:
-    metres = np.empty(len(row), np.float64)
-    for number in np.flatnonzero(np.bincount(segment)).tolist():
-        chosen = np.flatnonzero(segment == number)
-        metres[chosen] = distances_m(points[chosen], snapshot.segments[number].places[row[chosen]])
-    return metres
 
 
 ANSWERS = pa.schema(

@@ -31,7 +31,12 @@ def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.
     """
     if not len(question):
         return np.empty(0, np.int64)
-    second = -ts if (value == value[0]).all() else _ordered_bits(value)
+    if (value == value[0]).all():
+        second = -ts
+    else:
+        # Integers in the order of the values; equal values have equal ones.
+        signed = (value + np.float32(0.0)).view(np.int32)
+        second = np.where(signed < 0, signed ^ 0x7FFFFFFF, signed).astype(np.int64)
     second = second - second.min()
     bits = int(second.max()).bit_length()
     if bits + int(question.max()).bit_length() < 64:
@@ -41,12 +46,6 @@ def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.
         if (packed[1:] > packed[:-1]).all():
             return order
     return np.lexsort((-key, -ts, value, question))
-
-
-def _ordered_bits(value: np.ndarray) -> np.ndarray:
-    """Return int64[n] in the order of `value`, float32[n]; equal values have equal numbers."""
-    bits = (value + np.float32(0.0)).view(np.int32)
-    return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64)
 
 
 _ROW_BITS = 32

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pststream.base.arrays import hash_integers
+from pststream.base.arrays import hash_integers, offsets_of
 from pststream.workloads.draw_subscriptions import (
     DrawnSubscriptions,
     SubscriptionSource,
@@ -117,10 +117,7 @@ def _clauses(drawn: DrawnSubscriptions) -> SyntheticSubscriptions:
     """Return the conjunctive normal form: AND has a clause for each keyword, OR one for all."""
     present = drawn.keywords >= 0
     number = present.sum(axis=1)
-    clause_offsets = np.zeros(len(number) + 1, dtype=np.int64)
-    np.cumsum(np.where(drawn.is_and, number, 1), out=clause_offsets[1:])
+    clause_offsets = offsets_of(np.where(drawn.is_and, number, 1))
     length = np.ones(clause_offsets[-1], dtype=np.int64)
     length[clause_offsets[:-1][~drawn.is_and]] = number[~drawn.is_and]
-    term_offsets = np.zeros(len(length) + 1, dtype=np.int64)
-    np.cumsum(length, out=term_offsets[1:])
-    return SyntheticSubscriptions(drawn.boxes, clause_offsets, term_offsets, drawn.keywords[present])
+    return SyntheticSubscriptions(drawn.boxes, clause_offsets, offsets_of(length), drawn.keywords[present])

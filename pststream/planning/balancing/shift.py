@@ -101,7 +101,6 @@ def choose_operation(partitions: Partitions, costs: PartitionCosts) -> Operation
     operations = [
         *_list_split_merges(costliest, partitions, costs),
         *_list_shifts(costliest, partitions, costs),
-        *_list_corner_shifts(costliest, partitions, costs),
     ]
     for operation in sorted(operations, key=lambda one: (-one.gain, one.overhead, one.others)):
         if operation.gain <= operation.overhead:
@@ -138,22 +137,20 @@ def _list_split_merges(x: int, partitions: Partitions, costs: PartitionCosts) ->
 
 
 def _list_shifts(a: int, partitions: Partitions, costs: PartitionCosts) -> Iterator[Operation]:
-    """Yield a shift from A to each other worker across an entirely shared side; gain and overhead are estimates."""
+    """Yield the shifts from A to each other worker B.
+
+    Across an entirely shared side, gain and overhead are estimates. A corner shift moves the strip of A that continues
+    B, which is flush with one end of a side of A.
+    """
     own = costs.cost(partitions[a])
     for b in sorted(set(partitions) - {a}):
-        gain = (own - costs.cost(partitions[b])) / 2
+        taking = costs.cost(partitions[b])
+        gain = (own - taking) / 2
         if gain > 0.0 and share_a_side(partitions[a], partitions[b]):
             yield Operation("shift", gain, costs.overhead(partitions[a]) * gain / own, (), (b,))
-
-
-def _list_corner_shifts(a: int, partitions: Partitions, costs: PartitionCosts) -> Iterator[Operation]:
-    """Yield the shifts of the strip of A that continues a neighbour B, which is flush with one end of a side of A."""
-    own = costs.cost(partitions[a])
-    for b in sorted(set(partitions) - {a}):
-        strip = _find_strip(partitions[a], partitions[b])
-        if strip is not None:
+        if strip := _find_strip(partitions[a], partitions[b]):
             cost = costs.cost(strip)
-            gain = own - max(own - cost, costs.cost(partitions[b]) + cost)
+            gain = own - max(own - cost, taking + cost)
             yield Operation("corner_shift", gain, costs.overhead(strip), (Transfer(a, b, strip),), (b,))
 
 

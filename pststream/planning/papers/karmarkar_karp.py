@@ -43,12 +43,17 @@ def divide_evenly(numbers: np.ndarray, parts: int) -> np.ndarray:
     section 4.1.2, uses for its leaves. Departures: SSTD does not say how ties are broken or more than two parts are
     joined; ties as above, and parts are joined in reverse order, the usual form for more than two.
     """
-    alone = [_divide_one(number, float(value), parts) for number, value in enumerate(numbers)]
-    queue = [(-division.difference, number, division) for number, division in enumerate(alone)]
+    queue = []
+    for number, value in enumerate(numbers.tolist()):
+        alone = _Division(np.array([value, *(parts - 1) * [0.0]]), [[number], *([] for _ in range(parts - 1))])
+        queue.append((-alone.difference, number, alone))
     heapq.heapify(queue)
     for made in range(len(numbers), 2 * len(numbers) - 1):
         (_, _, one), (_, _, other) = heapq.heappop(queue), heapq.heappop(queue)
-        joined = _join(one, other)
+        sums = one.sums + other.sums[::-1]
+        members = [[*mine, *others] for mine, others in zip(one.parts, reversed(other.parts))]
+        order = np.argsort(-sums, kind="stable")
+        joined = _Division(sums[order], [members[index] for index in order.tolist()])
         heapq.heappush(queue, (-joined.difference, made, joined))
     part = np.zeros(len(numbers), np.int64)
     if queue:
@@ -62,18 +67,3 @@ def divide_leaves(workloads: Sequence[float], rectangles: Sequence[Rectangle], w
     """Return the worker of each leaf, as in `divide_evenly`, by its workload; by its cells if all workloads are 0."""
     numbers = workloads if any(workloads) else [float(rectangle.cells) for rectangle in rectangles]
     return divide_evenly(np.array(numbers), workers)
-
-
-def _divide_one(number: int, value: float, parts: int) -> _Division:
-    """Return the division of one number: it is the first part, the others have none."""
-    sums = np.zeros(parts)
-    sums[0] = value
-    return _Division(sums, [[number], *([] for _ in range(parts - 1))])
-
-
-def _join(one: _Division, other: _Division) -> _Division:
-    """Join the parts of two divisions, the greatest of the one with the least of the other."""
-    sums = one.sums + other.sums[::-1]
-    parts = [[*mine, *others] for mine, others in zip(one.parts, reversed(other.parts))]
-    order = np.argsort(-sums, kind="stable")
-    return _Division(sums[order], [parts[index] for index in order.tolist()])

@@ -156,6 +156,16 @@ class TopkSample:
         return len(self.message_lon)
 
     @cached_property
+    def points(self) -> np.ndarray:
+        """Longitude and latitude of the subscriptions: float64[n, 2]."""
+        return np.column_stack([self.lon, self.lat])
+
+    @cached_property
+    def message_points(self) -> np.ndarray:
+        """Longitude and latitude of the messages: float64[q, 2]."""
+        return np.column_stack([self.message_lon, self.message_lat])
+
+    @cached_property
     def owners(self) -> np.ndarray:
         """The subscription of each of `terms`: int64[m]."""
         return np.repeat(np.arange(self.subscriptions), np.diff(self.offsets))

@@ -8,7 +8,7 @@ from pststream.planning.planners.contract import RASTER_OPTIONS, Options, option
 from pststream.planning.planners.rectangle_cuts import assign_runs
 from pststream.planning.raster import compute_cell_ranges, hilbert_walk
 from pststream.planning.region_counts import build_region_counts
-from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
 
 DEFAULTS = {**RASTER_OPTIONS, "blocks": 64}
@@ -38,7 +38,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     first_x, last_x = _ends(block_x, walk_x)
     first_y, last_y = _ends(block_y, walk_y)
     blocks = (first_x, first_y, last_x, last_y)
-    ranges = _block_ranges(sample, grid, block_x, block_y)
+    cells = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
+    ranges = np.column_stack([block[side] for block, side in zip((block_x, block_y) * 2, cells.T)]).astype(np.int32)
     entry, previous = find_block_entries(ranges, position, walk_x.astype(np.int32), walk_y.astype(np.int32))
     leaf_worker = assign_runs(counts, blocks, cost.rates(sample), entry, previous, workers)
     return space_plan("grid", grid, position[np.ix_(block_y, block_x)].ravel(), leaf_worker, workers, chosen)
@@ -47,12 +48,3 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 def _ends(block_of: np.ndarray, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first and last column (or row) of each of `blocks`."""
     return np.searchsorted(block_of, blocks), np.searchsorted(block_of, blocks, side="right") - 1
-
-
-def _block_ranges(sample: WorkloadSample, grid: DispatchGrid, block_x: np.ndarray, block_y: np.ndarray) -> np.ndarray:
-    """Return the blocks that each box covers: first column, first row, last column, last row, int32[n, 4]."""
-    cells = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
-    ranges = np.empty_like(cells)
-    ranges[:, 0::2] = block_x[cells[:, 0::2]]
-    ranges[:, 1::2] = block_y[cells[:, 1::2]]
-    return ranges

@@ -8,7 +8,7 @@ import numpy as np
 
 from pststream.base.arrays import distinct_values, hash_integers
 from pststream.planning.live_terms import TermUse, collect_term_use
-from pststream.planning.load_model import CostModel, LoadRates
+from pststream.planning.load_model import CostModel
 from pststream.planning.planners.contract import RASTER_OPTIONS, Options, options_and_raster
 from pststream.planning.planners.metric import assign_terms
 from pststream.plans.plan import PartitionPlan, text_plan
@@ -49,7 +49,10 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     """
     chosen, grid = options_and_raster("hypergraph", sample, options, DEFAULTS)
     use, rates = collect_term_use(sample), cost.rates(sample)
-    of_object, of_subscription = _linear(rates, use, workers)
+    # Seconds that one more object, and one more subscription, cost a worker with the mean of the others.
+    objects, subscriptions = ((np.diff(o) > 0).sum() for o in (use.object_offsets, use.subscription_offsets))
+    of_object = rates.object + rates.pair * float(subscriptions) / workers
+    of_subscription = rates.subscription + rates.pair * float(objects) / workers
     weights = of_object * use.objects + of_subscription * use.subscriptions + rates.read * use.reads
     vertices = np.sort(np.argsort(-weights, kind="stable")[:MAX_VERTICES])
     given = np.full(len(weights), -1, dtype=np.int32)
@@ -58,14 +61,6 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
         given[vertices] = _partition(_whole_weights(weights[vertices]), nets, net_weights, workers, chosen["seed"])
     term_worker = assign_terms(use, given, workers, rates)
     return text_plan("hypergraph", grid, use.ids, term_worker, workers, chosen)
-
-
-def _linear(rates: LoadRates, use: TermUse, workers: int) -> tuple[float, float]:
-    """Return the seconds that one more object, and one more subscription, cost a worker with the mean of the others."""
-    objects = int((np.diff(use.object_offsets) > 0).sum())
-    subscriptions = int((np.diff(use.subscription_offsets) > 0).sum())
-    of_object = rates.object + rates.pair * subscriptions / workers
-    return of_object, rates.subscription + rates.pair * objects / workers
 
 
 def _nets(
