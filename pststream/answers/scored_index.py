@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from pststream.answers.bucket_file import boot_identity
 from pststream.answers.contract import Values
 from pststream.base.arrays import distinct_values, find_among, read_only
 from pststream.base.atomic_files import write_atomically
@@ -293,6 +294,11 @@ LIST = "segments.json"
 _mappings = KeptMappings[IndexArrays]()
 
 
+def _made_by() -> list[str]:
+    """Return what must be the same when a folder is read: the version of the kernels, and the start of the machine."""
+    return [cache_folder().name, boot_identity().decode()]
+
+
 class IndexFolder:
     """The folder of the index of one bucket or unit: a mapped file for each segment, and the list of them.
 
@@ -351,11 +357,3 @@ class IndexFolder:
     def _map(self, name: str) -> IndexArrays:
         path = self.folder / name
         return _mappings.get(path, path.stat(), lambda: IndexArrays(**map_arrays(path, writable=True)))
-
-
-def _made_by() -> list[str]:
-    """Return what must be the same when the folder is read: the version of the kernels, and the start of the machine,
-    where the system has an identity of it.
-    """
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return [cache_folder().name, boot.read_text().strip() if boot.exists() else ""]

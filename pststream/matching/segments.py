@@ -43,7 +43,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrow_columns import one_array
+from pststream.base.arrow_columns import integers, one_array
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
     count_postings,
@@ -66,19 +66,13 @@ from pststream.kernels.matching.postings import (
 )
 from pststream.kernels.sort_and_search import sort_with
 from pststream.plans.pieces import nested_lists, recorded_units
-from pststream.queries.shapes.registry import PIECE_COLUMNS, SHAPES, SIDES
+from pststream.queries.shapes.registry import PIECE_COLUMNS, SIDES, exact_tests
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet, without_views
 
-COLUMNS = (
-    "subscription_key",
-    *(column.name for column in PIECE_COLUMNS),
-    "clauses",
-    "created_at",
-    "end_at",
-    "kind",
-    "unit",
-)
+PIECE_NAMES = tuple(column.name for column in PIECE_COLUMNS)
+
+COLUMNS = ("subscription_key", *PIECE_NAMES, "clauses", "created_at", "end_at", "kind", "unit")
 
 MAX_POSTINGS = (1 << 31) - 1
 
@@ -147,9 +141,8 @@ def build_segment(rows: pa.Table) -> Segment:
     first_size = inner[outer[:-1] + 1] - first_literal
     postings = count_postings(boxes, first_size)
     if max(postings, len(literals)) > MAX_POSTINGS:
-        raise ValueError(
-            f"a segment holds at most {MAX_POSTINGS} postings and literals, not {postings}, {len(literals)}"
-        )
+        given = f"{postings}, {len(literals)}"
+        raise ValueError(f"a segment holds at most {MAX_POSTINGS} postings and literals, not {given}")
     sort_key, piece = _sorted_postings(postings, boxes, first_literal, first_size, literals)
     # The directory of cells and keys, and the look-ups into it.
     cells, cell_keys, key_term, key_postings = directory(sort_key)
@@ -160,12 +153,11 @@ def build_segment(rows: pa.Table) -> Segment:
     posting_keys, far_keys = encode_keys(key_term, key_postings, buckets, len(terms))
     levels_of_term = term_levels(cells, cell_keys, key_term, len(terms))
     # The data to verify a posting whose box contains the object.
-    exact_test, shape_codes, shape_offsets, shape_numbers = _exact_tests(rows)
-    keys, units = _integers(rows, "subscription_key"), recorded_units(one_array(rows.column("unit")))
+    codes, offsets, numbers = exact_tests({name: one_array(rows.column(name)) for name in PIECE_NAMES}, len(boxes))
+    tested, exact_test = np.flatnonzero(codes), np.where(codes, np.cumsum(codes > 0) - 1, -1).astype(np.int32)
+    keys, units = integers(rows, "subscription_key"), recorded_units(one_array(rows.column("unit")))
     keys = np.where(rows.column("kind").is_valid().to_numpy(), ~keys, keys)
-    created, end = (_integers(rows, name) for name in ("created_at", "end_at"))
-    last, first = names.MAX_INT64, names.MIN_INT64
-    bounds = [keys.min(initial=last), keys.max(initial=first), created.max(initial=first), end.min(initial=last)]
+    created, end = (integers(rows, name) for name in ("created_at", "end_at"))
     segment = Segment(
         terms=terms,
         term_table=make_term_table(terms, np.arange(len(terms)) | (levels_of_term << 32)),
@@ -183,17 +175,23 @@ def build_segment(rows: pa.Table) -> Segment:
         literals=literals,
         boxes=boxes,
         validity=np.column_stack([created, end]),
-        bounds=np.array(bounds, np.int64),
-        exact_tests=exact_test if len(shape_codes) else np.empty(0, np.int32),
-        shape_codes=shape_codes,
-        shape_offsets=shape_offsets,
-        shape_numbers=shape_numbers,
+        bounds=_bounds(keys, created, end),
+        exact_tests=exact_test if len(tested) else np.empty(0, np.int32),
+        shape_codes=codes[tested],
+        shape_offsets=np.append(offsets[tested], offsets[-1]),
+        shape_numbers=numbers,
         key_order=np.argsort(keys, kind="stable").astype(np.int32),
         units=units if (units >= 0).any() else np.empty(0, np.int32),
     )
     for array in segment:
         array.setflags(write=False)
     return segment
+
+
+def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray) -> np.ndarray:
+    last, first = names.MAX_INT64, names.MIN_INT64
+    bounds = keys.min(initial=last), keys.max(initial=first), created.max(initial=first), end.min(initial=last)
+    return np.array(bounds, np.int64)
 
 
 def _sorted_postings(
@@ -222,35 +220,6 @@ def _in_order_of_postings(rows: pa.Table) -> pa.Table:
 
 def _boxes(rows: pa.Table) -> np.ndarray:
     return np.column_stack([rows.column(side).to_numpy().astype(np.float64, copy=False) for side in SIDES])
-
-
-def _integers(rows: pa.Table, name: str) -> np.ndarray:
-    return rows.column(name).to_numpy().astype(np.int64)
-
-
-def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of each piece's exact test (-1: none); the shape codes, offsets and numbers of the tests."""
-    codes, lengths = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.int64)
-    tests_by_shape = []
-    for shape in SHAPES:
-        if shape.PIECE_COLUMN is None:
-            continue
-        column = one_array(rows.column(shape.PIECE_COLUMN.name))
-        has = column.is_valid().to_numpy(zero_copy_only=False)
-        if has.any():
-            kept = column.drop_null()
-            codes[has], lengths[has] = shape.CODE, kept.value_lengths().to_numpy()
-            tests_by_shape.append((np.flatnonzero(has), kept.flatten().to_numpy()))
-    tested = np.flatnonzero(codes)
-    exact_test = np.full(rows.num_rows, -1, np.int32)
-    exact_test[tested] = np.arange(len(tested))
-    offsets = np.concatenate([[0], np.cumsum(lengths[tested])]).astype(np.int64)
-    numbers = np.empty(offsets[-1], np.float64)
-    for pieces, values in tests_by_shape:
-        widths = lengths[pieces]
-        source = np.cumsum(widths) - widths
-        numbers[np.repeat(offsets[exact_test[pieces]] - source, widths) + np.arange(len(values))] = values
-    return exact_test, codes[tested], offsets, numbers
 
 
 DELETION_COLUMNS = ("subscription_key", "end_at")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import distinct_values
-from pststream.base.arrow_columns import lists, one_array
+from pststream.base.arrow_columns import csr, integers, lists, one_array
 from pststream.plans.plan import (
     BY_SUBSCRIPTION,
     DispatchGrid,
@@ -141,9 +141,8 @@ def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
 
 def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Row and value of each entry of a list<int64> column; null lists have none."""
-    rows = one_array(column)
-    lengths = rows.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    return np.repeat(np.arange(len(rows)), lengths), rows.flatten().to_numpy(zero_copy_only=False)
+    offsets, values = csr(one_array(column))
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), values
 
 
 def validate(plan: PartitionPlan) -> None:
@@ -260,30 +259,21 @@ def nodes_from_rows(rows: pa.Table) -> PlanNodes | None:
     rows = rows.sort_by("node").combine_chunks()
     if rows.column("node").to_pylist() != list(range(rows.num_rows)):
         raise ValueError("nodes are not numbered from 0")
-    lengths = rows.column("terms").combine_chunks().value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    terms, asked, holders = (_values(rows, name) for name in _LISTS)
+    (term_offsets, terms), (_, asked), (_, holders), (_, queries) = (
+        csr(one_array(rows.column(name))) for name in (*_LISTS, "queries")
+    )
     return PlanNodes(
-        parent=_numbers(rows, "parent"),
-        rectangle=np.column_stack([_numbers(rows, name) for name in _SIDES]),
+        parent=integers(rows, "parent", -1).astype(np.int32),
+        rectangle=np.column_stack([integers(rows, name) for name in _SIDES]).astype(np.int32),
         by_text=rows.column("by_text").to_numpy().astype(bool),
-        unit=_numbers(rows, "unit"),
+        unit=integers(rows, "unit", -1).astype(np.int32),
         objects=rows.column("objects").to_numpy().astype(np.int64),
-        term_offsets=np.append(0, np.cumsum(lengths)).astype(np.int64),
+        term_offsets=term_offsets,
         terms=terms,
         asked=asked,
         holders=holders.astype(np.uint8),
-        queries=_values(rows, "queries"),
+        queries=queries,
     )
-
-
-def _numbers(rows: pa.Table, name: str) -> np.ndarray:
-    """Return a column, -1 for null: int32[n]."""
-    return np.asarray(rows.column(name).fill_null(-1).to_numpy()).astype(np.int32)
-
-
-def _values(rows: pa.Table, name: str) -> np.ndarray:
-    """Return the values of all lists of a column, one list after another: int64[m]."""
-    return np.array(one_array(rows.column(name)).flatten().to_numpy(zero_copy_only=False), np.int64)
 
 
 _SCALARS, _ARRAYS = ("planner", "way", "first", "second", "is_prefix"), ("space_cuts", "words", "word_cuts")

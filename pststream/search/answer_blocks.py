@@ -17,7 +17,7 @@ from pststream.search.answer_rows import ANSWERS, answer_table
 from pststream.search.answerers import ANSWERERS
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
-from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
+from pststream.search.question_batch import TimedQuestion, clauses_of, limits_of, reached, regions_of, window_bounds
 from pststream.search.read_questions import AskedQuestion, CountedObjects
 
 _CELLS = 1 << LEVELS
@@ -25,13 +25,13 @@ _CELLS = 1 << LEVELS
 
 def bound_rows(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> np.ndarray:
     """Return how many rows the answer of each question has at most: int64[q]; questions without k have a region."""
-    most = np.array([question.parsed.k or 0 for question in questions], np.int64)
+    most = limits_of(questions)
     unlimited = np.flatnonzero(most == 0)
     if not len(unlimited):
         return most
     open_ended = [questions[index] for index in unlimited.tolist()]
     after, up_to = window_bounds(snapshot, open_ended)
-    regions = region_arrays([question.parsed.region for question in open_ended if question.parsed.region])
+    regions = regions_of(open_ended)
     low, high = _cover(regions.boxes)
     clauses = clauses_of(open_ended)
     for segment in snapshot.segments:

@@ -96,17 +96,12 @@ _COLUMNS: dict[str, Callable[[Any], str]] = {
 
 def render_answers(answers: pa.Table) -> str:
     """Return the rows of an answer, with the columns that it has values for."""
-    if answers.num_rows == 0:
-        return "nothing answers the question"
-    shown = [name for name in _COLUMNS if answers.column(name).null_count < answers.num_rows]
-    return "\n".join(_lines(shown, answers.select(shown).to_pylist()))
+    return "\n".join(answer_lines(answers.to_pylist()))
 
 
 def answer_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a table of these rows, with the columns that they have values for."""
     shown = [name for name in _COLUMNS if any(row[name] is not None for row in rows)]
-    return _lines(shown, rows) if rows else ["nothing answers the question"]
-
-
-def _lines(shown: list[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return ["nothing answers the question"]
     return table_lines([shown, *([_COLUMNS[name](row[name]) for name in shown] for row in rows)])

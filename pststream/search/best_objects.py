@@ -17,7 +17,7 @@ from pststream.kernels.questions.nearest_rows import find_nearest
 from pststream.kernels.questions.question_arrays import choose_clauses
 from pststream.kernels.questions.scored_rows import find_scored
 from pststream.search.object_snapshot import ObjectSnapshot
-from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, reached, window_bounds
+from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, limits_of, reached, window_bounds
 
 
 def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -189,5 +189,4 @@ def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def point_questions(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> PointQuestions:
     """Return questions as arrays, without the scales of scores; their windows are resolved in the snapshot."""
     points = np.array([question.parsed.point for question in questions], np.float64).reshape(-1, 2)
-    k = np.array([question.parsed.k or 0 for question in questions], np.int64)
-    return PointQuestions(points, k, clauses_of(questions), *window_bounds(snapshot, questions))
+    return PointQuestions(points, limits_of(questions), clauses_of(questions), *window_bounds(snapshot, questions))

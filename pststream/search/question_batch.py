@@ -13,7 +13,7 @@ from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArra
 from pststream.kernels.questions.scores import sum_squares
 from pststream.queries.kinds.contract import ParsedQuestion
 from pststream.queries.shapes.contract import Region
-from pststream.queries.shapes.registry import SHAPES, SIDES, cut_regions, request_schema, to_columns
+from pststream.queries.shapes.registry import SIDES, cut_regions, exact_tests, request_schema, to_columns
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.term_weights import TermWeights
@@ -65,29 +65,22 @@ def region_arrays(regions: Sequence[Region]) -> RegionArrays:
     return cut_region_arrays(pa.RecordBatch.from_pylist([to_columns(one) for one in regions], schema=request_schema()))
 
 
+def regions_of(questions: Iterable[TimedQuestion]) -> RegionArrays:
+    """Return the regions of questions that have one."""
+    return region_arrays([question.parsed.region for question in questions if question.parsed.region])
+
+
+def limits_of(questions: Iterable[TimedQuestion]) -> np.ndarray:
+    """Return the greatest number of rows of the answer of each question, 0 without one: int64[q]."""
+    return np.array([question.parsed.k or 0 for question in questions], np.int64)
+
+
 def cut_region_arrays(rows: pa.RecordBatch) -> RegionArrays:
     """Return the pieces of the regions of rows of `requests` (columns of queries/shapes/registry.py)."""
     owner, columns = cut_regions(rows)
-    tests, lengths = np.zeros(len(owner), np.int64), np.zeros(len(owner), np.int64)
-    parts = []
-    for shape in SHAPES:
-        if shape.PIECE_COLUMN is None:
-            continue
-        column = columns[shape.PIECE_COLUMN.name]
-        has = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        if len(has):
-            given = column.drop_null()
-            tests[has], lengths[has] = shape.CODE, given.value_lengths().to_numpy()
-            parts.append((has, given.flatten().to_numpy()))
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    numbers = np.empty(offsets[-1], np.float64)
-    for has, values in parts:
-        widths = lengths[has]
-        source = np.cumsum(widths) - widths
-        numbers[np.repeat(offsets[has] - source, widths) + np.arange(len(values))] = values
     boxes = np.column_stack([columns[side].to_numpy() for side in SIDES])
     piece_offsets = np.searchsorted(owner, np.arange(rows.num_rows + 1)).astype(np.int64)
-    return RegionArrays(piece_offsets, boxes, tests, offsets, numbers)
+    return RegionArrays(piece_offsets, boxes, *exact_tests(columns, len(owner)))
 
 
 def box_regions(boxes: np.ndarray) -> RegionArrays:

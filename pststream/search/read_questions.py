@@ -114,12 +114,6 @@ def _parse_records(
     read.rejects.extend(describe_rejects(path, rejected))
 
 
-def reject_question(question: Question, field: str, reason: str, raw: Any, detail: str) -> dict[str, Any]:
-    """Return a question as a reject."""
-    (reject,) = describe_rejects(question.file, [Reject(question.row, field, reason, raw_text(raw), detail)])
-    return reject
-
-
 def describe_rejects(path: str, rejected: Iterable[Reject]) -> list[dict[str, Any]]:
     """Return rejects of a file as dicts: file, row, field, reason, detail, raw."""
     return [{"file": path, **reject} for reject in rejects_table(rejected).to_pylist()]
@@ -217,7 +211,10 @@ def resolve_versions(
             versions[question.version] = open_version(home, question.version, up_to_key)
         version = versions[question.version]
         if isinstance(version, UsageError):
-            rejects.append(reject_question(question, "version", "unknown_version", question.version, version.args[0]))
+            raw, detail = raw_text(question.version), version.args[0]
+            rejects += describe_rejects(
+                question.file, [Reject(question.row, "version", "unknown_version", raw, detail)]
+            )
         else:
             asked.append(AskedQuestion(question, *version))
     return asked, sorted(rejects, key=lambda reject: (reject["file"], reject["row"]))

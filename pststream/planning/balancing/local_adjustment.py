@@ -172,30 +172,22 @@ def _phase_two(draft: _DraftPlan, method: str, seed: int) -> bool:
     If no move of wide blocks helps, smaller ones are tried.
     """
     origin, target = _extremes(draft)
-    count = _block_count(draft)
-    while not _move_blocks(draft, method, seed, origin, target, count):
+    most, count = float(draft.loads.load[origin]), _block_count(draft)
+    difference = most - float(draft.loads.load[target])
+    while True:
+        blocks = compute_block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, count)
+        # Moving a block with as much load as the difference would only reverse the imbalance.
+        small = np.flatnonzero(blocks.loads < difference * LOWER)
+        chosen = _select(method, blocks.loads[small], blocks.subscriptions[small], difference, seed)
+        if len(chosen):
+            move = Move(origin, target, blocks.cells_of(small[chosen]))
+            plan, after = draft.try_move(move)
+            if _greater(after, origin, target) < most * LOWER:
+                draft.apply_move(move, method, plan, after)
+                return True
         if count == MAX_BLOCKS:
             return False
         count = min(FINER * count, MAX_BLOCKS)
-    return True
-
-
-def _move_blocks(draft: _DraftPlan, method: str, seed: int, origin: int, target: int, count: int) -> bool:
-    """Divide the cells of the origin into about `count` blocks, and move some; return whether that helped."""
-    most, least = float(draft.loads.load[origin]), float(draft.loads.load[target])
-    difference = most - least
-    blocks = compute_block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, count)
-    # Moving a block with as much load as the difference would only reverse the imbalance.
-    small = np.flatnonzero(blocks.loads < difference * LOWER)
-    chosen = _select(method, blocks.loads[small], blocks.subscriptions[small], difference, seed)
-    if not len(chosen):
-        return False
-    move = Move(origin, target, blocks.cells_of(small[chosen]))
-    plan, after = draft.try_move(move)
-    if _greater(after, origin, target) >= most * LOWER:
-        return False
-    draft.apply_move(move, method, plan, after)
-    return True
 
 
 def _greater(loads: WorkerLoads, one: int, other: int) -> float:

@@ -229,13 +229,6 @@ class _Candidate:
     balanced: bool
 
 
-def _candidate(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float) -> _Candidate:
-    """Assign nodes to workers."""
-    node_worker, loads = assign_to_workers(nodes, workers, workload.rates)
-    balanced = bool(loads.max() <= sigma * loads.min())
-    return _Candidate(nodes, node_worker, float(loads.max()), imbalance_of(loads), balanced)
-
-
 def _balance(
     nodes: list[LeafNode], workers: int, workload: Workload, sigma: float, max_nodes: int
 ) -> Iterator[_Candidate]:
@@ -244,15 +237,17 @@ def _balance(
     This ends when the loads are balanced, no node can be cut or there are `max_nodes` (lines 17-27).
     """
     uncut: set[int] = set()
-    yield (candidate := _candidate(nodes, workers, workload, sigma))
-    while not candidate.balanced and len(nodes) < max_nodes:
-        able = [i for i, node in enumerate(nodes) if id(node) not in uncut and node.load > 0.0]
-        if not able:
-            return
-        at = max(able, key=lambda i: nodes[i].load)
-        parts = partition_node(nodes[at], 2, workload)
-        if len(parts) == 1:
-            uncut.add(id(nodes[at]))
-            continue
+    while True:
+        node_worker, loads = assign_to_workers(nodes, workers, workload.rates)
+        balanced = bool(loads.max() <= sigma * loads.min())
+        yield _Candidate(nodes, node_worker, float(loads.max()), imbalance_of(loads), balanced)
+        parts: list[LeafNode] = []
+        while len(parts) < 2:
+            able = [i for i, node in enumerate(nodes) if id(node) not in uncut and node.load > 0.0]
+            if balanced or len(nodes) >= max_nodes or not able:
+                return
+            at = max(able, key=lambda i: nodes[i].load)
+            parts = partition_node(nodes[at], 2, workload)
+            if len(parts) == 1:
+                uncut.add(id(nodes[at]))
         nodes = nodes[:at] + parts + nodes[at + 1 :]
-        yield (candidate := _candidate(nodes, workers, workload, sigma))
