@@ -1,5 +1,8 @@
 """Find distinct values, look values up among sorted keys, make arrays read-only, and hash integers to 64 bits."""
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -64,6 +67,16 @@ def read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+Arrays = TypeVar("Arrays", bound=Iterable[np.ndarray])
+
+
+def make_read_only(arrays: Arrays) -> Arrays:
+    """Make arrays read-only, and return them."""
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
 
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)

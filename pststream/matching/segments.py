@@ -43,6 +43,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
+from pststream.base.arrays import make_read_only
 from pststream.base.arrow_columns import integers, one_array
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
@@ -158,7 +159,7 @@ def build_segment(rows: pa.Table) -> Segment:
     keys, units = integers(rows, "subscription_key"), recorded_units(one_array(rows.column("unit")))
     keys = np.where(rows.column("kind").is_valid().to_numpy(), ~keys, keys)
     created, end = (integers(rows, name) for name in ("created_at", "end_at"))
-    segment = Segment(
+    arrays = Segment(
         terms=terms,
         term_table=make_term_table(terms, np.arange(len(terms)) | (levels_of_term << 32)),
         levels=levels,
@@ -183,9 +184,7 @@ def build_segment(rows: pa.Table) -> Segment:
         key_order=np.argsort(keys, kind="stable").astype(np.int32),
         units=units if (units >= 0).any() else np.empty(0, np.int32),
     )
-    for array in segment:
-        array.setflags(write=False)
-    return segment
+    return make_read_only(arrays)
 
 
 def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import make_read_only
 from pststream.base.arrow_columns import TIME, csr, one_array, utf8_of
 from pststream.kernels.parsing.texts import FOLDED
 from pststream.kernels.questions.build_segment import (
@@ -155,9 +156,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         **list_frequent_terms(codes, times, offsets, row_terms, tiers)._asdict(),
         bounds=np.array(bounds, np.int64),
     )
-    for array in segment:
-        array.setflags(write=False)
-    return segment
+    return make_read_only(segment)
 
 
 def _order_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import distinct_values, make_read_only
 from pststream.kernels.questions.build_segment import copy_texts, count_by_time, greatest_time, keys_at, measure_texts
 from pststream.kernels.questions.scores import TextArrays
 from pststream.search.object_segments import ObjectSegment
@@ -180,7 +180,5 @@ def _leave_out(segment: ObjectSegment, keys: np.ndarray) -> ObjectSegment:
     if not withdrawn.any():
         return segment
     changed = np.where(withdrawn, WITHDRAWN_KEY, segment.keys)
-    bounds = np.array([first, last, first_key, WITHDRAWN_KEY], np.int64)
-    for array in (changed, bounds):
-        array.setflags(write=False)
+    changed, bounds = make_read_only((changed, np.array([first, last, first_key, WITHDRAWN_KEY], np.int64)))
     return segment._replace(keys=changed, bounds=bounds)

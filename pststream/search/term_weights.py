@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
+from pststream.base.arrays import make_read_only
 from pststream.base.errors import RetryableError
 from pststream.kernels.matching.postings import find_values, make_term_table
 from pststream.kernels.questions.codes import pack_numbers, unpack_numbers
@@ -75,10 +76,7 @@ class TermWeights:
         short = list_short_texts(segment.posting_offsets, segment.postings, squares, floors[0], frequent)
         least, offsets, short_rows = short[0], short[1], pack_numbers(short[2], rows)
         looks = make_looks(segment.codes, squares, segment.offsets, row_terms)
-        arrays = TextArrays(looks, floors, frequent, least, offsets, short_rows)
-        for array in arrays:
-            array.setflags(write=False)
-        return arrays
+        return make_read_only(TextArrays(looks, floors, frequent, least, offsets, short_rows))
 
     def _read(self) -> "_KnownWeights":
         ids, documents = read_counts(self.files, self.version)

@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from pststream.base import names
+from pststream.base.arrays import make_read_only
 from pststream.base.arrow_columns import take_lists
 from pststream.kernels.planning.assign_nodes import assign_to_least
 from pststream.kernels.planning.split_subscriptions import (
@@ -53,10 +54,7 @@ def build_area_index(areas: np.ndarray) -> AreaIndex:
         children = start + np.column_stack([groups, np.append(groups[1:], entries)])
         levels.append(AreaIndex(np.hstack([low, high]), extents, np.minimum.reduceat(below.first, groups), children))
         start += entries
-    arrays = [np.concatenate(level) for level in zip(*levels)]
-    for array in arrays:
-        array.flags.writeable = False
-    return AreaIndex(*arrays)
+    return AreaIndex(*make_read_only([np.concatenate(level) for level in zip(*levels)]))
 
 
 def nearest_areas(ranges: np.ndarray, indexes: Sequence[AreaIndex]) -> np.ndarray:
