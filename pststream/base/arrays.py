@@ -52,6 +52,12 @@ def offsets_of(lengths: ArrayLike) -> np.ndarray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int64, copy=False)
 
 
+def sum_slices(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the sum of the integers in each slice: int64[n]; offsets: int64[n+1]."""
+    sums = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+    return sums[offsets[1:]] - sums[offsets[:-1]]
+
+
 def concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the integers of ranges, one range after the other: int64[]."""
     ends = np.cumsum(lengths)

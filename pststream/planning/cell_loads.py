@@ -74,11 +74,7 @@ def _stored(
     served = np.flatnonzero(whole & (plan.unit_worker[np.maximum(plan.leaf_unit, 0)] == worker))
     groups = [(served, posted)]
     for leaf in np.flatnonzero(~whole).tolist():
-        units = [
-            plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]],
-            plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]],
-        ]
-        if (plan.unit_worker[np.concatenate(units)] == worker).any():
+        if worker in np.append(*plan.text_workers(leaf)):
             stored = mark_leaf_pieces(leaf, sample.post_offsets, sample.post_terms, arrays, worker)
             groups.append((np.array([leaf]), stored))
     return groups

@@ -6,7 +6,7 @@ from math import pi
 
 import numpy as np
 
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import distinct_values, sum_slices
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.planning.dispatch import TreeWalk, plan_arrays
@@ -221,17 +221,11 @@ def _loads_by_subscription(sample: WorkloadSample, plan: SubscriptionPlan, cost:
     planner places them: an object without a sampled posting at a unit reads another with a probability (Poisson).
     """
     units = plan.owner_units(sample.piece_key, sample.recorded_units)
-    unsampled = (sample.subscription_scale - 1.0) * _postings_by_object(sample) / plan.units
+    unsampled = (sample.subscription_scale - 1.0) * sum_slices(sample.postings, sample.term_offsets) / plan.units
     counts = np.zeros((3, plan.units))
     for unit in range(plan.units):
         of_unit = keep_pieces(sample, units == unit)
-        shares = np.where(_postings_by_object(of_unit) > 0, 1.0, 1.0 - np.exp(-unsampled))
+        shares = np.where(sum_slices(of_unit.postings, of_unit.term_offsets) > 0, 1.0, 1.0 - np.exp(-unsampled))
         # The sum is the same in any order of the objects.
         counts[:, unit] = np.sort(shares).sum(), of_unit.subscriptions, of_unit.reads.sum()
     return _scaled_loads(sample, cost, counts, counts[:, np.argsort(plan.unit_worker)])
-
-
-def _postings_by_object(sample: WorkloadSample) -> np.ndarray:
-    """Return the number of postings that each object reads: int64[objects]."""
-    sums = np.append(0, np.cumsum(sample.postings, dtype=np.int64))
-    return np.asarray(np.diff(sums[sample.term_offsets]))

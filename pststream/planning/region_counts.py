@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.base.arrays import sum_slices
 from pststream.planning.live_terms import mark_live_objects
 from pststream.planning.load_model import LoadRates
 from pststream.planning.raster import compute_cell_ranges
@@ -106,8 +107,11 @@ def build_region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCou
     has_live = mark_live_objects(sample)
     cells = grid.cell(sample.lon, sample.lat)
     objects = _count(grid, cells[has_live])
-    reads_of = np.diff(np.append(0, np.cumsum(sample.reads, dtype=np.int64))[sample.term_offsets])
-    read = np.bincount(cells, reads_of, grid.cells).astype(np.int64).reshape(grid.rows, grid.columns)
+    read = (
+        np.bincount(cells, sum_slices(sample.reads, sample.term_offsets), grid.cells)
+        .astype(np.int64)
+        .reshape(grid.rows, grid.columns)
+    )
     ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0]).astype(np.int64)
     corners = tabulate_corners(grid, ranges)
     covered = objects * count_covering(grid, corners)

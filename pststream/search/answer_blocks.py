@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import sum_slices
 from pststream.kernels.questions.codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.search.answer_rows import ANSWERS, answer_table
@@ -71,16 +72,14 @@ def _rows_of_cells(segment: ObjectSegment, regions: RegionArrays, low: np.ndarra
     codes = np.minimum(borders, (1 << 2 * LEVELS) - 1).astype(np.uint32)
     positions = np.where(borders >> 2 * LEVELS, len(segment.codes), np.searchsorted(segment.codes, codes))
     first, last = positions.reshape(2, -1, 4)
-    counts = np.append(0, np.cumsum((last - first).sum(axis=1)))
-    return np.minimum(counts[regions.piece_offsets[1:]] - counts[regions.piece_offsets[:-1]], len(segment.codes))
+    return np.minimum(sum_slices((last - first).sum(axis=1), regions.piece_offsets), len(segment.codes))
 
 
 def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarray:
     """Return the postings of the clause of each question that has the fewest, all rows without clauses: int64[q]."""
     terms = clauses.literals
     counts = np.where(terms >= 0, segment.posting_offsets[terms + 1] - segment.posting_offsets[terms], 0)
-    sums = np.append(0, np.cumsum(counts, dtype=np.int64))
-    of_clauses = sums[clauses.literal_offsets[1:]] - sums[clauses.literal_offsets[:-1]]
+    of_clauses = sum_slices(counts, clauses.literal_offsets)
     fewest = np.full(len(clauses.clause_offsets) - 1, len(segment.keys), np.int64)
     owner = np.repeat(np.arange(len(fewest)), np.diff(clauses.clause_offsets))
     np.minimum.at(fewest, owner, of_clauses)

@@ -56,8 +56,8 @@ def test_portions_change_no_match_and_no_count(home: Home, monkeypatch: pytest.M
     assert sum(matches for matches, *_ in at_once) > 100
     searches = []
 
-    def counted(batch: matcher.ObjectBatch, *rest: Any) -> matcher.MatchedPairs:
-        searches.append(batch.objects)
+    def counted(batch: Objects, *rest: Any) -> matcher.MatchedPairs:
+        searches.append(len(batch.order))
         return matcher.match_objects(batch, *rest)
 
     task_context.chunk_size.cache_clear()

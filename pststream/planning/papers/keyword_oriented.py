@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pststream.base.arrays import sum_slices
 from pststream.kernels.planning.split_subscriptions import AreaIndex
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
@@ -33,4 +34,4 @@ def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan)
 
 def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: Sequence[AreaIndex]) -> np.ndarray:
     """Return the sum over the words of each subscription of the objects that have the word (Equation 1)."""
-    return new.sum_by_subscription(counts.frequency(new.terms)).astype(np.float64)
+    return sum_slices(counts.frequency(new.terms), new.term_offsets).astype(np.float64)

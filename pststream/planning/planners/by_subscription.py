@@ -103,11 +103,6 @@ class Subscriptions:
         """The centre of each range in half cells, column and row: int64[n, 2]."""
         return (self.ranges[:, :2].astype(np.int64) + self.ranges[:, 2:]) + 1
 
-    def sum_by_subscription(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum of the values of the terms of each subscription: int64[n]."""
-        sums = np.append(0, np.cumsum(values))
-        return np.asarray(np.diff(sums[self.term_offsets]))
-
     def select(self, chosen: np.ndarray) -> "Subscriptions":
         """Return the chosen (bool[n]) subscriptions."""
         words = take_lists((self.term_offsets, self.terms), np.flatnonzero(chosen))
