@@ -107,15 +107,11 @@ def build_region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCou
     has_live = mark_live_objects(sample)
     cells = grid.cell(sample.lon, sample.lat)
     objects = _count(grid, cells[has_live])
-    read = (
-        np.bincount(cells, sum_slices(sample.reads, sample.term_offsets), grid.cells)
-        .astype(np.int64)
-        .reshape(grid.rows, grid.columns)
-    )
+    reads = np.bincount(cells, sum_slices(sample.reads, sample.term_offsets), grid.cells).astype(np.int64)
     ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0]).astype(np.int64)
     corners = tabulate_corners(grid, ranges)
     covered = objects * count_covering(grid, corners)
-    sums = np.stack([build_area_sums(values) for values in (objects, covered, read)], axis=-1)
+    sums = np.stack([build_area_sums(values) for values in (objects, covered, reads.reshape(objects.shape))], axis=-1)
     return RegionCounts(corners, sums)
 
 

@@ -10,6 +10,7 @@ import pytest
 from pststream.base import names
 from pststream.engine import task_context
 from pststream.engine.task_context import make_task_context
+from pststream.kernels.matching.match_segment import Objects
 from pststream.matching import matcher
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
