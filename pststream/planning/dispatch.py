@@ -331,10 +331,8 @@ def make_dispatch(plan: PartitionPlan) -> DispatchIndex:
 
 
 def _array(values: np.ndarray, dtype: type) -> np.ndarray:
-    """Return a contiguous array of this type, without a copy if it is one already."""
     return np.ascontiguousarray(values, dtype=dtype)
 
 
 def _column(values: np.ndarray, dtype: type) -> np.ndarray:
-    """Return a contiguous, read-only array of this type."""
     return read_only(_array(values, dtype))

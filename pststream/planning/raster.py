@@ -39,7 +39,6 @@ def fit_raster(
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """Return the finite values."""
     return values[np.isfinite(values)]
 
 

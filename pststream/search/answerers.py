@@ -80,15 +80,8 @@ class _Counts(NamedTuple):
     bounds: np.ndarray
 
 
-class _Merged(NamedTuple):
-    """Some questions, the counts of segments, and what `merge_counts` returns of them (`offsets`: kept)."""
-
-    questions: np.ndarray
-    counted: _Counts
-    kept: np.ndarray
-    places: np.ndarray
-    sums: np.ndarray
-    exact: np.ndarray
+_Merged = tuple[np.ndarray, _Counts, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Some questions, the counts of segments, and what `merge_counts` returns of them: offsets, places, sums, exact."""
 
 
 def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
@@ -185,7 +178,7 @@ def _merged(snapshot: ObjectSnapshot, batch: _Batch) -> Iterator[_Merged]:
             batch.limits[questions],
         )  # fmt: skip
         waiting.append((questions[~enough], True))
-        yield _Merged(questions, counted, kept, places, sums, exact)
+        yield questions, counted, kept, places, sums, exact
 
 
 def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, complete: bool) -> _Counts:

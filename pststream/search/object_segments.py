@@ -80,10 +80,7 @@ class ObjectSegment(NamedTuple):
     @property
     def frequent_terms(self) -> FrequentTerms:
         """The lists of frequent terms of cells."""
-        return FrequentTerms(
-            self.slice_times, self.listed_rows, self.cells, self.cell_lists,
-            self.list_offsets, self.list_bounds, self.list_terms, self.list_counts,
-        )  # fmt: skip
+        return FrequentTerms(*(getattr(self, name) for name in FrequentTerms._fields))
 
     @property
     def nbytes(self) -> int:

@@ -62,8 +62,10 @@ _BOXES = (  # id, subscriber, title, keywords, [west, south, east, north]
 
 def named_subscriptions() -> list[dict]:
     """Return insertions as the ingest reads them: circles around cities, and boxes; other fields are payload."""
-    around = [(*fields, {"circle": {**_at(city), "radius_m": 1000 * radius}}) for *fields, city, radius in _AROUND]
-    boxes = [(*fields, {"bbox": box}) for *fields, box in _BOXES]
+    around: list[Any] = [
+        (*fields, {"circle": {**_at(city), "radius_m": 1000 * radius}}) for *fields, city, radius in _AROUND
+    ]
+    boxes: list[Any] = [(*fields, {"bbox": box}) for *fields, box in _BOXES]
     rows = []
     for name, subscriber, title, keywords, region in around + boxes:
         asked = {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED}
@@ -130,7 +132,6 @@ def demo_questions() -> list[tuple[str, dict[str, Any]]]:
 
 
 def _triangle(place: dict[str, float], degrees: float) -> dict[str, Any]:
-    """Return a triangle around a place."""
     lon, lat = place["lon"], place["lat"]
     corners = [[lon - degrees, lat - degrees / 2], [lon + degrees, lat - degrees / 2], [lon, lat + degrees]]
     return {"type": "Polygon", "coordinates": [[*corners, corners[0]]]}

@@ -191,7 +191,6 @@ def _phase_two(draft: _DraftPlan, method: str, seed: int) -> bool:
 
 
 def _greater(loads: WorkerLoads, one: int, other: int) -> float:
-    """Return the greater load of two workers."""
     return float(max(loads.load[one], loads.load[other]))
 
 

@@ -5,28 +5,10 @@ The planners and balancers of SSTD assign leaves to workers by it.
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from pststream.planning.planners.rectangle_cuts import Rectangle
-
-
-@dataclass
-class _Division:
-    """Some of the numbers, divided into parts; the part with the greatest sum first.
-
-    sums   float64[parts]
-    parts  places of the numbers in each part
-    """
-
-    sums: np.ndarray
-    parts: list[list[int]]
-
-    @property
-    def difference(self) -> float:
-        """The greatest sum less the least."""
-        return float(self.sums[0] - self.sums[-1])
 
 
 def divide_evenly(numbers: np.ndarray, parts: int) -> np.ndarray:
@@ -45,22 +27,30 @@ def divide_evenly(numbers: np.ndarray, parts: int) -> np.ndarray:
     """
     queue = []
     for number, value in enumerate(numbers.tolist()):
-        alone = _Division(np.array([value, *(parts - 1) * [0.0]]), [[number], *([] for _ in range(parts - 1))])
-        queue.append((-alone.difference, number, alone))
+        members = [[number], *([] for _ in range(parts - 1))]
+        queue.append(_rank(number, np.array([value, *(parts - 1) * [0.0]]), members))
     heapq.heapify(queue)
     for made in range(len(numbers), 2 * len(numbers) - 1):
-        (_, _, one), (_, _, other) = heapq.heappop(queue), heapq.heappop(queue)
-        sums = one.sums + other.sums[::-1]
-        members = [[*mine, *others] for mine, others in zip(one.parts, reversed(other.parts))]
-        order = np.argsort(-sums, kind="stable")
-        joined = _Division(sums[order], [members[index] for index in order.tolist()])
-        heapq.heappush(queue, (-joined.difference, made, joined))
+        (_, _, sums, members), (_, _, other_sums, others) = heapq.heappop(queue), heapq.heappop(queue)
+        members = [[*one, *other] for one, other in zip(members, reversed(others))]
+        heapq.heappush(queue, _rank(made, sums + other_sums[::-1], members))
     part = np.zeros(len(numbers), np.int64)
     if queue:
-        filled = sorted(sorted(positions) for positions in queue[0][2].parts if positions)
+        filled = sorted(sorted(positions) for positions in queue[0][3] if positions)
         for number, positions in enumerate(filled):
             part[positions] = number
     return part
+
+
+def _rank(made: int, sums: np.ndarray, members: list[list[int]]) -> tuple[float, int, np.ndarray, list[list[int]]]:
+    """Return a division as the queue has it: by the difference of its sums, the part with the greatest sum first.
+
+    sums     float64[parts]
+    members  positions of the numbers in each part
+    """
+    order = np.argsort(-sums, kind="stable")
+    sums = sums[order]
+    return -float(sums[0] - sums[-1]), made, sums, [members[index] for index in order.tolist()]
 
 
 def divide_leaves(workloads: Sequence[float], rectangles: Sequence[Rectangle], workers: int) -> np.ndarray:

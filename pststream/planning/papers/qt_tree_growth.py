@@ -180,7 +180,6 @@ class GrowingTree:
 
 
 def _sum(nodes: list[TreeNode]) -> float:
-    """Return the workload of some nodes together."""
     return sum(node.workload for node in nodes)
 
 

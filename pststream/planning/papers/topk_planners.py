@@ -111,7 +111,6 @@ def _stored(sample: TopkSample, plan: TopkPlan) -> Words:
 
 
 def _sent(sample: TopkSample, plan: TopkPlan) -> Words:
-    """Return the words of the messages."""
     return Words(sample.message_owners, plan.places(sample.message_terms))
 
 

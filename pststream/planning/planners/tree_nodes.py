@@ -95,7 +95,6 @@ def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[
 
 
 def _text_nodes(rectangle: Rectangle, groups: list[TermGroup] | tuple[TermGroup, ...]) -> list[LeafNode]:
-    """Return a node for each term group of a rectangle."""
     return [LeafNode(rectangle, True, g.terms, g.objects, g.subscriptions, g.reads, g.load) for g in groups]
 
 
