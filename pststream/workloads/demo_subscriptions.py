@@ -62,10 +62,8 @@ _BOXES = (  # id, subscriber, title, keywords, [west, south, east, north]
 
 def named_subscriptions() -> list[dict]:
     """Return insertions as the ingest reads them: circles around cities, and boxes; other fields are payload."""
-    around: list[Any] = [
-        (*fields, {"circle": {**_at(city), "radius_m": 1000 * radius}}) for *fields, city, radius in _AROUND
-    ]
-    boxes: list[Any] = [(*fields, {"bbox": box}) for *fields, box in _BOXES]
+    around: list[Any] = [(*row, {"circle": {**_at(city), "radius_m": 1000 * km}}) for *row, city, km in _AROUND]
+    boxes: list[Any] = [(*row, {"bbox": box}) for *row, box in _BOXES]
     rows = []
     for name, subscriber, title, keywords, region in around + boxes:
         asked = {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED}
