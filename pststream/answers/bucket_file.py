@@ -115,7 +115,6 @@ NO_SUBSCRIPTIONS = Subscriptions(
 SPARE_SHARE = 8
 """A new file has room for one row and one slot in so many more."""
 
-
 _mappings = KeptMappings[np.ndarray]()
 
 

@@ -242,7 +242,12 @@ class ScoredIndex:
             rows, known = _find_rows(segment, keys)
             change_thresholds(segment, rows[known], thresholds[known].astype(np.float32, copy=False))
             if self.marks is not None:
-                again.append(_remove_lacking(segment, rows[known], self.marks))
+                # Insert those again whose thresholds ask for more postings than they have; postings that are no longer
+                # needed stay. Source: Skype, section 7.3.4 (lazy reallocation).
+                lives = rows[known][segment.thresholds[rows[known]] > -np.inf]
+                lacking = rows_without_postings(segment, lives, self.marks)
+                again.append(take_subscriptions(segment, lacking))
+                change_thresholds(segment, lacking, np.full(len(lacking), -np.inf, np.float32))
         for subscriptions in again:
             self.insert(subscriptions)
 
@@ -276,17 +281,6 @@ def _find_rows(segment: IndexArrays, keys: np.ndarray) -> tuple[np.ndarray, np.n
     rows, known = find_among(keys, segment.keys)
     known[known] = segment.thresholds[rows[known]] > -np.inf
     return rows, known
-
-
-def _remove_lacking(segment: IndexArrays, rows: np.ndarray, marks: Marks) -> ScoredSubscriptions:
-    """Remove the subscriptions whose thresholds ask for more postings than they have, and return them.
-
-    Source: Skype, section 7.3.4 (lazy reallocation): postings that are no longer needed stay.
-    """
-    lacking = rows_without_postings(segment, rows[segment.thresholds[rows] > -np.inf], marks)
-    subscriptions = take_subscriptions(segment, lacking)
-    change_thresholds(segment, lacking, np.full(len(lacking), -np.inf, np.float32))
-    return subscriptions
 
 
 LIST = "segments.json"

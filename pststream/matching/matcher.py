@@ -40,7 +40,6 @@ HIT_BUFFER = 1 << 14
 EXPECTED_PAIRS = 256
 """Pairs of an object for which a search makes room at first."""
 
-
 NO_PIECES = np.empty(0, np.int64)
 
 MAX_PAIRS = 1 << 24

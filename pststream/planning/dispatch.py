@@ -61,7 +61,7 @@ class TreeWalk:
                                                    change nothing
         """
         cells, columns = self._plan.grid.cell(lon, lat), self._plan.grid.columns
-        offsets, words = np.ascontiguousarray(term_offsets, np.int64), read_only(np.ascontiguousarray(terms, np.int64))
+        offsets, words = np.ascontiguousarray(term_offsets, np.int64), _column(terms, np.int64)
         units = find_object_units(cells, columns, offsets, words, self._plan.cell_leaf, self._nodes, CHILDREN)
         return units.astype(np.int64)
 
@@ -170,7 +170,7 @@ class DispatchIndex:
         """
         return find_piece_workers(
             self._ranges(boxes),
-            _array(post_offsets, np.int64),
+            np.ascontiguousarray(post_offsets, np.int64),
             _column(post_terms, np.int64),
             self.arrays,
             self.codes,
@@ -201,7 +201,7 @@ class DispatchIndex:
             _column(lon, np.float64),
             _column(lat, np.float64),
             self._places(lon, lat, term_offsets, terms),
-            _array(term_offsets, np.int64),
+            np.ascontiguousarray(term_offsets, np.int64),
             _column(terms, np.int64),
             live[0],
             self.arrays,
@@ -217,7 +217,9 @@ class DispatchIndex:
         Returns int32, parallel to `terms` (CSR by object), -1 for units of other workers; and int64[units].
         """
         places = self._places(lon, lat, term_offsets, terms)
-        return find_owner_units(places, _array(term_offsets, np.int64), _column(terms, np.int64), self.arrays, worker)
+        return find_owner_units(
+            places, np.ascontiguousarray(term_offsets, np.int64), _column(terms, np.int64), self.arrays, worker
+        )
 
     def _places(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """Return the place of each object in `arrays.cell_leaf`: its raster cell, int64[objects]."""
@@ -304,7 +306,7 @@ class SubscriptionDispatch(DispatchIndex):
         """Return the workers that each object is sent to: those with a live term of the object."""
         goes = np.zeros((self.plan.workers, len(lon)), np.bool_)
         points = _column(lon, np.float64), _column(lat, np.float64)
-        words = _array(term_offsets, np.int64), _column(terms, np.int64)
+        words = np.ascontiguousarray(term_offsets, np.int64), _column(terms, np.int64)
         for worker, of_worker in enumerate(live):
             mark_live_objects(*points, *words, of_worker, goes[worker])
         position, worker_of = np.nonzero(goes.T)
@@ -330,9 +332,5 @@ def make_dispatch(plan: PartitionPlan) -> DispatchIndex:
     return ObjectDispatch(plan) if isinstance(plan, ObjectPlan) else DispatchIndex(plan)
 
 
-def _array(values: np.ndarray, dtype: type) -> np.ndarray:
-    return np.ascontiguousarray(values, dtype=dtype)
-
-
 def _column(values: np.ndarray, dtype: type) -> np.ndarray:
-    return read_only(_array(values, dtype))
+    return read_only(np.ascontiguousarray(values, dtype))

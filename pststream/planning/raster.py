@@ -16,8 +16,6 @@ MIN_OBJECTS = 1000
 MIN_WIDTH = 0.01
 """Least width and height in degrees, about a kilometre: a smaller raster would only divide one location."""
 
-_WORLD = ((-180.0, 180.0), (-90.0, 90.0))
-
 
 def fit_raster(
     lon: np.ndarray, lat: np.ndarray, boxes: np.ndarray, columns: int = COLUMNS, rows: int = ROWS
@@ -34,7 +32,7 @@ def fit_raster(
     if len(axes[0]) < MIN_OBJECTS:
         middles = (boxes[:, :2] + boxes[:, 2:]) / 2.0
         axes = [np.concatenate([axis, _finite(middles[:, number])]) for number, axis in enumerate(axes)]
-    (west, east), (south, north) = (_range(axis, *world) for axis, world in zip(axes, _WORLD))
+    (west, east), (south, north) = (_range(axis, -bound, bound) for axis, bound in zip(axes, (180.0, 90.0)))
     return DispatchGrid(west, south, east, north, columns, rows)
 
 

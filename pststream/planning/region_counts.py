@@ -81,19 +81,15 @@ class RegionCounts:
         """Count the boxes that overlap each rectangle: int64."""
         return _overlapping(self.corners, x0, y0, x1, y1)
 
-    def pairs(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Count the pairs of a live object in each rectangle and a box that covers its raster cell: int64.
-
-        These are the pairs (object, subscription) that no further cut in space can avoid.
-        """
-        return sum_area(self.sums[..., 1], x0, y0, x1, y1)
-
     def reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Sum the `reads` of the objects in each rectangle: int64."""
         return sum_area(self.sums[..., 2], x0, y0, x1, y1)
 
     def objects_pairs_reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Return `objects`, `pairs` and `reads` of a rectangle, or of n, from one look at the table: int64[3(, n)]."""
+        """Return `objects`, pairs and `reads` of a rectangle, or of n, from one look at the table: int64[3(, n)].
+
+        A pair is a live object and a box that covers its raster cell, which no further cut in space can avoid.
+        """
         return sum_area(self.sums, x0, y0, x1, y1).T
 
     def load(self, rates: LoadRates, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:

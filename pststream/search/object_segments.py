@@ -131,9 +131,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     data, text_offsets = utf8_of(texts)
     word_offsets, words = find_words(first_rows, data, text_offsets, FOLDED, offsets, row_terms, terms)
     id_bytes, id_offsets = utf8_of(_take_texts(rows.column("object_id"), order))
-    bounds = [times.min(initial=0), times.max(initial=0), keys.min(initial=0), keys.max(initial=0)]
-    if len(times):
-        bounds = [times.min(), times.max(), keys.min(), keys.max()]
+    bounds = [times.min(), times.max(), keys.min(), keys.max()] if len(times) else 4 * [0]
     segment = ObjectSegment(
         codes=codes,
         places=np.column_stack([lon[order], lat[order]]),

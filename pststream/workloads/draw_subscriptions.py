@@ -39,7 +39,11 @@ def draw_keywords(
     keywords = np.full((len(wanted), len(columns)), -1, dtype=np.int32)
     missing = columns < wanted[:, None]
     for _ in range(_TRIES):
-        keywords[missing] = _draw(rng, int(missing.sum()), occurrences, vocabulary, frequent_share)
+        terms = occurrences[rng.integers(0, len(occurrences), int(missing.sum()))]
+        if frequent_share < 1.0:
+            is_even = rng.random(len(terms)) >= frequent_share
+            terms[is_even] = rng.integers(0, vocabulary, int(is_even.sum()))
+        keywords[missing] = terms
         keywords.sort(axis=1)
         missing = np.zeros_like(missing)
         missing[:, 1:] = (keywords[:, 1:] == keywords[:, :-1]) & (keywords[:, 1:] >= 0)
@@ -52,17 +56,6 @@ def draw_keywords(
         keywords[short, -1] = _draw_rare(rng, rare_from[short], occurrences, vocabulary)
     keywords.sort(axis=1)
     return keywords
-
-
-def _draw(
-    rng: np.random.Generator, count: int, occurrences: np.ndarray, vocabulary: int, frequent_share: float
-) -> np.ndarray:
-    """Draw terms from the occurrences, and a share of them evenly from the vocabulary."""
-    terms = occurrences[rng.integers(0, len(occurrences), count)]
-    if frequent_share < 1.0:
-        rare = rng.random(count) >= frequent_share
-        terms[rare] = rng.integers(0, vocabulary, int(rare.sum()))
-    return terms
 
 
 def _draw_rare(rng: np.random.Generator, rare_from: np.ndarray, occurrences: np.ndarray, vocabulary: int) -> np.ndarray:

@@ -80,7 +80,8 @@ def level_leaves(tree: GrowingTree, seconds: dict[int, float], workers: int, tar
     measured seconds in proportion to the workloads of SSTD's Equation 2. Nodes that become parents of leaves by a split
     are not merged again.
     """
-    heap = [(_merged_seconds(tree, seconds, number), number) for number in tree.parents_of_leaves]
+    parents = {tree.nodes[leaf].parent for leaf in tree.leaves} - {-1}
+    heap = [(_merged_seconds(tree, seconds, number), number) for number in parents if tree.has_leaves_only(number)]
     greatest = max(seconds.values())
     heap = [entry for entry in heap if entry[0] < greatest]
     heapq.heapify(heap)

@@ -80,11 +80,6 @@ class GrowingTree:
         """Numbers of the leaves, ascending."""
         return [number for number in self._kept() if not self.nodes[number].children]
 
-    @property
-    def parents_of_leaves(self) -> list[int]:
-        """Numbers of the nodes whose children are all leaves, ascending."""
-        return [number for number in self._kept() if self.has_leaves_only(number)]
-
     def has_leaves_only(self, number: int) -> bool:
         """Return whether a node has children, and these have none."""
         children = self.nodes[number].children
