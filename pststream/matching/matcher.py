@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -132,13 +132,8 @@ def _merge_lists(searches: Sequence[tuple[np.ndarray, np.ndarray]], objects: int
     return offsets, merged
 
 
-def posts_every_object(segments: Iterable[Segment]) -> bool:
-    """Return whether a segment has a subscription without keywords."""
-    return any(has_every_object(segment) for segment in segments)
-
-
 def has_every_object(segment: Segment) -> bool:
-    """Return whether a segment posts the term of every object."""
+    """Return whether a segment posts the term of every object, as it has a subscription without keywords."""
     position = int(np.searchsorted(segment.terms, names.EVERY_OBJECT))
     return position < len(segment.terms) and int(segment.terms[position]) == names.EVERY_OBJECT
 

@@ -217,9 +217,8 @@ class DispatchIndex:
         Returns int32, parallel to `terms` (CSR by object), -1 for units of other workers; and int64[units].
         """
         places = self._places(lon, lat, term_offsets, terms)
-        return find_owner_units(
-            places, np.ascontiguousarray(term_offsets, np.int64), _column(terms, np.int64), self.arrays, worker
-        )
+        words = np.ascontiguousarray(term_offsets, np.int64), _column(terms, np.int64)
+        return find_owner_units(places, *words, self.arrays, worker)
 
     def _places(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """Return the place of each object in `arrays.cell_leaf`: its raster cell, int64[objects]."""

@@ -89,8 +89,7 @@ class Operation:
 def choose_operation(partitions: Partitions, costs: PartitionCosts) -> Operation | None:
     """Return the operation with the greatest gain among those whose gain is greater than their overhead.
 
-    Among equals, the one with the least overhead, then the one with the least worker numbers. None: there is no such
-    operation.
+    Among equals, the one with the least overhead, then the least worker numbers; None if there is no such operation.
 
     Departures: X, the partition that is split or gives cells away, is the costliest one, as the paper says of split and
     merge; the cost of any other lowers no maximum. Of X1 and X2, and of Y and Z, the one with fewer subscriptions

@@ -103,7 +103,6 @@ def _whole_weights(weights: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _partitioner() -> mtkahypar.Initializer:
-    """Return the partitioner of this process, which is initialized once."""
     return mtkahypar.initialize(os.cpu_count() or 1)
 
 
