@@ -1,6 +1,5 @@
 """Compute the load of each worker and unit under a plan from a sample, by PS2Stream's cost model (Definition 1)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pi
 
@@ -194,8 +193,11 @@ def _count_stored(
     return by_unit, by_worker
 
 
+Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
 def _scaled_loads(
-    sample: WorkloadSample, cost: CostModel, of_units: Sequence[np.ndarray], of_workers: Sequence[np.ndarray]
+    sample: WorkloadSample, cost: CostModel, of_units: np.ndarray | Counts, of_workers: np.ndarray | Counts
 ) -> WorkerLoads:
     """Scale counts of a sample, and compute the loads.
 
