@@ -197,7 +197,8 @@ def take_rows(table: Weighed, rows: np.ndarray) -> Weighed:
     """Return some subscriptions or messages (int[n]), in the order of `rows`."""
     *columns, offsets, terms, weights = table
     offsets, positions = gather_rows(rows, offsets, np.arange(len(terms), dtype=np.int32))
-    return type(table)._make([*(column[rows] for column in columns), offsets, terms[positions], weights[positions]])
+    taken = [*(column[rows] for column in columns), offsets, terms[positions], weights[positions]]
+    return type(table)(*taken)
 
 
 class ScoredIndex:
