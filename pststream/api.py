@@ -90,16 +90,16 @@ class OpenedHome:
         questions that are not valid, with number, field and reason of each.
         """
         # Imported on first use: numba takes 0.2 s to import.
-        from pststream.search.ask import answer_questions
+        from pststream.search.ask import stream_answers
         from pststream.search.read_questions import read_question_records
         from pststream.settings import load_settings
 
         settings = load_settings(self.path)
-        answered = answer_questions(self._home, settings, read_question_records(questions, settings))
+        answered = stream_answers(self._home, settings, read_question_records(questions, settings))
         if answered.rejects:
             faults = [f"question {r['row']}: {r['field']}: {r['reason']}: {r['detail']}" for r in answered.rejects]
             raise UsageError("\n".join(faults), "docs/questions.md lists the fields")
-        return answered.answers
+        return answered.read_all()
 
     def _reader(self, name: str, key: str) -> pa.RecordBatchReader:
         reader = TableReader(self._home)

@@ -27,20 +27,6 @@ from pststream.kernels.answers.fold_rows import LimitRows, load_rows, read_entri
 from pststream.kernels.sort_and_search import sort_with
 from pststream.storage.array_cache import KeptMappings
 
-# Choose how many entries the buffer of a subscription with a window keeps at an evaluation.
-#
-# No choice changes an answer. A buffer with more entries runs dry less often, but more objects enter it. The number is
-# spread by the key, so that buffers that are made together do not run dry together. The benchmark `topk` compares it
-# with the policies of Skype and its peers.
-#
-# Source: Skype, section 6. Departures:
-#
-# - The buffers are plain ones, without the counters of dominance that remove an entry when `k` newer and better ones
-#   are in it. By Theorem 6 they run dry as often, and a late object, which newer ones may dominate at once, needs no
-#   count.
-# - The threshold rises at each cut of a buffer, to its last entry (`fold`). In the paper it stays until the next
-#   evaluation.
-
 SPREAD = 0.2
 """Greatest share by which the number departs from the one that is given."""
 
@@ -49,14 +35,21 @@ MOST_TIMES_K = 3
 
 
 def spread_kept(keys: np.ndarray, k: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return numbers around `kept`, by the key alone and evenly spread: int32[n], at least k."""
+    """Return how many entries the buffers of subscriptions with a window keep at an evaluation: int32[n], at least k.
+
+    The numbers lie around `kept`, by the key alone and evenly spread, so that buffers that are made together do not run
+    dry together. A buffer with more entries runs dry less often, but more objects enter it; no choice changes an
+    answer. The benchmark `topk` compares it with the policies of Skype and its peers.
+
+    Source: Skype, section 6. Departures: the buffers are plain ones, without the counters of dominance that remove an
+    entry when `k` newer and better ones are in it. By Theorem 6 they run dry as often, and a late object, which newer
+    ones may dominate at once, needs no count. The threshold rises at each cut of a buffer, to its last entry (`fold`);
+    in the paper it stays until the next evaluation.
+    """
     # Bits of the product with an odd number that has no pattern; neighbouring keys differ in all of them.
     hashed = (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
     share = hashed / float(1 << 24) * 2 - 1
     return np.maximum(np.rint(kept * (1 + SPREAD * share)), k).astype(np.int32)
-
-
-# Rows of subscriptions in the state
 
 
 def key_order(keys: np.ndarray) -> np.ndarray:
@@ -121,7 +114,6 @@ NO_SUBSCRIPTIONS = Subscriptions(
 
 SPARE_SHARE = 8
 """A new file has room for one row and one slot in so many more."""
-
 
 _mappings = KeptMappings[np.ndarray]()
 
@@ -283,12 +275,6 @@ class Objects(NamedTuple):
     key: np.ndarray
 
 
-class _Place(NamedTuple):
-    offset: int
-    dtype: np.dtype
-    length: int
-
-
 def kept_of(subscriptions: Subscriptions) -> np.ndarray:
     """Return the entries that an evaluation of each keeps: its `k` without a window; int32[n]."""
     windowed = (subscriptions.window_micros > 0) | (subscriptions.window_objects > 0)
@@ -318,7 +304,7 @@ def open_bucket(path: Path) -> BucketState | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         header = np.frombuffer(os.pread(descriptor, HEADER.itemsize, 0).ljust(HEADER.itemsize, b"\0"), HEADER)[0]
-        whole = header["layout"] == LAYOUT and header["clean"] == 1 and header["boot"] == _boot()
+        whole = header["layout"] == LAYOUT and header["clean"] == 1 and header["boot"] == boot_identity()
         if whole and os.fstat(descriptor).st_size == _places(header)[1]:
             return BucketState(path, descriptor)
     except BlockingIOError:
@@ -378,11 +364,12 @@ def _make(path: Path, old: BucketState | None, subscriptions: Subscriptions, new
     kept = np.flatnonzero(old.columns.status != ENDED) if old else np.empty(0, np.int64)
     keys = np.concatenate([old.columns.key[kept] if old else kept, subscriptions.key])
     marks = old.used_numbers() if old else np.empty(0, np.bool_)
-    header = _make_header(
-        len(keys),
-        int((old.columns.room[kept].sum(dtype=np.int64) if old else 0) + rooms_of(subscriptions).sum()),
-        (int(marks.sum()) + new_objects) * 3 // 2,
-    )
+    slots = int((old.columns.room[kept].sum(dtype=np.int64) if old else 0) + rooms_of(subscriptions).sum())
+    header = np.zeros((), HEADER)
+    header["layout"], header["boot"], header["rows"] = LAYOUT, boot_identity(), len(keys)
+    header["row_room"] = len(keys) + len(keys) // SPARE_SHARE + 1024
+    header["slot_room"] = slots + slots // SPARE_SHARE + 16 * 1024
+    header["object_room"] = (int(marks.sum()) + new_objects) * 3 // 2 + 16 * 1024
     positions = np.empty(len(keys), np.int64)
     positions[np.argsort(keys, kind="stable")] = np.arange(len(keys))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -399,18 +386,8 @@ def _make(path: Path, old: BucketState | None, subscriptions: Subscriptions, new
     return state
 
 
-def _make_header(rows: int, slots: int, objects: int) -> np.ndarray:
-    """Make the header of a dirty file for so many rows, slots and objects, and some more of each."""
-    header = np.zeros((), HEADER)
-    header["layout"], header["boot"], header["rows"] = LAYOUT, _boot(), rows
-    header["row_room"] = rows + rows // SPARE_SHARE + 1024
-    header["slot_room"] = slots + slots // SPARE_SHARE + 16 * 1024
-    header["object_room"] = objects + 16 * 1024
-    return header
-
-
-def _places(header: np.ndarray) -> tuple[dict[str, _Place], int]:
-    """Return where each column begins, and the size of the file."""
+def _places(header: np.ndarray) -> tuple[dict[str, tuple[int, np.dtype, int]], int]:
+    """Return where each column begins, its type and length, and the size of the file."""
     objects = int(header["object_room"])
     lengths = {"object_rows": 2 * objects, "number_slots": 1 << (2 * objects).bit_length()}
     lengths["entries"] = int(header["slot_room"])
@@ -418,12 +395,12 @@ def _places(header: np.ndarray) -> tuple[dict[str, _Place], int]:
     for name in ("entries", *(name for name in Columns._fields if not name.startswith("entry_"))):
         dtype = np.dtype(TYPES.get(name, np.int64))
         length = lengths.get(name, int(header["row_room"]))
-        places[name] = _Place(offset, dtype, length)
+        places[name] = offset, dtype, length
         offset += -(-length * dtype.itemsize // ALIGNMENT) * ALIGNMENT
     return places, offset
 
 
-def _boot() -> bytes:
+def boot_identity() -> bytes:
     """Return the identity of this start of the machine, where the system has one."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()

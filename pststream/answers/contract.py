@@ -155,8 +155,6 @@ class Folded(NamedTuple):
     asked: Asked
 
 
-# Buckets, which divide tables and folders of nodes
-
 _SALT = 28
 
 
@@ -164,8 +162,6 @@ def bucket_of(keys: np.ndarray, buckets: int) -> np.ndarray:
     """Return the bucket of each subscription by its key (int64[n]): int64[n], from 0 to `buckets` - 1."""
     return (hash_integers(keys, _SALT) % np.uint64(buckets)).astype(np.int64)
 
-
-# Rows that are still in answers
 
 OLD_CHANGES = "old-changes"
 """The application of the commits that removed old changes; the transaction id is the last batch with old changes."""

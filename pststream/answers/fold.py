@@ -39,7 +39,7 @@ from pststream.kernels.answers.fold_rows import (
     unite_rows,
 )
 
-Arrays = TypeVar("Arrays", Values, Thresholds, Changes, Asked)
+Arrays = TypeVar("Arrays", Values, Thresholds, Changes, Asked, Subscriptions)
 
 Deletions = tuple[np.ndarray, np.ndarray]
 """Keys of insertions, and the ends that deletions give them: both int64[n]."""
@@ -86,20 +86,12 @@ def fold(
         columns, bounds, rows, rows_of_values, ends, batch_end, all_asked, asked_rows, state.greatest_room
     )
     fresh = new_subscriptions(state, inserted, deleted)
-    fresh = Subscriptions(
-        *(array[(fresh.created_at <= end.stream_time) & (end.stream_time < fresh.end_at)] for array in fresh)
-    )
-    thresholds = _to_thresholds(limits, columns.key, False)
-    return Folded(_to_values(entries, columns.key), thresholds, _to_changes(changes), _ask_for(state, asked, fresh))
-
-
-def _ask_for(state: BucketState, rows: np.ndarray, fresh: Subscriptions) -> Asked:
-    """Return the subscriptions to evaluate, by key: those of some rows of the state, and new ones."""
-    columns = state.columns
-    keys = np.concatenate([columns.key[rows], fresh.key])
+    fresh = _cut(fresh, (fresh.created_at <= end.stream_time) & (end.stream_time < fresh.end_at))
+    keys, kept = np.concatenate([columns.key[asked], fresh.key]), np.concatenate([columns.kept[asked], kept_of(fresh)])
     order = np.argsort(keys, kind="stable")
-    k, kept = np.concatenate([columns.k[rows], fresh.k]), np.concatenate([columns.kept[rows], kept_of(fresh)])
-    return Asked(keys[order], k[order], kept[order])
+    to_evaluate = Asked(keys[order], np.concatenate([columns.k[asked], fresh.k])[order], kept[order])
+    thresholds = _to_thresholds(limits, columns.key, False)
+    return Folded(_to_values(entries, columns.key), thresholds, _to_changes(changes), to_evaluate)
 
 
 def split_asked(folded: Folded, most: int, most_values: int) -> Iterator[Folded]:
@@ -127,7 +119,7 @@ def fold_answers(state: BucketState, folded: Folded, answers: Values) -> Folded:
     if not len(asked.subscription):
         return folded
     order = key_order(answers.subscription)
-    answers = Values(*(array[order] for array in answers))
+    answers = _cut(answers, order)
     starts, stops = (np.searchsorted(answers.subscription, asked.subscription, side) for side in ("left", "right"))
     entries, limits, changes = answer_rows(
         state.columns,
@@ -143,9 +135,9 @@ def fold_answers(state: BucketState, folded: Folded, answers: Values) -> Folded:
     order = np.argsort(thresholds.subscription, kind="stable")
     return Folded(
         _join(folded.entries, _to_values(entries, asked.subscription)),
-        Thresholds(*(array[order] for array in thresholds)),
+        _cut(thresholds, order),
         _join(folded.changes, _to_changes(changes)),
-        Asked(*(array[:0] for array in asked)),
+        _cut(asked, slice(0)),
     )
 
 
@@ -154,7 +146,7 @@ def new_subscriptions(state: BucketState, inserted: Subscriptions, deleted: Dele
     rows = rows_of_keys(state.columns.key, inserted.key)
     is_new = rows < 0
     is_new[~is_new] = state.columns.status[rows[~is_new]] == ENDED
-    return with_ends(Subscriptions(*(array[is_new] for array in inserted)), deleted)
+    return with_ends(_cut(inserted, is_new), deleted)
 
 
 def with_ends(subscriptions: Subscriptions, deleted: Deletions) -> Subscriptions:
@@ -182,7 +174,7 @@ def _join(one: Arrays, other: Arrays) -> Arrays:
     return type(one)(*(np.concatenate(pair) for pair in zip(one, other)))
 
 
-def _cut(arrays: Arrays, part: slice) -> Arrays:
+def _cut(arrays: Arrays, part: slice | np.ndarray) -> Arrays:
     return type(arrays)(*(array[part] for array in arrays))
 
 
@@ -207,7 +199,7 @@ def advance(
     falls = end.stream_time < state.stream_time
     state.mark_dirty()
     fresh = new_subscriptions(state, inserted, deleted)
-    state.add(Subscriptions(*(array[end.stream_time < fresh.end_at] for array in fresh)))
+    state.add(_cut(fresh, end.stream_time < fresh.end_at))
     after = -1
     for part in logged:
         _advance_part(state, after, deleted, part, end, falls)

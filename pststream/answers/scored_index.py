@@ -9,10 +9,11 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from pststream.answers.bucket_file import boot_identity
 from pststream.answers.contract import Values
 from pststream.base.arrays import distinct_values, find_among, read_only
 from pststream.base.atomic_files import write_atomically
@@ -123,14 +124,6 @@ def subscriptions_of(index: IndexArrays) -> ScoredSubscriptions:
     return take_subscriptions(index, np.flatnonzero(index.thresholds > -np.inf))
 
 
-def take_rows(subscriptions: ScoredSubscriptions, rows: np.ndarray) -> ScoredSubscriptions:
-    """Return some subscriptions (int[n]), in the order of `rows`."""
-    some = subscriptions
-    offsets, positions = gather_rows(rows, some.offsets, np.arange(len(some.terms), dtype=np.int32))
-    columns = [column[rows] for column in some[:6]]
-    return ScoredSubscriptions._make([*columns, offsets, some.terms[positions], some.weights[positions]])
-
-
 def take_subscriptions(index: IndexArrays, rows: np.ndarray) -> ScoredSubscriptions:
     """Return the subscriptions of a segment in some rows: int[n]."""
     offsets, words = gather_rows(rows, index.word_offsets, index.words)
@@ -197,6 +190,17 @@ class Messages(NamedTuple):
     weights: np.ndarray
 
 
+Weighed = TypeVar("Weighed", ScoredSubscriptions, Messages)
+
+
+def take_rows(table: Weighed, rows: np.ndarray) -> Weighed:
+    """Return some subscriptions or messages (int[n]), in the order of `rows`."""
+    *columns, offsets, terms, weights = table
+    offsets, positions = gather_rows(rows, offsets, np.arange(len(terms), dtype=np.int32))
+    taken = [*(column[rows] for column in columns), offsets, terms[positions], weights[positions]]
+    return type(table)(*taken)
+
+
 class ScoredIndex:
     """The index of the `topk` subscriptions of a bucket or of a unit of a plan, for one version of the term statistics.
 
@@ -239,7 +243,12 @@ class ScoredIndex:
             rows, known = _find_rows(segment, keys)
             change_thresholds(segment, rows[known], thresholds[known].astype(np.float32, copy=False))
             if self.marks is not None:
-                again.append(_remove_lacking(segment, rows[known], self.marks))
+                # Insert those again whose thresholds ask for more postings than they have; postings that are no longer
+                # needed stay. Source: Skype, section 7.3.4 (lazy reallocation).
+                lives = rows[known][segment.thresholds[rows[known]] > -np.inf]
+                lacking = rows_without_postings(segment, lives, self.marks)
+                again.append(take_subscriptions(segment, lacking))
+                change_thresholds(segment, lacking, np.full(len(lacking), -np.inf, np.float32))
         for subscriptions in again:
             self.insert(subscriptions)
 
@@ -259,9 +268,11 @@ class ScoredIndex:
         squares = sum_squares(offsets, np.arange(len(messages.terms)), messages.weights)
         points = np.column_stack([messages.lon, messages.lat]).astype(np.float64, copy=False)
         arrays = MessageArrays(points, squares, offsets, read_only(messages.terms))
-        pairs = [_search(segment, arrays) for segment in self.segments]
-        if not pairs:
-            pairs = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
+        pairs = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
+        for segment in self.segments:
+            probes = list_probes(arrays, segment.table, segment.ids, segment.weights)
+            rows, owners, values, _ = find_candidates(segment, arrays, probes)
+            pairs.append((segment.keys[rows], owners, values))
         keys, rows, values = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
         return Values(keys, messages.key[rows], messages.ts[rows], values)
 
@@ -273,27 +284,14 @@ def _find_rows(segment: IndexArrays, keys: np.ndarray) -> tuple[np.ndarray, np.n
     return rows, known
 
 
-def _remove_lacking(segment: IndexArrays, rows: np.ndarray, marks: Marks) -> ScoredSubscriptions:
-    """Remove the subscriptions whose thresholds ask for more postings than they have, and return them.
-
-    Source: Skype, section 7.3.4 (lazy reallocation): postings that are no longer needed stay.
-    """
-    lacking = rows_without_postings(segment, rows[segment.thresholds[rows] > -np.inf], marks)
-    subscriptions = take_subscriptions(segment, lacking)
-    change_thresholds(segment, lacking, np.full(len(lacking), -np.inf, np.float32))
-    return subscriptions
-
-
-def _search(segment: IndexArrays, messages: MessageArrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the key of the subscription, the row of the message, and the value of each pair."""
-    probes = list_probes(messages, segment.table, segment.ids, segment.weights)
-    rows, owners, values, _ = find_candidates(segment, messages, probes)
-    return segment.keys[rows], owners, values
-
-
 LIST = "segments.json"
 
 _mappings = KeptMappings[IndexArrays]()
+
+
+def _made_by() -> list[str]:
+    """Return what must be the same when a folder is read: the version of the kernels, and the start of the machine."""
+    return [cache_folder().name, boot_identity().decode()]
 
 
 class IndexFolder:
@@ -354,11 +352,3 @@ class IndexFolder:
     def _map(self, name: str) -> IndexArrays:
         path = self.folder / name
         return _mappings.get(path, path.stat(), lambda: IndexArrays(**map_arrays(path, writable=True)))
-
-
-def _made_by() -> list[str]:
-    """Return what must be the same when the folder is read: the version of the kernels, and the start of the machine,
-    where the system has an identity of it.
-    """
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return [cache_folder().name, boot.read_text().strip() if boot.exists() else ""]

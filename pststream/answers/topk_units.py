@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pststream.answers.scored_index import Messages, ScoredIndex, ScoredSubscriptions, take_rows
-from pststream.kernels.questions.build_segment import gather_rows
 from pststream.planning.papers.topk_sample import TopkSample, find_stored, mark_prefix
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.topk_plan import TopkPlan
@@ -36,8 +35,6 @@ class UnitShare(NamedTuple):
         return take_rows(some, np.flatnonzero(is_stored))
 
 
-# Measured units
-
 SEARCHES = 3
 """Searches of a unit, the fastest of which counts: the system may interrupt one of a millisecond for much longer."""
 
@@ -59,10 +56,7 @@ def as_sample(subscriptions: ScoredSubscriptions, messages: Messages, scale: flo
 
 def take_messages(messages: Messages, rows: slice | np.ndarray) -> Messages:
     """Return some messages, in the order of `rows`."""
-    positions = np.arange(len(messages.key))[rows]
-    offsets, words = gather_rows(positions, messages.offsets, np.arange(len(messages.terms), dtype=np.int32))
-    columns = [column[positions] for column in messages[:4]]
-    return Messages._make([*columns, offsets, messages.terms[words], messages.weights[words]])
+    return take_rows(messages, np.arange(len(messages.key))[rows])
 
 
 class MeasuredPlan(NamedTuple):

@@ -1,5 +1,8 @@
 """Find distinct values, look values up among sorted keys, make arrays read-only, and hash integers to 64 bits."""
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -49,6 +52,18 @@ def offsets_of(lengths: ArrayLike) -> np.ndarray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int64, copy=False)
 
 
+def sum_slices(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the sum of the integers in each slice: int64[n]; offsets: int64[n+1]."""
+    sums = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+    return sums[offsets[1:]] - sums[offsets[:-1]]
+
+
+def concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the integers of ranges, one range after the other: int64[]."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+
+
 def read_only(array: np.ndarray) -> np.ndarray:
     """Return a read-only view of an array.
 
@@ -58,6 +73,16 @@ def read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+Arrays = TypeVar("Arrays", bound=Iterable[np.ndarray])
+
+
+def make_read_only(arrays: Arrays) -> Arrays:
+    """Make arrays read-only, and return them."""
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
 
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)

@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.arrays import concatenate_ranges, offsets_of
+
 TIME = pa.timestamp("us", tz="UTC")
 """Type of the columns of times: microseconds since 1970, in UTC."""
 
@@ -39,6 +41,13 @@ def csr(column: pa.Array) -> Csr:
     offsets = column.offsets.to_numpy().astype(np.int64)
     values = column.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
     return offsets - offsets[0], values
+
+
+def take_lists(lists: Csr, rows: np.ndarray) -> Csr:
+    """Return some of the lists (int64[n]), in the order of `rows`."""
+    offsets, values = lists
+    lengths = np.diff(offsets)[rows]
+    return offsets_of(lengths), values[concatenate_ranges(offsets[rows], lengths)]
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

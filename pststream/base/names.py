@@ -55,10 +55,10 @@ def kinds_served(planner: str | None) -> str:
 
 
 BALANCERS = {
-    "gr": "pststream.planning.balancing.cell_moves",
-    "dp": "pststream.planning.balancing.cell_moves",
-    "si": "pststream.planning.balancing.cell_moves",
-    "ra": "pststream.planning.balancing.cell_moves",
+    "gr": "pststream.planning.balancing.local_adjustment",
+    "dp": "pststream.planning.balancing.local_adjustment",
+    "si": "pststream.planning.balancing.local_adjustment",
+    "ra": "pststream.planning.balancing.local_adjustment",
     "shift": "pststream.planning.balancing.shift",
     "pm": "pststream.planning.balancing.reallocate",
     "fm": "pststream.planning.balancing.reallocate",

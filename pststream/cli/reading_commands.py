@@ -306,7 +306,7 @@ def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
 
 def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> CommandResult:
     from pststream.search.answer_rows import render_answers
-    from pststream.search.ask import answer_questions, record_of_texts
+    from pststream.search.ask import record_of_texts, stream_answers
     from pststream.search.read_questions import read_question_records
     from pststream.tables.table_files import check_export, export_tables
 
@@ -315,19 +315,20 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
         check_export(arguments.out)
     home = context.home.check()
     read = read_question_records([record_of_texts(given, _option)], context.settings)
-    answered = answer_questions(home, context.settings, read, context.progress)
+    answered = stream_answers(home, context.settings, read, context.progress)
     for reject in answered.rejects:
         raise UsageError(
             f"{_option(reject['field'])}: {reject['reason']}: {reject['detail']}", "see: pststream ask --help"
         )
+    answers = answered.read_all()
     if arguments.out is not None:
-        export_tables([answered.answers], arguments.out, answered.answers.schema)
-    rows = answered.answers.to_pylist()
+        export_tables([answers], arguments.out, answers.schema)
+    rows = answers.to_pylist()
     document = {
         "questions": 1, "rejected": 0, "rows": len(rows), "seconds": answered.seconds,
         "answers": [{name: value for name, value in row.items() if name != "question_id"} for row in rows],
     }  # fmt: skip
-    return CommandResult(document, render_answers(answered.answers))
+    return CommandResult(document, render_answers(answers))
 
 
 def _option(field: str) -> str:

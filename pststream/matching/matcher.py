@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,35 +17,21 @@ from pststream.matching.segments import NO_DELETIONS, Deletions, Segment, Segmen
 from pststream.storage.array_cache import Paths
 
 
-@dataclass(frozen=True)
-class ObjectBatch:
-    """Objects and their Morton order: `order` int64[n], the position of each; codes int64[n], their Morton numbers.
-
-    The other arrays are in the order in which the objects came: lon, lat float64[n] degrees; ts int64[n] microseconds;
-    term_offsets int64[n+1], terms int64[m]; units int32[m]: the unit that each (object, term) is matched for, -1 if
-    another worker matches it.
-    """
-
-    arrays: Objects
-
-    @property
-    def order(self) -> np.ndarray:
-        """Position of each object in Morton order: int64[n]."""
-        return self.arrays.order
-
-    @property
-    def objects(self) -> int:
-        """Number of objects."""
-        return len(self.arrays.order)
-
-
 def sort_objects(
     lon: np.ndarray, lat: np.ndarray, ts: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, units: np.ndarray
-) -> ObjectBatch:
-    """Sort objects into Morton order."""
+) -> Objects:
+    """Sort objects into Morton order.
+
+    lon, lat             float64[n]            degrees
+    ts                   int64[n]              microseconds
+    term_offsets, terms  int64[n+1], int64[m]  distinct terms of each object
+    units                int32[m]              unit that each (object, term) is matched for, -1: of another worker
+    Returns these arrays in the order in which the objects came, the position of each object in Morton order (`order`
+    int64[n]) and the Morton numbers (`codes` int64[n]).
+    """
     lon, lat, ts, terms = map(read_only, (lon, lat, ts, terms))
     order, codes = sort_points(lon, lat)
-    return ObjectBatch(Objects(order, codes, lon, lat, ts, term_offsets, terms, units))
+    return Objects(order, codes, lon, lat, ts, term_offsets, terms, units)
 
 
 HIT_BUFFER = 1 << 14
@@ -53,7 +39,6 @@ HIT_BUFFER = 1 << 14
 
 EXPECTED_PAIRS = 256
 """Pairs of an object for which a search makes room at first."""
-
 
 NO_PIECES = np.empty(0, np.int64)
 
@@ -101,31 +86,31 @@ class MatchedPairs:
     matches: np.ndarray
 
 
-def match_objects(batch: ObjectBatch, probes: Sequence[SegmentProbe], units: int) -> MatchedPairs:
+def match_objects(batch: Objects, probes: Sequence[SegmentProbe], units: int) -> MatchedPairs:
     """Find all pairs of the batch's objects and the subscriptions of the probes.
 
     Raises TooManyPairs if several objects have more than MAX_PAIRS together.
     """
-    limit, total = MAX_PAIRS if batch.objects > 1 else sys.maxsize, 0
+    objects, total = len(batch.order), 0
+    limit = MAX_PAIRS if objects > 1 else sys.maxsize
     counts = SearchCounts(np.zeros(units, np.int64), np.zeros(units, np.int64))
     searches = []
     for segment, deleted in probes:
         # Memory is taken when it is written, so generous room costs nothing.
-        room = np.empty(min(limit - total, EXPECTED_PAIRS * batch.objects) + HIT_BUFFER, np.int64)
+        room = np.empty(min(limit - total, EXPECTED_PAIRS * objects) + HIT_BUFFER, np.int64)
         always_valid = _is_always_valid(batch, segment, deleted)
-        keys_of = match_segment(batch.arrays, segment, deleted, always_valid, counts, HIT_BUFFER, limit - total, room)
+        keys_of = match_segment(batch, segment, deleted, always_valid, counts, HIT_BUFFER, limit - total, room)
         searches.append(keys_of)
         total += len(keys_of[1])
         if total > limit:
             raise TooManyPairs
-    return MatchedPairs(*_merge_lists(searches, batch.objects), counts.candidates, counts.matches)
+    return MatchedPairs(*_merge_lists(searches, objects), counts.candidates, counts.matches)
 
 
-def _is_always_valid(batch: ObjectBatch, segment: Segment, deleted: Deleted) -> bool:
+def _is_always_valid(batch: Objects, segment: Segment, deleted: Deleted) -> bool:
     """Return whether neither validity nor deletions nor exact tests can decide a pair of the batch and the segment."""
     least_key, _, created, end = segment.bounds.tolist()
-    ts = batch.arrays.ts
-    within = not batch.objects or (created <= ts.min() and ts.max() < end)
+    within = not len(batch.ts) or (created <= batch.ts.min() and batch.ts.max() < end)
     return bool(within and not len(segment.exact_tests) and not len(deleted.pieces) and least_key > deleted.after_key)
 
 
@@ -147,16 +132,8 @@ def _merge_lists(searches: Sequence[tuple[np.ndarray, np.ndarray]], objects: int
     return offsets, merged
 
 
-# The term of every object
-
-
-def posts_every_object(segments: Iterable[Segment]) -> bool:
-    """Return whether a segment has a subscription without keywords."""
-    return any(has_every_object(segment) for segment in segments)
-
-
 def has_every_object(segment: Segment) -> bool:
-    """Return whether a segment posts the term of every object."""
+    """Return whether a segment posts the term of every object, as it has a subscription without keywords."""
     position = int(np.searchsorted(segment.terms, names.EVERY_OBJECT))
     return position < len(segment.terms) and int(segment.terms[position]) == names.EVERY_OBJECT
 
@@ -202,16 +179,14 @@ class ChunkSize:
             self.objects *= 2
 
 
-# Maintain a Bloom filter of the live terms of segments, by which routing tasks drop the other terms of objects.
-#
-# An object without a live term is not sent to any worker.
-
 BITS_PER_KEY = 8
 """Bits for each key, at least. With 16, routing takes 15% longer, for more words lie outside of the caches."""
 
 
 class LiveTermFilter:
     """A Bloom filter of the (index cell, term) keys of an index's segments.
+
+    Routing tasks drop the other terms of objects, and an object without a live term is not sent to any worker.
 
     The filter grows with each new segment. Keys of removed segments remain, which sometimes sends an object to a worker
     without a match. The filter is built again when it has as many such keys as current ones, or when it is full.

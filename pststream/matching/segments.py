@@ -43,7 +43,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrow_columns import one_array
+from pststream.base.arrays import make_read_only
+from pststream.base.arrow_columns import integers, one_array
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
     count_postings,
@@ -65,20 +66,14 @@ from pststream.kernels.matching.postings import (
     make_term_table,
 )
 from pststream.kernels.sort_and_search import sort_with
-from pststream.plans.owners import recorded_units
-from pststream.queries.shapes.registry import PIECE_COLUMNS, SHAPES
+from pststream.plans.pieces import nested_lists, recorded_units
+from pststream.queries.shapes.registry import PIECE_COLUMNS, SIDES, exact_tests
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet, without_views
 
-COLUMNS = (
-    "subscription_key",
-    *(column.name for column in PIECE_COLUMNS),
-    "clauses",
-    "created_at",
-    "end_at",
-    "kind",
-    "unit",
-)
+PIECE_NAMES = tuple(column.name for column in PIECE_COLUMNS)
+
+COLUMNS = ("subscription_key", *PIECE_NAMES, "clauses", "created_at", "end_at", "kind", "unit")
 
 MAX_POSTINGS = (1 << 31) - 1
 
@@ -136,35 +131,39 @@ def build_segment(rows: pa.Table) -> Segment:
     # Pieces in the order of their first postings, their terms numbered within the segment.
     rows = _in_order_of_postings(rows)
     boxes = _boxes(rows)
-    outer, inner, term_ids = _nested(rows.column("clauses"))
+    outer, inner, term_ids = nested_lists(one_array(rows.column("clauses")))
     terms, local = np.unique(term_ids, return_inverse=True)
     if len(terms) >= 1 << TERM_BITS:
         raise ValueError(f"a segment holds at most {1 << TERM_BITS} terms, not {len(terms)}")
-    first_literal, literals = inner[outer[:-1]], _literals(outer, inner, local)
+    first_literal, literals = inner[outer[:-1]], local.astype(np.int32)
+    literals[inner[1:] - 1] |= LAST_OF_CLAUSE
+    literals[inner[outer[1:]] - 1] |= LAST_OF_PIECE
     # The postings, sorted by cell and term.
     first_size = inner[outer[:-1] + 1] - first_literal
     postings = count_postings(boxes, first_size)
     if max(postings, len(literals)) > MAX_POSTINGS:
-        raise ValueError(
-            f"a segment holds at most {MAX_POSTINGS} postings and literals, not {postings}, {len(literals)}"
-        )
+        given = f"{postings}, {len(literals)}"
+        raise ValueError(f"a segment holds at most {MAX_POSTINGS} postings and literals, not {given}")
     sort_key, piece = _sorted_postings(postings, boxes, first_literal, first_size, literals)
     # The directory of cells and keys, and the look-ups into it.
     cells, cell_keys, key_term, key_postings = directory(sort_key)
-    levels, level_cells = _levels(cells)
+    borders = np.searchsorted(cells, [1 << (2 * level) for level in range(MAX_LEVEL + 2)])
+    levels = np.flatnonzero(np.diff(borders)).astype(np.int64)
     starts, count = cell_buckets(cell_keys)
     buckets = fill_buckets(cell_keys, key_term, key_postings, starts, count, len(terms))
     posting_keys, far_keys = encode_keys(key_term, key_postings, buckets, len(terms))
     levels_of_term = term_levels(cells, cell_keys, key_term, len(terms))
     # The data to verify a posting whose box contains the object.
-    exact_test, shape_codes, shape_offsets, shape_numbers = _exact_tests(rows)
-    keys = _marked_keys(rows)
-    created, end = (_integers(rows, name) for name in ("created_at", "end_at"))
-    segment = Segment(
+    codes, offsets, numbers = exact_tests({name: one_array(rows.column(name)) for name in PIECE_NAMES}, len(boxes))
+    tested, exact_test = np.flatnonzero(codes), np.where(codes, np.cumsum(codes > 0) - 1, -1).astype(np.int32)
+    keys, units = integers(rows, "subscription_key"), recorded_units(one_array(rows.column("unit")))
+    keys = np.where(rows.column("kind").is_valid().to_numpy(), ~keys, keys)
+    created, end = (integers(rows, name) for name in ("created_at", "end_at"))
+    arrays = Segment(
         terms=terms,
         term_table=make_term_table(terms, np.arange(len(terms)) | (levels_of_term << 32)),
         levels=levels,
-        level_cells=level_cells,
+        level_cells=np.append(borders[levels], len(cells)).astype(np.int64),
         cells=cells,
         cell_buckets=starts,
         buckets=buckets,
@@ -178,16 +177,20 @@ def build_segment(rows: pa.Table) -> Segment:
         boxes=boxes,
         validity=np.column_stack([created, end]),
         bounds=_bounds(keys, created, end),
-        exact_tests=exact_test if len(shape_codes) else np.empty(0, np.int32),
-        shape_codes=shape_codes,
-        shape_offsets=shape_offsets,
-        shape_numbers=shape_numbers,
+        exact_tests=exact_test if len(tested) else np.empty(0, np.int32),
+        shape_codes=codes[tested],
+        shape_offsets=np.append(offsets[tested], offsets[-1]),
+        shape_numbers=numbers,
         key_order=np.argsort(keys, kind="stable").astype(np.int32),
-        units=_recorded_units(rows),
+        units=units if (units >= 0).any() else np.empty(0, np.int32),
     )
-    for array in segment:
-        array.setflags(write=False)
-    return segment
+    return make_read_only(arrays)
+
+
+def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray) -> np.ndarray:
+    last, first = names.MAX_INT64, names.MIN_INT64
+    bounds = keys.min(initial=last), keys.max(initial=first), created.max(initial=first), end.min(initial=last)
+    return np.array(bounds, np.int64)
 
 
 def _sorted_postings(
@@ -207,7 +210,7 @@ def _sorted_postings(
 
 def _in_order_of_postings(rows: pa.Table) -> pa.Table:
     """Sort rows by the cell and the term of their first posting, so that hits of one list are neighbours in memory."""
-    outer, inner, terms = _nested(rows.column("clauses"))
+    outer, inner, terms = nested_lists(one_array(rows.column("clauses")))
     first = terms[inner[outer[:-1]]]
     keys = (first_cells(_boxes(rows)) << TERM_BITS) | (first & ((1 << TERM_BITS) - 1))
     _, order = sort_with(keys, np.arange(len(keys), dtype=np.int32), SORT_KEY_BITS)
@@ -215,84 +218,8 @@ def _in_order_of_postings(rows: pa.Table) -> pa.Table:
 
 
 def _boxes(rows: pa.Table) -> np.ndarray:
-    return np.column_stack(
-        [rows.column(side).to_numpy().astype(np.float64, copy=False) for side in ("west", "south", "east", "north")]
-    )
+    return np.column_stack([rows.column(side).to_numpy().astype(np.float64, copy=False) for side in SIDES])
 
-
-def _integers(rows: pa.Table, name: str) -> np.ndarray:
-    return rows.column(name).to_numpy().astype(np.int64)
-
-
-def _marked_keys(rows: pa.Table) -> np.ndarray:
-    """Return the subscription key of each piece, `~key` where its kind is not null: int64[pieces]."""
-    keys = _integers(rows, "subscription_key")
-    return np.where(rows.column("kind").is_valid().to_numpy(), ~keys, keys)
-
-
-def _recorded_units(rows: pa.Table) -> np.ndarray:
-    """Return the recorded unit of each piece; none if no piece has one."""
-    units = recorded_units(one_array(rows.column("unit")))
-    return units if (units >= 0).any() else np.empty(0, np.int32)
-
-
-def _nested(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the offsets of each piece's clauses, the offsets of each clause's terms, and the terms; offsets from 0."""
-    clauses = one_array(column)
-    outer = clauses.offsets.to_numpy().astype(np.int64)
-    inner_list = clauses.values
-    inner = inner_list.offsets.to_numpy().astype(np.int64)[outer[0] : outer[-1] + 1]
-    terms = inner_list.values.to_numpy(zero_copy_only=False)[inner[0] : inner[-1]]
-    return outer - outer[0], inner - inner[0], terms.astype(np.int64, copy=False)
-
-
-def _literals(outer: np.ndarray, inner: np.ndarray, local: np.ndarray) -> np.ndarray:
-    """Return the terms of all clauses, with a mark on the last of each clause and of each piece: int32."""
-    literals = local.astype(np.int32)
-    literals[inner[1:] - 1] |= LAST_OF_CLAUSE
-    literals[inner[outer[1:]] - 1] |= LAST_OF_PIECE
-    return literals
-
-
-def _levels(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    borders = np.searchsorted(cells, [1 << (2 * level) for level in range(MAX_LEVEL + 2)])
-    used = np.flatnonzero(np.diff(borders))
-    return used.astype(np.int64), np.append(borders[used], len(cells)).astype(np.int64)
-
-
-def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray) -> np.ndarray:
-    last, first = names.MAX_INT64, names.MIN_INT64
-    return np.array(
-        [keys.min(initial=last), keys.max(initial=first), created.max(initial=first), end.min(initial=last)], np.int64
-    )
-
-
-def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of each piece's exact test (-1: none); the shape codes, offsets and numbers of the tests."""
-    codes, lengths = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.int64)
-    tests_by_shape = []
-    for shape in SHAPES:
-        if shape.PIECE_COLUMN is None:
-            continue
-        column = one_array(rows.column(shape.PIECE_COLUMN.name))
-        has = column.is_valid().to_numpy(zero_copy_only=False)
-        if has.any():
-            kept = column.drop_null()
-            codes[has], lengths[has] = shape.CODE, kept.value_lengths().to_numpy()
-            tests_by_shape.append((np.flatnonzero(has), kept.flatten().to_numpy()))
-    tested = np.flatnonzero(codes)
-    exact_test = np.full(rows.num_rows, -1, np.int32)
-    exact_test[tested] = np.arange(len(tested))
-    offsets = np.concatenate([[0], np.cumsum(lengths[tested])]).astype(np.int64)
-    numbers = np.empty(offsets[-1], np.float64)
-    for pieces, values in tests_by_shape:
-        widths = lengths[pieces]
-        source = np.cumsum(widths) - widths
-        numbers[np.repeat(offsets[exact_test[pieces]] - source, widths) + np.arange(len(values))] = values
-    return exact_test, codes[tested], offsets, numbers
-
-
-# Deletions, which are stored apart from the segments
 
 DELETION_COLUMNS = ("subscription_key", "end_at")
 Deletions = tuple[np.ndarray, np.ndarray]
@@ -344,8 +271,6 @@ def without_pieces(segment: Segment, deleted: Deleted, others: np.ndarray) -> De
     order = np.argsort(pieces, kind="stable")
     return Deleted(mark_bits(pieces, segment.pieces), pieces[order], ends[order], deleted.after_key)
 
-
-# The cache of a node, which its tasks map
 
 LAYOUT = 7
 """Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""

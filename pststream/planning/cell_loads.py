@@ -1,4 +1,4 @@
-"""Estimate the load, stored subscriptions and checks of raster cells, and of blocks of cells, from a sample."""
+"""Estimate the loads and stored subscriptions of blocks of raster cells, and the checks of cells, from a sample."""
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -6,101 +6,21 @@ from functools import lru_cache, partial
 import numpy as np
 
 from pststream.base.arrays import distinct_values
+from pststream.base.arrow_columns import take_lists
 from pststream.kernels.planning.cell_loads import (
     block_key,
     count_block_pieces,
     count_cell_objects,
     count_checks,
     cut_into_blocks,
-    mark_leaf_pieces,
 )
-from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
+from pststream.planning.dispatch import plan_arrays
 from pststream.planning.live_terms import find_posted_terms, mark_live_terms
 from pststream.planning.load_model import LoadRates
 from pststream.planning.raster import compute_cell_ranges, hilbert_walk
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 from pststream.plans.planner_sample import WorkloadSample
-
-
-@dataclass(frozen=True)
-class CellLoads:
-    """Raster cells of one worker that objects or subscriptions touch, ascending.
-
-    cells          int64[n]    raster cells
-    objects        int64[n]    sampled objects in the cell that go to the worker
-    subscriptions  int64[n]    sampled boxes that overlap the cell and that the worker stores
-    loads          float64[n]  seconds of the period
-    """
-
-    cells: np.ndarray
-    objects: np.ndarray
-    subscriptions: np.ndarray
-    loads: np.ndarray
-
-
-def compute_cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int) -> CellLoads:
-    """Estimate the load of each raster cell of a worker.
-
-    Departure from Definition 3 of PS2Stream, n_o * n_q, which is the first term of Definition 1 alone: here this term
-    is the smallest, so all terms of Definition 1 are counted (`CostModel`). A box over several cells counts in each, as
-    in the paper.
-    """
-    arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
-    grid = plan.grid
-    cells_of = grid.cell(sample.lon, sample.lat)
-    terms = (sample.term_offsets, sample.terms, mark_live_terms(sample), sample.reads)
-    objects, reads = count_cell_objects(cells_of, *terms, arrays, worker)
-    ranges = compute_cell_ranges(grid, sample.boxes).astype(np.int64)
-    subscriptions = np.zeros(grid.cells, np.int64)
-    whole = np.diff(sample.post_offsets) > 0
-    for leaves, stored in _stored(sample, plan, arrays, worker, whole):
-        mine = np.isin(plan.cell_leaf, leaves)
-        subscriptions[mine] = _cover(ranges[stored], grid.columns, grid.rows)[mine]
-    cells = np.flatnonzero((objects > 0) | (subscriptions > 0))
-    loads = rates.load(*(counts[cells].astype(np.float64) for counts in (objects, subscriptions, reads)))
-    return CellLoads(cells, objects[cells], subscriptions[cells], loads)
-
-
-def _stored(
-    sample: WorkloadSample, plan: PartitionPlan, arrays: PlanArrays, worker: int, posted: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return groups of leaves of the worker, and mark the pieces that it stores in each group: bool[pieces].
-
-    The first group has all leaves that the worker serves whole; each leaf by text is a group of its own.
-    """
-    whole = plan.leaf_unit >= 0
-    served = np.flatnonzero(whole & (plan.unit_worker[np.maximum(plan.leaf_unit, 0)] == worker))
-    groups = [(served, posted)]
-    for leaf in np.flatnonzero(~whole).tolist():
-        units = [
-            plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]],
-            plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]],
-        ]
-        if (plan.unit_worker[np.concatenate(units)] == worker).any():
-            stored = mark_leaf_pieces(leaf, sample.post_offsets, sample.post_terms, arrays, worker)
-            groups.append((np.array([leaf]), stored))
-    return groups
-
-
-def _cover(ranges: np.ndarray, columns: int, rows: int) -> np.ndarray:
-    """Count the ranges (int64[n, 4]) that cover each raster cell: int64[cells]."""
-    # Add 1 and -1 at the corners of each range; the sums along both axes are the counts.
-    steps = np.zeros((rows + 1) * (columns + 1), np.int64)
-    x0, y0, x1, y1 = ranges.T
-    wide = columns + 1
-    for sign, corner in (
-        (1, y0 * wide + x0),
-        (-1, y0 * wide + x1 + 1),
-        (-1, (y1 + 1) * wide + x0),
-        (1, (y1 + 1) * wide + x1 + 1),
-    ):
-        steps += sign * np.bincount(corner, minlength=len(steps))
-    table = steps.reshape(rows + 1, wide)
-    return table.cumsum(axis=0).cumsum(axis=1)[:rows, :columns].ravel()
-
-
-# Blocks of cells
 
 
 @dataclass(frozen=True)
@@ -140,8 +60,7 @@ def compute_block_loads(
     Definition 3 of the paper, and also those of its rows with the rest of the worker.
     """
     # Count the objects and reads of each raster cell.
-    arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
-    grid = plan.grid
+    arrays, grid = plan_arrays(plan), plan.grid
     terms = (sample.term_offsets, sample.terms, mark_live_terms(sample), sample.reads)
     objects, reads = count_cell_objects(grid.cell(sample.lon, sample.lat), *terms, arrays, worker)
     cells = _walk_cells(plan, worker)
@@ -151,11 +70,13 @@ def compute_block_loads(
     blocks = int(block[-1]) + 1 if len(block) else 0
     order = np.lexsort((cells, block))
     # Count the pieces of each block.
-    codes, code_leaf, code_block = _code_cells(plan, cells, block)
-    pyramid = build_pyramid(codes, grid.columns, grid.rows, len(code_leaf) + 1)
-    ranges = compute_cell_ranges(grid, sample.boxes)
-    posts = (sample.post_offsets, sample.post_terms)
-    pieces = partial(count_block_pieces, ranges, *posts, arrays, worker, pyramid, code_leaf)
+    # Cells of one leaf and one block have one code; all cells without a block have the last code.
+    pairs, code = np.unique(block * plan.leaves + plan.cell_leaf[cells], return_inverse=True)
+    codes, code_block = np.full(grid.cells, len(pairs), np.int32), pairs // plan.leaves
+    codes[cells] = code
+    pyramid = build_pyramid(codes, grid.columns, grid.rows, len(pairs) + 1)
+    posts = (compute_cell_ranges(grid, sample.boxes), sample.post_offsets, sample.post_terms)
+    pieces = partial(count_block_pieces, *posts, arrays, worker, pyramid, pairs % plan.leaves)
     subscriptions = pieces(code_block, blocks)
     sums = [np.bincount(block, counts[cells], blocks) for counts in (objects, reads)]
     loads = rates.load(sums[0], subscriptions.astype(np.float64), sums[1])
@@ -191,20 +112,6 @@ def _curve(columns: int, rows: int) -> np.ndarray:
     curve: np.ndarray = row * columns + column
     curve.flags.writeable = False
     return curve
-
-
-def _code_cells(plan: PartitionPlan, cells: np.ndarray, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the code of each raster cell, int32[cells], and the leaf and the block of each code.
-
-    Cells of one leaf and one block have one code; all cells without a block have the last code.
-    """
-    pairs, code = np.unique(block * plan.leaves + plan.cell_leaf[cells], return_inverse=True)
-    codes = np.full(plan.grid.cells, len(pairs), np.int32)
-    codes[cells] = code
-    return codes, pairs % plan.leaves, pairs // plan.leaves
-
-
-# Tornado's cost of a cell
 
 
 def count_cell_checks(sample: WorkloadSample, grid: DispatchGrid) -> np.ndarray:
@@ -261,10 +168,8 @@ def _post_pieces(
             y.append((high if north else low)[own, 1])
     blocks = np.concatenate(piece)
     # Repeat each block for each term of its piece.
-    terms = np.diff(sample.post_offsets)[blocks]
-    row = np.repeat(np.arange(len(blocks)), terms)
-    within = np.arange(len(row)) - np.repeat(np.cumsum(terms) - terms, terms)
-    term = np.searchsorted(posted, sample.post_terms[sample.post_offsets[blocks[row]] + within])
+    row = np.repeat(np.arange(len(blocks)), np.diff(sample.post_offsets)[blocks])
+    term = np.searchsorted(posted, take_lists((sample.post_offsets, sample.post_terms), blocks)[1])
     keys = block_key(term, level[blocks[row]], np.concatenate(x)[row], np.concatenate(y)[row])
     order = np.argsort(keys, kind="stable")
     return keys[order], blocks[row][order].astype(np.int32), distinct_values(level)

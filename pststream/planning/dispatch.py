@@ -24,8 +24,7 @@ from pststream.kernels.routing.dispatch import (
 from pststream.kernels.routing.pyramid import Pyramid, build_pyramid
 from pststream.kernels.routing.tree_walk import NodeArrays, find_object_units, find_range_owners
 from pststream.planning.raster import compute_cell_ranges
-from pststream.plans.owners import NO_UNIT, recorded_units
-from pststream.plans.pieces import first_clauses
+from pststream.plans.pieces import NO_UNIT, first_clauses, recorded_units
 from pststream.plans.plan import ObjectPlan, PartitionPlan, SubscriptionPlan
 from pststream.plans.plan_nodes import CHILDREN, PlanNodes
 from pststream.plans.planner_sample import WorkloadSample
@@ -62,7 +61,7 @@ class TreeWalk:
                                                    change nothing
         """
         cells, columns = self._plan.grid.cell(lon, lat), self._plan.grid.columns
-        offsets, words = np.ascontiguousarray(term_offsets, np.int64), read_only(np.ascontiguousarray(terms, np.int64))
+        offsets, words = np.ascontiguousarray(term_offsets, np.int64), _column(terms, np.int64)
         units = find_object_units(cells, columns, offsets, words, self._plan.cell_leaf, self._nodes, CHILDREN)
         return units.astype(np.int64)
 
@@ -104,6 +103,11 @@ def make_node_arrays(nodes: PlanNodes) -> NodeArrays:
     )
 
 
+def plan_arrays(plan: PartitionPlan) -> PlanArrays:
+    """Return the arrays of a plan as kernels take them."""
+    return PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
+
+
 @dataclass(frozen=True)
 class DispatchIndex:
     """Look-ups under one plan. Only the plan is pickled; the other arrays are derived on first use.
@@ -121,16 +125,7 @@ class DispatchIndex:
     @cached_property
     def arrays(self) -> PlanArrays:
         """The arrays of the plan as kernels take them."""
-        return PlanArrays(
-            cell_leaf=_array(self.plan.cell_leaf, np.int32),
-            leaf_unit=_array(self.plan.leaf_unit, np.int32),
-            term_offsets=_array(self.plan.term_offsets, np.int64),
-            terms=_array(self.plan.terms, np.int64),
-            term_unit=_array(self.plan.term_unit, np.int32),
-            spread_offsets=_array(self.plan.spread_offsets, np.int64),
-            spread_unit=_array(self.plan.spread_unit, np.int32),
-            unit_worker=_array(self.plan.unit_worker, np.int32),
-        )
+        return plan_arrays(self.plan)
 
     @cached_property
     def codes(self) -> Pyramid:
@@ -175,7 +170,7 @@ class DispatchIndex:
         """
         return find_piece_workers(
             self._ranges(boxes),
-            _array(post_offsets, np.int64),
+            np.ascontiguousarray(post_offsets, np.int64),
             _column(post_terms, np.int64),
             self.arrays,
             self.codes,
@@ -206,7 +201,7 @@ class DispatchIndex:
             _column(lon, np.float64),
             _column(lat, np.float64),
             self._places(lon, lat, term_offsets, terms),
-            _array(term_offsets, np.int64),
+            np.ascontiguousarray(term_offsets, np.int64),
             _column(terms, np.int64),
             live[0],
             self.arrays,
@@ -222,7 +217,8 @@ class DispatchIndex:
         Returns int32, parallel to `terms` (CSR by object), -1 for units of other workers; and int64[units].
         """
         places = self._places(lon, lat, term_offsets, terms)
-        return find_owner_units(places, _array(term_offsets, np.int64), _column(terms, np.int64), self.arrays, worker)
+        words = np.ascontiguousarray(term_offsets, np.int64), _column(terms, np.int64)
+        return find_owner_units(places, *words, self.arrays, worker)
 
     def _places(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """Return the place of each object in `arrays.cell_leaf`: its raster cell, int64[objects]."""
@@ -309,7 +305,7 @@ class SubscriptionDispatch(DispatchIndex):
         """Return the workers that each object is sent to: those with a live term of the object."""
         goes = np.zeros((self.plan.workers, len(lon)), np.bool_)
         points = _column(lon, np.float64), _column(lat, np.float64)
-        words = _array(term_offsets, np.int64), _column(terms, np.int64)
+        words = np.ascontiguousarray(term_offsets, np.int64), _column(terms, np.int64)
         for worker, of_worker in enumerate(live):
             mark_live_objects(*points, *words, of_worker, goes[worker])
         position, worker_of = np.nonzero(goes.T)
@@ -335,11 +331,5 @@ def make_dispatch(plan: PartitionPlan) -> DispatchIndex:
     return ObjectDispatch(plan) if isinstance(plan, ObjectPlan) else DispatchIndex(plan)
 
 
-def _array(values: np.ndarray, dtype: type) -> np.ndarray:
-    """Return a contiguous array of this type, without a copy if it is one already."""
-    return np.ascontiguousarray(values, dtype=dtype)
-
-
 def _column(values: np.ndarray, dtype: type) -> np.ndarray:
-    """Return a contiguous, read-only array of this type."""
-    return read_only(_array(values, dtype))
+    return read_only(np.ascontiguousarray(values, dtype))

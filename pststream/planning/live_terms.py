@@ -90,9 +90,6 @@ def drop_terms_without_postings(sample: WorkloadSample) -> WorkloadSample:
     return keep_terms(sample, (sample.postings > 0) | (hash_to_unit(np.arange(len(sample.terms)), SEED) < by_chance))
 
 
-# Term use, for planners that partition by text alone
-
-
 @dataclass(frozen=True)
 class TermUse:
     """The live terms of a sample, and the objects and subscriptions that have them; other terms cause no load.
@@ -145,9 +142,6 @@ def collect_term_use(sample: WorkloadSample) -> TermUse:
         subscription_offsets=np.searchsorted(posts, np.arange(count + 1) * terms),
         subscription_terms=(posts % terms).astype(np.int32),
     )
-
-
-# Objects by raster cell, for the hybrid planner and local adjustment
 
 
 @dataclass(frozen=True)
@@ -214,9 +208,6 @@ def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
         ranges=compute_cell_ranges(grid, sample.boxes),
         piece_terms=(piece_start, piece_terms),
     )
-
-
-# Posting reads
 
 
 def make_sample_with_reads(**columns: Any) -> WorkloadSample:

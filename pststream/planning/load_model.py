@@ -5,11 +5,10 @@ from math import pi
 
 import numpy as np
 
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import distinct_values, sum_slices
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
-from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.planning.dispatch import TreeWalk
+from pststream.planning.dispatch import TreeWalk, plan_arrays
 from pststream.planning.live_terms import group_pieces_by_subscription, keep_pieces, mark_live_terms
 from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.imbalance import imbalance_of
@@ -164,72 +163,57 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
     """
     if isinstance(plan, SubscriptionPlan):
         return _loads_by_subscription(sample, plan, cost)
+    ranges = compute_cell_ranges(plan.grid, sample.boxes)
     if isinstance(plan, ObjectPlan):
-        return _loads_by_object(sample, plan, cost)
-    arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
-    of_objects = _count_objects(sample, plan, plan.grid.cell(sample.lon, sample.lat), arrays)
-    order, groups = group_pieces_by_subscription(sample)
-    leaves = build_pyramid(plan.cell_leaf, plan.grid.columns, plan.grid.rows, plan.leaves)
-    stored_unit, stored_worker = count_subscriptions(
-        compute_cell_ranges(plan.grid, sample.boxes),
-        order,
-        groups,
-        sample.post_offsets,
-        sample.post_terms,
-        arrays,
-        leaves,
-        plan.workers,
+        tree = TreeWalk(plan, plan.nodes)
+        places = tree.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
+        arrays, stored = tree.unit_arrays, _count_stored(sample, plan, tree, ranges)
+    else:
+        places, arrays = plan.grid.cell(sample.lon, sample.lat), plan_arrays(plan)
+        leaves = build_pyramid(plan.cell_leaf, plan.grid.columns, plan.grid.rows, plan.leaves)
+        pieces = *group_pieces_by_subscription(sample), sample.post_offsets, sample.post_terms
+        stored = count_subscriptions(ranges, *pieces, arrays, leaves, plan.workers)
+    words = sample.term_offsets, sample.terms, mark_live_terms(sample), sample.reads
+    of_unit, of_worker, reads = count_objects(places, *words, arrays, plan.workers)
+    worker_reads = np.bincount(plan.unit_worker, reads, plan.workers)
+    return _scaled_loads(sample, cost, (of_unit, stored[0], reads), (of_worker, stored[1], worker_reads))
+
+
+def _count_stored(
+    sample: WorkloadSample, plan: ObjectPlan, tree: TreeWalk, ranges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the subscriptions of each unit and of each worker of a plan that shares by object: int64."""
+    offsets, unit = tree.units_of_ranges(ranges, np.diff(sample.post_offsets) > 0)
+    _, key = np.unique(sample.piece_key, return_inverse=True)
+    key = np.repeat(key.astype(np.int64), np.diff(offsets))
+    by_unit, by_worker = (
+        np.bincount(distinct_values(key * count + owner) % count, minlength=count)
+        for owner, count in ((unit, plan.units), (plan.unit_worker[unit], plan.workers))
     )
-    return _scaled_loads(sample, plan, cost, of_objects, (stored_unit, stored_worker))
+    return by_unit, by_worker
 
 
-def _count_objects(
-    sample: WorkloadSample, plan: PartitionPlan, cells: np.ndarray, arrays: PlanArrays
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the objects of each unit, the objects of each worker, and the postings read for each unit."""
-    live = mark_live_terms(sample)
-    return count_objects(cells, sample.term_offsets, sample.terms, live, sample.reads, arrays, plan.workers)
+Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _scaled_loads(
-    sample: WorkloadSample,
-    plan: PartitionPlan,
-    cost: CostModel,
-    of_objects: tuple[np.ndarray, np.ndarray, np.ndarray],
-    of_subscriptions: tuple[np.ndarray, np.ndarray],
+    sample: WorkloadSample, cost: CostModel, of_units: np.ndarray | Counts, of_workers: np.ndarray | Counts
 ) -> WorkerLoads:
     """Scale counts of a sample, and compute the loads.
 
-    of_objects        as `_count_objects` returns them
-    of_subscriptions  int64[units], int64[workers]  subscriptions of each unit and each worker
+    of_units, of_workers  objects, subscriptions and `reads` of each
     """
-    (of_unit, of_worker, unit_reads), (stored_unit, stored_worker) = of_objects, of_subscriptions
-    reads = np.bincount(plan.unit_worker, unit_reads, plan.workers)
+    objects, subscriptions, reads = of_workers
     rates = cost.rates(sample)
     return WorkerLoads(
-        objects=of_worker * sample.object_scale,
-        subscriptions=stored_worker * sample.subscription_scale,
+        objects=objects * sample.object_scale,
+        subscriptions=subscriptions * sample.subscription_scale,
         reads=reads / POSTING_READS * sample.object_scale * sample.subscription_scale,
-        load=rates.load(of_worker, stored_worker, reads),
-        unit_objects=of_unit * sample.object_scale,
-        unit_subscriptions=stored_unit * sample.subscription_scale,
-        unit_load=rates.load(of_unit, stored_unit, unit_reads),
+        load=rates.load(objects, subscriptions, reads),
+        unit_objects=of_units[0] * sample.object_scale,
+        unit_subscriptions=of_units[1] * sample.subscription_scale,
+        unit_load=rates.load(*of_units),
     )
-
-
-def _loads_by_object(sample: WorkloadSample, plan: ObjectPlan, cost: CostModel) -> WorkerLoads:
-    """Compute the loads under a plan that shares by object."""
-    tree = TreeWalk(plan, plan.nodes)
-    units = tree.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
-    of_objects = _count_objects(sample, plan, units, tree.unit_arrays)
-    offsets, unit = tree.units_of_ranges(compute_cell_ranges(plan.grid, sample.boxes), np.diff(sample.post_offsets) > 0)
-    _, key = np.unique(sample.piece_key, return_inverse=True)
-    key = np.repeat(key.astype(np.int64), np.diff(offsets))
-    stored = [
-        np.bincount(distinct_values(key * number + owner) % number, minlength=number)
-        for owner, number in ((unit, plan.units), (plan.unit_worker[unit], plan.workers))
-    ]
-    return _scaled_loads(sample, plan, cost, of_objects, (stored[0], stored[1]))
 
 
 def _loads_by_subscription(sample: WorkloadSample, plan: SubscriptionPlan, cost: CostModel) -> WorkerLoads:
@@ -239,28 +223,11 @@ def _loads_by_subscription(sample: WorkloadSample, plan: SubscriptionPlan, cost:
     planner places them: an object without a sampled posting at a unit reads another with a probability (Poisson).
     """
     units = plan.owner_units(sample.piece_key, sample.recorded_units)
-    unsampled = (sample.subscription_scale - 1.0) * _postings_by_object(sample) / plan.units
-    objects, subscriptions, reads = np.zeros((3, plan.units))
+    unsampled = (sample.subscription_scale - 1.0) * sum_slices(sample.postings, sample.term_offsets) / plan.units
+    counts = np.zeros((3, plan.units))
     for unit in range(plan.units):
         of_unit = keep_pieces(sample, units == unit)
-        shares = np.where(_postings_by_object(of_unit) > 0, 1.0, 1.0 - np.exp(-unsampled))
-        objects[unit] = np.sort(shares).sum()  # the same in any order of the objects
-        subscriptions[unit] = of_unit.subscriptions
-        reads[unit] = of_unit.reads.sum()
-    load = cost.rates(sample).load(objects, subscriptions, reads)
-    unit_of_worker = np.argsort(plan.unit_worker)
-    return WorkerLoads(
-        objects=objects[unit_of_worker] * sample.object_scale,
-        subscriptions=subscriptions[unit_of_worker] * sample.subscription_scale,
-        reads=reads[unit_of_worker] / POSTING_READS * sample.object_scale * sample.subscription_scale,
-        load=load[unit_of_worker],
-        unit_objects=objects * sample.object_scale,
-        unit_subscriptions=subscriptions * sample.subscription_scale,
-        unit_load=load,
-    )
-
-
-def _postings_by_object(sample: WorkloadSample) -> np.ndarray:
-    """Return the number of postings that each object reads: int64[objects]."""
-    sums = np.append(0, np.cumsum(sample.postings, dtype=np.int64))
-    return np.asarray(np.diff(sums[sample.term_offsets]))
+        shares = np.where(sum_slices(of_unit.postings, of_unit.term_offsets) > 0, 1.0, 1.0 - np.exp(-unsampled))
+        # The sum is the same in any order of the objects.
+        counts[:, unit] = np.sort(shares).sum(), of_unit.subscriptions, of_unit.reads.sum()
+    return _scaled_loads(sample, cost, counts, counts[:, np.argsort(plan.unit_worker)])

@@ -16,8 +16,6 @@ MIN_OBJECTS = 1000
 MIN_WIDTH = 0.01
 """Least width and height in degrees, about a kilometre: a smaller raster would only divide one location."""
 
-_WORLD = ((-180.0, 180.0), (-90.0, 90.0))
-
 
 def fit_raster(
     lon: np.ndarray, lat: np.ndarray, boxes: np.ndarray, columns: int = COLUMNS, rows: int = ROWS
@@ -34,12 +32,11 @@ def fit_raster(
     if len(axes[0]) < MIN_OBJECTS:
         middles = (boxes[:, :2] + boxes[:, 2:]) / 2.0
         axes = [np.concatenate([axis, _finite(middles[:, number])]) for number, axis in enumerate(axes)]
-    (west, east), (south, north) = (_range(axis, *world) for axis, world in zip(axes, _WORLD))
+    (west, east), (south, north) = (_range(axis, -bound, bound) for axis, bound in zip(axes, (180.0, 90.0)))
     return DispatchGrid(west, south, east, north, columns, rows)
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """Return the finite values."""
     return values[np.isfinite(values)]
 
 
@@ -52,9 +49,6 @@ def _range(values: np.ndarray, least: float, greatest: float) -> tuple[float, fl
         middle = min(max((low + high) / 2.0, least + MIN_WIDTH / 2.0), greatest - MIN_WIDTH / 2.0)
         low, high = middle - MIN_WIDTH / 2.0, middle + MIN_WIDTH / 2.0
     return low, high
-
-
-# Hilbert curve
 
 
 def hilbert_walk(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -89,8 +83,6 @@ def hilbert_rank(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
         half >>= 1
     return rank
 
-
-# Cells of boxes
 
 _CHUNK = 1 << 14
 """Number of boxes computed at a time, so that intermediate arrays stay in the cache of the processor."""

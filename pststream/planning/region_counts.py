@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.base.arrays import sum_slices
 from pststream.planning.live_terms import mark_live_objects
 from pststream.planning.load_model import LoadRates
 from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.plan import DispatchGrid
 from pststream.plans.planner_sample import WorkloadSample
-
-# Summed-area tables
 
 Cells = int | np.ndarray
 
@@ -82,19 +81,15 @@ class RegionCounts:
         """Count the boxes that overlap each rectangle: int64."""
         return _overlapping(self.corners, x0, y0, x1, y1)
 
-    def pairs(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Count the pairs of a live object in each rectangle and a box that covers its raster cell: int64.
-
-        These are the pairs (object, subscription) that no further cut in space can avoid.
-        """
-        return sum_area(self.sums[..., 1], x0, y0, x1, y1)
-
     def reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Sum the `reads` of the objects in each rectangle: int64."""
         return sum_area(self.sums[..., 2], x0, y0, x1, y1)
 
     def objects_pairs_reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Return `objects`, `pairs` and `reads` of a rectangle, or of n, from one look at the table: int64[3(, n)]."""
+        """Return `objects`, pairs and `reads` of a rectangle, or of n, from one look at the table: int64[3(, n)].
+
+        A pair is a live object and a box that covers its raster cell, which no further cut in space can avoid.
+        """
         return sum_area(self.sums, x0, y0, x1, y1).T
 
     def load(self, rates: LoadRates, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
@@ -108,15 +103,24 @@ def build_region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCou
     has_live = mark_live_objects(sample)
     cells = grid.cell(sample.lon, sample.lat)
     objects = _count(grid, cells[has_live])
-    reads_of = np.diff(np.append(0, np.cumsum(sample.reads, dtype=np.int64))[sample.term_offsets])
-    read = np.bincount(cells, reads_of, grid.cells).astype(np.int64).reshape(grid.rows, grid.columns)
+    reads = np.bincount(cells, sum_slices(sample.reads, sample.term_offsets), grid.cells).astype(np.int64)
     ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0]).astype(np.int64)
-    sides = ((0, 1), (2, 1), (0, 3), (2, 3))
-    corners = np.stack([build_area_sums(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
-    x, y = np.arange(grid.columns)[None, :], np.arange(grid.rows)[:, None]
-    covered = objects * _overlapping(corners, x, y, x, y)
-    sums = np.stack([build_area_sums(values) for values in (objects, covered, read)], axis=-1)
+    corners = tabulate_corners(grid, ranges)
+    covered = objects * count_covering(grid, corners)
+    sums = np.stack([build_area_sums(values) for values in (objects, covered, reads.reshape(objects.shape))], axis=-1)
     return RegionCounts(corners, sums)
+
+
+def tabulate_corners(grid: DispatchGrid, ranges: np.ndarray) -> np.ndarray:
+    """Return the tables `RegionCounts.corners` of boxes, given as ranges of raster cells: int64[n, 4]."""
+    sides = ((0, 1), (2, 1), (0, 3), (2, 3))
+    return np.stack([build_area_sums(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
+
+
+def count_covering(grid: DispatchGrid, corners: np.ndarray) -> np.ndarray:
+    """Count the boxes that cover each raster cell, by the tables of their corners: int64[rows, columns]."""
+    x, y = np.arange(grid.columns)[None, :], np.arange(grid.rows)[:, None]
+    return _overlapping(corners, x, y, x, y)
 
 
 def _count(grid: DispatchGrid, cells: np.ndarray) -> np.ndarray:

@@ -1,11 +1,11 @@
-"""Number equal index pieces alike, and put the rarest CNF clause of a subscription first, to post pieces under it."""
+"""Number equal index pieces alike, put their rarest CNF clause first, to post them under it, and read their units."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrow_columns import Csr
+from pststream.base.arrow_columns import Csr, csr, take_lists
 
 IDENTITY = ("subscription_key", "west", "south")
 """Columns that identify a piece: the boxes of a subscription are disjoint, so no two share their south-west corner."""
@@ -35,12 +35,7 @@ def rarest_clause_first(
     equally frequent clauses the shorter is taken, then the earlier. Source: PS2Stream, section IV-C; for the departure
     see matching/segments.py.
     """
-    outer = clauses.offsets.to_numpy().astype(np.int64)
-    inner_list = clauses.values.slice(outer[0], outer[-1] - outer[0])
-    outer = outer - outer[0]
-    inner = inner_list.offsets.to_numpy().astype(np.int64)
-    terms = inner_list.values.to_numpy(zero_copy_only=False)[inner[0] : inner[-1]].astype(np.int64, copy=False)
-    inner = inner - inner[0]
+    outer, inner, terms = nested_lists(clauses)
     count = len(inner) - 1
     row = np.repeat(np.arange(len(outer) - 1), np.diff(outer))
     sums = np.concatenate([[0], np.cumsum(frequency(terms))])
@@ -48,18 +43,31 @@ def rarest_clause_first(
     first = np.zeros(count, bool)
     first[order[outer[:-1]]] = True
     order = np.lexsort((np.arange(count), ~first, row))
-    ordered = inner_list.take(pa.array(order))
+    ordered = clauses.flatten().take(pa.array(order))
     ranked = pa.ListArray.from_arrays(pa.array(outer.astype(np.int32)), ordered)
     return ranked, *first_clauses(ranked)
 
 
 def first_clauses(clauses: pa.ListArray) -> Csr:
     """Return the terms of the first clause of each row of a list<list<int64>>, as CSR."""
-    outer, inner_list = clauses.offsets.to_numpy().astype(np.int64), clauses.values
-    inner = inner_list.offsets.to_numpy().astype(np.int64)
-    terms = inner_list.values.to_numpy(zero_copy_only=False)
-    starts, stops = inner[outer[:-1]], inner[outer[:-1] + 1]
-    lengths = stops - starts
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return offsets, terms[np.repeat(starts, lengths) + within].astype(np.int64, copy=False)
+    outer, inner, terms = nested_lists(clauses)
+    return take_lists((inner, terms), outer[:-1])
+
+
+def nested_lists(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a list<list<int64>> as offsets of the lists and of the inner lists, both from 0, and values: int64."""
+    outer = column.offsets.to_numpy().astype(np.int64)
+    inner, values = csr(column.flatten())
+    return outer - outer[0], inner, values.astype(np.int64, copy=False)
+
+
+NO_UNIT = -1
+"""Stands for a unit that is not recorded."""
+
+
+def recorded_units(column: pa.Array) -> np.ndarray:
+    """Return the units that a plan which shares by subscription has recorded with pieces: int32[n].
+
+    column  `unit` of the index; NO_UNIT stands for null
+    """
+    return np.asarray(column.fill_null(NO_UNIT).to_numpy(zero_copy_only=False)).astype(np.int32)

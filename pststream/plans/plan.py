@@ -7,7 +7,7 @@ migrations move units. The same arrays are the dispatch index (PS2Stream, sectio
 
 A `SubscriptionPlan` instead shares its subscriptions one by one (DkM-SKS, section 3): it is one leaf with a unit for
 each worker, and each subscription belongs to one unit, which is recorded with its pieces in the index
-(`plans/owners.py`).
+(`plans/pieces.py`).
 
 An `ObjectPlan` divides the objects of a leaf (SSTD, section 4): each goes to one unit, and a subscription is stored for
 all units that its boxes touch. Then the leaf stands for the part of a tree below a node (`plans/plan_nodes.py`).
@@ -179,7 +179,7 @@ class SubscriptionPlan(PartitionPlan):
         """Return the unit that each piece belongs to: int32[n].
 
         keys   int64[n]  subscription keys; `~key` stands for the same subscription
-        units  int32[n]  units that are recorded with the pieces, or NO_UNIT (`plans/owners.py`)
+        units  int32[n]  units that are recorded with the pieces, or NO_UNIT (`plans/pieces.py`)
         """
         by_key = hash_integers(np.where(keys < 0, ~keys, keys), OWNER_SALT) % np.uint64(self.units)
         return np.where(units >= 0, units % self.units, by_key.astype(np.int64)).astype(np.int32)
@@ -230,15 +230,27 @@ def plan_of_arrays(**columns: Any) -> PartitionPlan:
     return PartitionPlan(**columns)
 
 
-def _no_terms(leaves: int) -> dict[str, Any]:
-    """Return the arrays of the terms of a plan whose leaves do not share by term."""
-    return {
-        "term_offsets": np.zeros(leaves + 1, dtype=np.int64),
+def _plan_of_leaves(
+    planner: str,
+    grid: DispatchGrid,
+    workers: int,
+    options: dict[str, object] | None,
+    leaf_unit: np.ndarray,
+    unit_worker: np.ndarray,
+    **others: Any,
+) -> PartitionPlan:
+    """Return a plan, by default of one leaf or of leaves that do not share by term; `others` has other arrays."""
+    columns: dict[str, Any] = {
+        "cell_leaf": np.zeros(grid.cells, dtype=np.int32),
+        "leaf_unit": leaf_unit.astype(np.int32),
+        "term_offsets": np.zeros(len(leaf_unit) + 1, dtype=np.int64),
         "terms": np.empty(0, dtype=np.int64),
         "term_unit": np.empty(0, dtype=np.int32),
-        "spread_offsets": np.zeros(leaves + 1, dtype=np.int64),
+        "spread_offsets": np.zeros(len(leaf_unit) + 1, dtype=np.int64),
         "spread_unit": np.empty(0, dtype=np.int32),
+        "unit_worker": np.ascontiguousarray(unit_worker, dtype=np.int32),
     }
+    return plan_of_arrays(planner=planner, workers=workers, grid=grid, options=options or {}, **(columns | others))
 
 
 def space_plan(
@@ -250,17 +262,8 @@ def space_plan(
     options: dict[str, object] | None = None,
 ) -> PartitionPlan:
     """Make a plan without text partitioning: unit i is leaf i, served by `leaf_worker[i]`."""
-    leaves = len(leaf_worker)
-    return PartitionPlan(
-        planner=planner,
-        workers=workers,
-        grid=grid,
-        cell_leaf=np.ascontiguousarray(cell_leaf, dtype=np.int32),
-        leaf_unit=np.arange(leaves, dtype=np.int32),
-        **_no_terms(leaves),
-        unit_worker=np.ascontiguousarray(leaf_worker, dtype=np.int32),
-        options=options or {},
-    )
+    leaf_unit, cell_leaf = np.arange(len(leaf_worker)), np.ascontiguousarray(cell_leaf, dtype=np.int32)
+    return _plan_of_leaves(planner, grid, workers, options, leaf_unit, leaf_worker, cell_leaf=cell_leaf)
 
 
 def text_plan(
@@ -277,36 +280,21 @@ def text_plan(
     term_worker  int[n]     worker of each of these terms
     """
     units = np.arange(workers, dtype=np.int32)
-    return PartitionPlan(
-        planner=planner,
-        workers=workers,
-        grid=grid,
-        cell_leaf=np.zeros(grid.cells, dtype=np.int32),
-        leaf_unit=np.full(1, -1, dtype=np.int32),
-        term_offsets=np.array([0, len(terms)], dtype=np.int64),
-        terms=terms,
-        term_unit=np.ascontiguousarray(term_worker, dtype=np.int32),
-        spread_offsets=np.array([0, workers], dtype=np.int64),
-        spread_unit=units,
-        unit_worker=units.copy(),
-        options=options or {},
-    )
+    shared = {
+        "term_offsets": np.array([0, len(terms)], dtype=np.int64),
+        "terms": terms,
+        "term_unit": np.ascontiguousarray(term_worker, dtype=np.int32),
+        "spread_offsets": np.array([0, workers], dtype=np.int64),
+        "spread_unit": units,
+    }
+    return _plan_of_leaves(planner, grid, workers, options, np.array([-1]), units.copy(), **shared)
 
 
 def subscription_plan(
     planner: str, grid: DispatchGrid, workers: int, options: dict[str, object] | None = None
-) -> SubscriptionPlan:
+) -> PartitionPlan:
     """Make a plan that shares by subscription: one leaf, unit i belongs to worker i."""
-    return SubscriptionPlan(
-        planner=planner,
-        workers=workers,
-        grid=grid,
-        cell_leaf=np.zeros(grid.cells, dtype=np.int32),
-        leaf_unit=np.full(1, BY_SUBSCRIPTION, dtype=np.int32),
-        **_no_terms(1),
-        unit_worker=np.arange(workers, dtype=np.int32),
-        options=options or {},
-    )
+    return _plan_of_leaves(planner, grid, workers, options, np.array([BY_SUBSCRIPTION]), np.arange(workers))
 
 
 def tree_plan(
@@ -319,14 +307,6 @@ def tree_plan(
 ) -> PartitionPlan:
     """Make the plan of a tree; unit_worker: int[units], the worker of each of its leaves."""
     starts = nodes.starts()
-    return plan_of_arrays(
-        planner=planner,
-        workers=workers,
-        grid=grid,
-        cell_leaf=paint_leaves(nodes, grid.columns, grid.rows),
-        leaf_unit=np.where(nodes.by_text[starts], BY_OBJECT, nodes.unit[starts]).astype(np.int32),
-        **_no_terms(len(starts)),
-        unit_worker=np.ascontiguousarray(unit_worker, dtype=np.int32),
-        options=options or {},
-        nodes=nodes,
-    )
+    leaf_unit = np.where(nodes.by_text[starts], BY_OBJECT, nodes.unit[starts])
+    tree = {"cell_leaf": paint_leaves(nodes, grid.columns, grid.rows), "nodes": nodes}
+    return _plan_of_leaves(planner, grid, workers, options, leaf_unit, unit_worker, **tree)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import concatenate_ranges, distinct_values
 from pststream.plans.plan import ObjectPlan, PartitionPlan, is_one_worker
 
 
@@ -107,7 +107,11 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
     without end. Text leaves of one worker become leaves that it serves whole.
     """
     plan = _merge_single_worker_leaves(plan)
-    plan = replace(plan, cell_leaf=_first_leaf_served_alike(plan)[plan.cell_leaf])
+    first: dict[tuple[bytes, ...], int] = {}
+    leaves = np.arange(plan.leaves)
+    for leaf in np.flatnonzero(plan.leaf_unit < 0).tolist():
+        leaves[leaf] = first.setdefault(plan.servers(leaf), leaf)
+    plan = replace(plan, cell_leaf=leaves[plan.cell_leaf])
     used = np.flatnonzero(np.bincount(plan.cell_leaf, minlength=plan.leaves))  # ascending, without a sort of all cells
     leaf_number = np.full(plan.leaves, -1, np.int64)
     leaf_number[used] = np.arange(len(used))
@@ -128,15 +132,6 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
         spread_unit=unit_number[plan.spread_unit[spread_indices]].astype(np.int32),
         unit_worker=plan.unit_worker[units],
     )
-
-
-def _first_leaf_served_alike(plan: PartitionPlan) -> np.ndarray:
-    """Return for each text leaf the first text leaf that the same workers serve alike; for other leaves, the leaf."""
-    first: dict[tuple[bytes, ...], int] = {}
-    leaves = np.arange(plan.leaves)
-    for leaf in np.flatnonzero(plan.leaf_unit < 0).tolist():
-        leaves[leaf] = first.setdefault(plan.servers(leaf), leaf)
-    return leaves
 
 
 def _merge_single_worker_leaves(plan: PartitionPlan) -> PartitionPlan:
@@ -176,8 +171,7 @@ def _units_of(plan: PartitionPlan, leaf: int) -> np.ndarray:
 def _slices(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of the values of these rows of a CSR, and the end of each row among these positions."""
     lengths = np.diff(offsets)[rows]
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets[:-1][rows] - (ends - lengths), lengths), ends
+    return concatenate_ranges(offsets[:-1][rows], lengths), np.cumsum(lengths)
 
 
 def _append_int32(first: np.ndarray, second: np.ndarray) -> np.ndarray:

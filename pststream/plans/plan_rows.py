@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import distinct_values
-from pststream.base.arrow_columns import lists, one_array
+from pststream.base.arrow_columns import csr, integers, lists, one_array
 from pststream.plans.plan import (
     BY_SUBSCRIPTION,
     DispatchGrid,
@@ -53,35 +53,26 @@ def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
     whole |= others
     others[plan.spread_unit] = True
     leaf = plan.leaf_of_units()
+    # The raster cells of each leaf as start, length, start, length ...
+    starts = np.flatnonzero(np.diff(plan.cell_leaf, prepend=-1))
+    lengths, order = np.diff(starts, append=len(plan.cell_leaf)), np.argsort(plan.cell_leaf[starts], kind="stable")
+    offsets = np.searchsorted(plan.cell_leaf[starts][order], np.arange(plan.leaves + 1)) * 2
+    runs = lists(offsets, np.column_stack([starts[order], lengths[order]]).ravel())
+    # The listed terms of each unit, ascending; null where it serves the whole leaf.
+    order = np.lexsort((plan.terms, plan.term_unit))
+    offsets = np.searchsorted(plan.term_unit[order], np.arange(plan.units + 1))
+    terms = lists(offsets, plan.terms[order]).take(pa.array(np.arange(plan.units), mask=whole))
     rows: dict[str, Any] = {
         "unit": np.arange(plan.units),
         "worker": plan.unit_worker.astype(np.int64),
         "leaf": leaf,
-        "cell_runs": _runs_of_leaves(plan).take(pa.array(leaf)),
-        "terms": _terms_of_units(plan, whole),
+        "cell_runs": runs.take(pa.array(leaf)),
+        "terms": terms,
         "takes_other_terms": others,
     }
     for name, values in columns.items():
         rows[name] = values if np.ndim(values) else np.full(plan.units, values)
     return pa.table(rows)
-
-
-def _runs_of_leaves(plan: PartitionPlan) -> Any:
-    """The raster cells of each leaf as start, length, start, length ...: list<int64>[leaves]."""
-    starts = np.flatnonzero(np.diff(plan.cell_leaf, prepend=-1))
-    lengths = np.diff(starts, append=len(plan.cell_leaf))
-    leaf = plan.cell_leaf[starts]
-    order = np.argsort(leaf, kind="stable")
-    offsets = np.searchsorted(leaf[order], np.arange(plan.leaves + 1)) * 2
-    values = np.column_stack([starts[order], lengths[order]]).ravel()
-    return lists(offsets, values)
-
-
-def _terms_of_units(plan: PartitionPlan, whole: np.ndarray) -> Any:
-    """The listed terms of each unit, ascending; null where it serves the whole leaf: list<int64>[units]."""
-    order = np.lexsort((plan.terms, plan.term_unit))
-    offsets = np.searchsorted(plan.term_unit[order], np.arange(plan.units + 1))
-    return lists(offsets, plan.terms[order]).take(pa.array(np.arange(plan.units), mask=whole))
 
 
 def plan_from_rows(row: Mapping[str, object], units: pa.Table, nodes: PlanNodes | None = None) -> PartitionPlan:
@@ -115,7 +106,8 @@ def _plan_of_units(
     others = units.column("takes_other_terms").to_numpy()
     leaf_unit = np.full(leaves, -1, dtype=np.int32)
     leaf_unit[leaf[whole]] = np.where(others[whole], np.flatnonzero(whole), BY_SUBSCRIPTION)
-    term_offsets, terms, term_unit = _terms(units, leaf, leaves)
+    term_unit, terms = _flat(units.column("terms"))
+    order = np.lexsort((terms, leaf[term_unit]))
     spread = np.flatnonzero(others & ~whole)
     spread = spread[np.argsort(leaf[spread], kind="stable")]
     return plan_of_arrays(
@@ -124,22 +116,14 @@ def _plan_of_units(
         grid=grid,
         cell_leaf=_cells(units, leaf, grid),
         leaf_unit=leaf_unit,
-        term_offsets=term_offsets,
-        terms=terms,
-        term_unit=term_unit,
+        term_offsets=np.searchsorted(leaf[term_unit][order], np.arange(leaves + 1)),
+        terms=terms[order],
+        term_unit=term_unit[order].astype(np.int32),
         spread_offsets=np.searchsorted(leaf[spread], np.arange(leaves + 1)),
         spread_unit=spread.astype(np.int32),
         unit_worker=worker,
         options=options,
     )
-
-
-def _terms(units: pa.Table, leaf: np.ndarray, leaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """term_offsets, terms, term_unit of a plan."""
-    unit, terms = _flat(units.column("terms"))
-    order = np.lexsort((terms, leaf[unit]))
-    offsets = np.searchsorted(leaf[unit][order], np.arange(leaves + 1))
-    return offsets, terms[order], unit[order].astype(np.int32)
 
 
 def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
@@ -157,9 +141,8 @@ def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
 
 def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Row and value of each entry of a list<int64> column; null lists have none."""
-    rows = one_array(column)
-    lengths = rows.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    return np.repeat(np.arange(len(rows)), lengths), rows.flatten().to_numpy(zero_copy_only=False)
+    offsets, values = csr(one_array(column))
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), values
 
 
 def validate(plan: PartitionPlan) -> None:
@@ -177,10 +160,18 @@ def validate(plan: PartitionPlan) -> None:
     _require(_within(plan.cell_leaf, plan.leaves), "each raster cell has a leaf")
     _require(_within(plan.unit_worker, plan.workers), "each unit has a worker")
     if isinstance(plan, SubscriptionPlan):
-        _require_unit_for_each_worker(plan)
+        _require(plan.leaves == 1, "a plan that shares by subscription has one leaf")
+        _require(len(plan.terms) + len(plan.term_unit) + len(plan.spread_unit) == 0, "and lists no terms")
+        served = np.array_equal(np.sort(plan.unit_worker), np.arange(plan.workers))
+        _require(served, "and has one unit for each worker")
         return
     if plan.nodes is not None:
-        _require_leaves_of_tree(plan, plan.nodes)
+        _require_tree(plan.nodes, plan.grid)
+        _require(plan.nodes.units == plan.units, "each unit is that of a leaf of the tree")
+        made = tree_plan(plan.planner, plan.grid, plan.nodes, plan.unit_worker, plan.workers)
+        arrays = [name for name, value in vars(made).items() if isinstance(value, np.ndarray)]
+        same = all(np.array_equal(getattr(plan, name), getattr(made, name)) for name in arrays)
+        _require(same, "the leaves are those of the tree")
         return
     _require(bool((plan.leaf_unit >= -1).all()), "leaf_unit is a unit or -1")
     _slices(plan.term_offsets, plan.leaves, len(plan.terms), "term_offsets")
@@ -197,22 +188,6 @@ def validate(plan: PartitionPlan) -> None:
         ascend_in_slices(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf"
     )
     _require_one_leaf_per_unit(plan)
-
-
-def _require_unit_for_each_worker(plan: PartitionPlan) -> None:
-    _require(plan.leaves == 1, "a plan that shares by subscription has one leaf")
-    _require(len(plan.terms) + len(plan.term_unit) + len(plan.spread_unit) == 0, "and lists no terms")
-    served = np.array_equal(np.sort(plan.unit_worker), np.arange(plan.workers))
-    _require(served, "and has one unit for each worker")
-
-
-def _require_leaves_of_tree(plan: PartitionPlan, nodes: PlanNodes) -> None:
-    _require_tree(nodes, plan.grid)
-    _require(nodes.units == plan.units, "each unit is that of a leaf of the tree")
-    made = tree_plan(plan.planner, plan.grid, nodes, plan.unit_worker, plan.workers)
-    arrays = [name for name, value in vars(made).items() if isinstance(value, np.ndarray)]
-    same = all(np.array_equal(getattr(plan, name), getattr(made, name)) for name in arrays)
-    _require(same, "the leaves are those of the tree")
 
 
 def _require_tree(nodes: PlanNodes, grid: DispatchGrid) -> None:
@@ -250,8 +225,6 @@ def _slices(offsets: np.ndarray, slices: int, end: int, name: str) -> None:
     _require(bool(shaped and (np.diff(offsets) >= 0).all()), f"{name} are ascending offsets over all values")
 
 
-# Trees
-
 _SIDES = ("first_column", "first_row", "last_column", "last_row")
 _LISTS = ("terms", "asked", "holders")
 NODE_COLUMNS = ("node", "parent", *_SIDES, "by_text", "unit", "objects", *_LISTS, "queries")
@@ -286,33 +259,22 @@ def nodes_from_rows(rows: pa.Table) -> PlanNodes | None:
     rows = rows.sort_by("node").combine_chunks()
     if rows.column("node").to_pylist() != list(range(rows.num_rows)):
         raise ValueError("nodes are not numbered from 0")
-    lengths = rows.column("terms").combine_chunks().value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    terms, asked, holders = (_values(rows, name) for name in _LISTS)
+    (term_offsets, terms), (_, asked), (_, holders), (_, queries) = (
+        csr(one_array(rows.column(name))) for name in (*_LISTS, "queries")
+    )
     return PlanNodes(
-        parent=_numbers(rows, "parent"),
-        rectangle=np.column_stack([_numbers(rows, name) for name in _SIDES]),
+        parent=integers(rows, "parent", -1).astype(np.int32),
+        rectangle=np.column_stack([integers(rows, name) for name in _SIDES]).astype(np.int32),
         by_text=rows.column("by_text").to_numpy().astype(bool),
-        unit=_numbers(rows, "unit"),
+        unit=integers(rows, "unit", -1).astype(np.int32),
         objects=rows.column("objects").to_numpy().astype(np.int64),
-        term_offsets=np.append(0, np.cumsum(lengths)).astype(np.int64),
+        term_offsets=term_offsets,
         terms=terms,
         asked=asked,
         holders=holders.astype(np.uint8),
-        queries=_values(rows, "queries"),
+        queries=queries,
     )
 
-
-def _numbers(rows: pa.Table, name: str) -> np.ndarray:
-    """Return a column, -1 for null: int32[n]."""
-    return np.asarray(rows.column(name).fill_null(-1).to_numpy()).astype(np.int32)
-
-
-def _values(rows: pa.Table, name: str) -> np.ndarray:
-    """Return the values of all lists of a column, one list after another: int64[m]."""
-    return np.array(one_array(rows.column(name)).flatten().to_numpy(zero_copy_only=False), np.int64)
-
-
-# Plans of `topk`
 
 _SCALARS, _ARRAYS = ("planner", "way", "first", "second", "is_prefix"), ("space_cuts", "words", "word_cuts")
 
@@ -355,9 +317,6 @@ def validate_topk(plan: TopkPlan) -> None:
     _require_topk(len(distinct_values(plan.words)) == len(plan.words), "each word has one place")
     within = np.pad(plan.word_cuts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, len(plan.words))))
     _require_topk(bool((np.diff(within, axis=1) >= 0).all()), "cuts of the words ascend within the words")
-
-
-# The choice of `auto`, which plans keep in their options
 
 
 def planner_of(planner: str, options: Mapping[str, Any]) -> str:

@@ -11,29 +11,28 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import sum_slices
 from pststream.kernels.questions.codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.search.answer_rows import ANSWERS, answer_table
 from pststream.search.answerers import ANSWERERS
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
-from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
+from pststream.search.question_batch import TimedQuestion, clauses_of, limits_of, reached, regions_of, window_bounds
 from pststream.search.read_questions import AskedQuestion, CountedObjects
-
-# Bounds of the rows of an answer
 
 _CELLS = 1 << LEVELS
 
 
 def bound_rows(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> np.ndarray:
     """Return how many rows the answer of each question has at most: int64[q]; questions without k have a region."""
-    most = np.array([question.parsed.k or 0 for question in questions], np.int64)
+    most = limits_of(questions)
     unlimited = np.flatnonzero(most == 0)
     if not len(unlimited):
         return most
     open_ended = [questions[index] for index in unlimited.tolist()]
     after, up_to = window_bounds(snapshot, open_ended)
-    regions = region_arrays([question.parsed.region for question in open_ended if question.parsed.region])
+    regions = regions_of(open_ended)
     low, high = _cover(regions.boxes)
     clauses = clauses_of(open_ended)
     for segment in snapshot.segments:
@@ -55,18 +54,15 @@ def _cover(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     shift = np.frexp(extent.astype(np.float64))[1].astype(np.int64)  # a cell is wider and higher than the box
     first, last = columns >> shift[:, None], rows >> shift[:, None]
     x, y = first[:, (0, 1, 0, 1)], last[:, (0, 0, 1, 1)]
-    low = _codes(x << shift[:, None], y << shift[:, None])
+    lon = ((x << shift[:, None]) + 0.5) * (360.0 / _CELLS) - 180.0
+    lat = ((y << shift[:, None]) + 0.5) * (180.0 / _CELLS) - 90.0
+    low = place_codes(lon.ravel(), lat.ravel()).astype(np.int64).reshape(x.shape)
     size = np.int64(1) << (2 * shift[:, None])
     is_first = np.ones(x.shape, bool)
     is_first[:, 1] = first[:, 0] != first[:, 1]
     is_first[:, 2] = last[:, 0] != last[:, 1]
     is_first[:, 3] = is_first[:, 1] & is_first[:, 2]
     return low, np.where(is_first, low + size, low)
-
-
-def _codes(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    lon, lat = (columns + 0.5) * (360.0 / _CELLS) - 180.0, (rows + 0.5) * (180.0 / _CELLS) - 90.0
-    return place_codes(lon.ravel(), lat.ravel()).astype(np.int64).reshape(columns.shape)
 
 
 def _rows_of_cells(segment: ObjectSegment, regions: RegionArrays, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -76,23 +72,19 @@ def _rows_of_cells(segment: ObjectSegment, regions: RegionArrays, low: np.ndarra
     codes = np.minimum(borders, (1 << 2 * LEVELS) - 1).astype(np.uint32)
     positions = np.where(borders >> 2 * LEVELS, len(segment.codes), np.searchsorted(segment.codes, codes))
     first, last = positions.reshape(2, -1, 4)
-    counts = np.append(0, np.cumsum((last - first).sum(axis=1)))
-    return np.minimum(counts[regions.piece_offsets[1:]] - counts[regions.piece_offsets[:-1]], len(segment.codes))
+    return np.minimum(sum_slices((last - first).sum(axis=1), regions.piece_offsets), len(segment.codes))
 
 
 def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarray:
     """Return the postings of the clause of each question that has the fewest, all rows without clauses: int64[q]."""
     terms = clauses.literals
     counts = np.where(terms >= 0, segment.posting_offsets[terms + 1] - segment.posting_offsets[terms], 0)
-    sums = np.append(0, np.cumsum(counts, dtype=np.int64))
-    of_clauses = sums[clauses.literal_offsets[1:]] - sums[clauses.literal_offsets[:-1]]
+    of_clauses = sum_slices(counts, clauses.literal_offsets)
     fewest = np.full(len(clauses.clause_offsets) - 1, len(segment.keys), np.int64)
     owner = np.repeat(np.arange(len(fewest)), np.diff(clauses.clause_offsets))
     np.minimum.at(fewest, owner, of_clauses)
     return fewest
 
-
-# Slices of a window
 
 _BUCKETS = 4_096
 

@@ -38,9 +38,6 @@ def export_changes(home: AnyHome, out: str, since_batch: int = 0) -> dict[str, A
     return {"out": out, "rows": rows, "complete_from": answers.complete_from}
 
 
-# `pststream export term-statistics`
-
-
 def export_statistics(home: Home, settings: Settings, out: str) -> dict[str, Any]:
     """Write version, term, documents and objects of the version in force, greatest count first; no rows of version 0.
 

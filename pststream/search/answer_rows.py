@@ -41,7 +41,12 @@ def make_answer_rows(snapshot: ObjectSnapshot, best: BestObjects, points: np.nda
         "ts": pa.array(best.ts).cast(TIME),
     }
     if points is not None:
-        columns["distance_m"] = pa.array(_distances(snapshot, segment, row, points[best.question]))
+        metres = np.empty(len(row), np.float64)
+        for number in np.flatnonzero(np.bincount(segment)).tolist():
+            chosen = np.flatnonzero(segment == number)
+            places = snapshot.segments[number].places[row[chosen]]
+            metres[chosen] = distances_m(points[best.question[chosen]], places)
+        columns["distance_m"] = pa.array(metres)
     return AnswerRows(best.question, ranks(best.question), columns)
 
 
@@ -50,16 +55,6 @@ def ranks(question: np.ndarray) -> np.ndarray:
     starts = np.flatnonzero(np.diff(question, prepend=-1))
     return np.arange(1, len(question) + 1) - np.repeat(starts, np.diff(starts, append=len(question)))
 
-
-def _distances(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray, points: np.ndarray) -> np.ndarray:
-    metres = np.empty(len(row), np.float64)
-    for number in np.flatnonzero(np.bincount(segment)).tolist():
-        chosen = np.flatnonzero(segment == number)
-        metres[chosen] = distances_m(points[chosen], snapshot.segments[number].places[row[chosen]])
-    return metres
-
-
-# The table of answers
 
 ANSWERS = pa.schema(
     [
@@ -88,8 +83,6 @@ def answer_table(questions: Sequence[Question], rows: AnswerRows) -> pa.Table:
     return pa.table({**nulls, **given}).select(ANSWERS.names).cast(ANSWERS)
 
 
-# The text of an answer
-
 _COLUMNS: dict[str, Callable[[Any], str]] = {
     "rank": str,
     "object_id": escape_controls,
@@ -103,17 +96,12 @@ _COLUMNS: dict[str, Callable[[Any], str]] = {
 
 def render_answers(answers: pa.Table) -> str:
     """Return the rows of an answer, with the columns that it has values for."""
-    if answers.num_rows == 0:
-        return "nothing answers the question"
-    shown = [name for name in _COLUMNS if answers.column(name).null_count < answers.num_rows]
-    return "\n".join(_lines(shown, answers.select(shown).to_pylist()))
+    return "\n".join(answer_lines(answers.to_pylist()))
 
 
 def answer_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a table of these rows, with the columns that they have values for."""
     shown = [name for name in _COLUMNS if any(row[name] is not None for row in rows)]
-    return _lines(shown, rows) if rows else ["nothing answers the question"]
-
-
-def _lines(shown: list[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return ["nothing answers the question"]
     return table_lines([shown, *([_COLUMNS[name](row[name]) for name in shown] for row in rows)])

@@ -30,12 +30,7 @@ from pststream.search.best_objects import (
 )
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import ObjectSnapshot
-from pststream.search.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
-
-# Answer questions of the kind `frequent_terms`: the k terms that the most objects of a region have.
-#
-# Each segment returns the terms that many of its objects have, so that memory does not grow with the terms of a region.
-# If a term that no segment returns may be among the k, as where segments have few words in common, all are returned.
+from pststream.search.question_batch import TimedQuestion, clauses_of, limits_of, reached, regions_of, window_bounds
 
 ROOM = 4_000_000
 """Terms that the segments return at a time, in all; more if it is one question."""
@@ -85,25 +80,18 @@ class _Counts(NamedTuple):
     bounds: np.ndarray
 
 
-class _Merged(NamedTuple):
-    """Some questions, the counts of segments, and what `merge_counts` returns of them (`offsets`: kept)."""
-
-    questions: np.ndarray
-    counted: _Counts
-    kept: np.ndarray
-    places: np.ndarray
-    sums: np.ndarray
-    exact: np.ndarray
+_Merged = tuple[np.ndarray, _Counts, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Some questions, the counts of segments, and what `merge_counts` returns of them: offsets, places, sums, exact."""
 
 
 def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
-    """Return the rows of the answers of a batch: terms by descending count, equal counts by the bytes of the word."""
-    return answer_regions(
-        snapshot,
-        region_arrays([question.parsed.region for question in questions if question.parsed.region]),
-        *window_bounds(snapshot, questions),
-        np.array([question.parsed.k or 0 for question in questions], np.int64),
-    )
+    """Return the rows of the answers of a batch: terms by descending count, equal counts by the bytes of the word.
+
+    Each segment returns the terms that many of its objects have, so that memory does not grow with the terms of a
+    region. If a term that no segment returns may be among the k, as where segments have few words in common, all are
+    returned.
+    """
+    return answer_regions(snapshot, regions_of(questions), *window_bounds(snapshot, questions), limits_of(questions))
 
 
 def answer_regions(
@@ -156,14 +144,7 @@ def _make_batch(
     snapshot: ObjectSnapshot, regions: RegionArrays, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
 ) -> _Batch:
     terms = max((len(segment.terms) for segment in snapshot.segments), default=0)
-    return _Batch(
-        regions,
-        after,
-        up_to,
-        limits,
-        np.zeros((terms + 1, 2), np.int32),
-        np.empty(terms + 1, np.int32),
-    )
+    return _Batch(regions, after, up_to, limits, np.zeros((terms + 1, 2), np.int32), np.empty(terms + 1, np.int32))
 
 
 def _candidates(snapshot: ObjectSnapshot, batch: _Batch) -> list[list[Candidate]]:
@@ -197,7 +178,7 @@ def _merged(snapshot: ObjectSnapshot, batch: _Batch) -> Iterator[_Merged]:
             batch.limits[questions],
         )  # fmt: skip
         waiting.append((questions[~enough], True))
-        yield _Merged(questions, counted, kept, places, sums, exact)
+        yield questions, counted, kept, places, sums, exact
 
 
 def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, complete: bool) -> _Counts:
@@ -305,8 +286,7 @@ def answer_nearest(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion])
 def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
     """Return the rows of the answers of a batch of `range`, each newest first, at most its limit."""
     after, up_to = window_bounds(snapshot, questions)
-    regions = region_arrays([question.parsed.region for question in questions if question.parsed.region])
-    limits = np.array([question.parsed.k or 0 for question in questions], np.int64)
+    regions, limits = regions_of(questions), limits_of(questions)
     clauses, best = clauses_of(questions), BestRows(limits)
     parts = []
     # The newest segments first: older ones have no rows for the limits that are filled then.

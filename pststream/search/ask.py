@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pds
@@ -36,14 +36,6 @@ from pststream.state.home import Home
 from pststream.tables.delta_tables import TableReader
 
 
-class Answered(NamedTuple):
-    """The answers of questions (ANSWERS), the rejects, and the seconds of each step."""
-
-    answers: pa.Table
-    rejects: list[dict[str, Any]]
-    seconds: dict[str, float]
-
-
 @dataclass(frozen=True)
 class AnswerStream:
     """The answers of questions, a table (ANSWERS) at a time in their order; the rejects; the seconds of each step.
@@ -55,21 +47,18 @@ class AnswerStream:
     rejects: list[dict[str, Any]]
     seconds: dict[str, float]
 
-
-def answer_questions(home: Home, settings: Settings, read: ReadQuestions, progress: Progress = no_progress) -> Answered:
-    """Answer the questions that were read; the answers are in their order, and all in memory.
-
-    A question whose version of `objects` does not exist, or no longer, is one more reject.
-    """
-    stream = stream_answers(home, settings, read, progress)
-    answers = pa.concat_tables([ANSWERS.empty_table(), *stream.tables])
-    return Answered(answers, stream.rejects, stream.seconds)
+    def read_all(self) -> pa.Table:
+        """Return all answers in one table."""
+        return pa.concat_tables([ANSWERS.empty_table(), *self.tables])
 
 
 def stream_answers(
     home: Home, settings: Settings, read: ReadQuestions, progress: Progress = no_progress
 ) -> AnswerStream:
-    """Answer the questions that were read while the tables of the stream are read, as `answer_questions` does."""
+    """Answer the questions that were read while the tables of the stream are read; the answers are in their order.
+
+    A question whose version of `objects` does not exist, or no longer, is one more reject.
+    """
     began = time.perf_counter()
     counted = CountedObjects(open_snapshot(home, settings))
     seconds = {"segments": time.perf_counter() - began, "answer": 0.0}
@@ -118,8 +107,6 @@ def _measured(tables: Iterator[pa.Table], seconds: dict[str, float]) -> Iterator
             return
         yield table
 
-
-# Answers for a page
 
 MAX_ROWS = 500
 """Rows of an answer that are read for a page."""
@@ -188,8 +175,6 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
         facts.append(("Version", f"{question.version} of the table objects"))
     return facts
 
-
-# Questions as texts
 
 TYPED_FIELDS = (
     *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m", "as_of"),

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.base import names
+from pststream.base.arrays import concatenate_ranges
 from pststream.kernels.questions.nearest_rows import find_nearest
 from pststream.kernels.questions.question_arrays import choose_clauses
 from pststream.kernels.questions.scored_rows import find_scored
 from pststream.search.object_snapshot import ObjectSnapshot
-from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, reached, window_bounds
+from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, limits_of, reached, window_bounds
 
 
 def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -30,7 +31,12 @@ def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.
     """
     if not len(question):
         return np.empty(0, np.int64)
-    second = -ts if (value == value[0]).all() else _ordered_bits(value)
+    if (value == value[0]).all():
+        second = -ts
+    else:
+        # Integers in the order of the values; equal values have equal ones.
+        signed = (value + np.float32(0.0)).view(np.int32)
+        second = np.where(signed < 0, signed ^ 0x7FFFFFFF, signed).astype(np.int64)
     second = second - second.min()
     bits = int(second.max()).bit_length()
     if bits + int(question.max()).bit_length() < 64:
@@ -40,12 +46,6 @@ def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.
         if (packed[1:] > packed[:-1]).all():
             return order
     return np.lexsort((-key, -ts, value, question))
-
-
-def _ordered_bits(value: np.ndarray) -> np.ndarray:
-    """Return int64[n] in the order of `value`, float32[n]; equal values have equal numbers."""
-    bits = (value + np.float32(0.0)).view(np.int32)
-    return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64)
 
 
 _ROW_BITS = 32
@@ -118,8 +118,7 @@ class BestRows:
     def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return question, value and (ts, key, place) of all rows."""
         question = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        within = np.arange(len(question)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
-        at = self.starts[question] + within
+        at = concatenate_ranges(self.starts[:-1], self.sizes)
         return question, self.values[at], self.rows[at]
 
 
@@ -190,5 +189,4 @@ def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def point_questions(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> PointQuestions:
     """Return questions as arrays, without the scales of scores; their windows are resolved in the snapshot."""
     points = np.array([question.parsed.point for question in questions], np.float64).reshape(-1, 2)
-    k = np.array([question.parsed.k or 0 for question in questions], np.int64)
-    return PointQuestions(points, k, clauses_of(questions), *window_bounds(snapshot, questions))
+    return PointQuestions(points, limits_of(questions), clauses_of(questions), *window_bounds(snapshot, questions))

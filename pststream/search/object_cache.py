@@ -76,13 +76,11 @@ def _groups(files: Iterable[ObjectFile]) -> list[list[ObjectFile]]:
     groups: list[list[ObjectFile]] = []
     for file in sorted(files, key=lambda file: (file.least_key, file.address)):
         groups.append([file])
-        while len(groups) > 1 and _belong_together(groups[-2], groups[-1]):
+        while (
+            len(groups) > 1 and _may_be_together(*groups[-2:]) and _rows(groups[-2]) < SIMILAR_ROWS * _rows(groups[-1])
+        ):
             groups[-2:] = [groups[-2] + groups[-1]]
     return groups
-
-
-def _belong_together(older: list[ObjectFile], newer: list[ObjectFile]) -> bool:
-    return _may_be_together(older, newer) and _rows(older) < SIMILAR_ROWS * _rows(newer)
 
 
 def _may_be_together(older: list[ObjectFile], newer: list[ObjectFile]) -> bool:

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrow_columns import TIME, one_array, utf8_of
+from pststream.base.arrays import make_read_only
+from pststream.base.arrow_columns import TIME, csr, one_array, utf8_of
 from pststream.kernels.parsing.texts import FOLDED
 from pststream.kernels.questions.build_segment import (
     find_terms,
@@ -79,10 +80,7 @@ class ObjectSegment(NamedTuple):
     @property
     def frequent_terms(self) -> FrequentTerms:
         """The lists of frequent terms of cells."""
-        return FrequentTerms(
-            self.slice_times, self.listed_rows, self.cells, self.cell_lists,
-            self.list_offsets, self.list_bounds, self.list_terms, self.list_counts,
-        )  # fmt: skip
+        return FrequentTerms(*(getattr(self, name) for name in FrequentTerms._fields))
 
     @property
     def nbytes(self) -> int:
@@ -115,7 +113,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     lon, lat = (_numbers(rows, name, np.float64) for name in ("lon", "lat"))
     codes, order = _order_codes(place_codes(lon, lat))
     times, keys = (_numbers(rows, name, np.int64)[order] for name in ("ts", "object_key"))
-    term_offsets, ids = _lists(rows.column("terms"))
+    term_offsets, ids = csr(one_array(rows.column("terms")))
     if len(ids) > MAX_TERMS:
         raise ValueError(f"a segment holds at most {MAX_TERMS} terms of objects, not {len(ids)}")
     distinct, numbers = number_terms(ids)
@@ -133,9 +131,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     data, text_offsets = utf8_of(texts)
     word_offsets, words = find_words(first_rows, data, text_offsets, FOLDED, offsets, row_terms, terms)
     id_bytes, id_offsets = utf8_of(_take_texts(rows.column("object_id"), order))
-    bounds = [times.min(initial=0), times.max(initial=0), keys.min(initial=0), keys.max(initial=0)]
-    if len(times):
-        bounds = [times.min(), times.max(), keys.min(), keys.max()]
+    bounds = [times.min(), times.max(), keys.min(), keys.max()] if len(times) else 4 * [0]
     segment = ObjectSegment(
         codes=codes,
         places=np.column_stack([lon[order], lat[order]]),
@@ -155,9 +151,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         **list_frequent_terms(codes, times, offsets, row_terms, tiers)._asdict(),
         bounds=np.array(bounds, np.int64),
     )
-    for array in segment:
-        array.setflags(write=False)
-    return segment
+    return make_read_only(segment)
 
 
 def _order_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -208,11 +202,3 @@ def _take_texts(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
     wanted[rows] = True
     positions = np.cumsum(wanted) - 1
     return one_array(column.filter(pa.array(wanted)).cast(pa.large_string())).take(pa.array(positions[rows]))
-
-
-def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the offsets of lists, from 0, and their values."""
-    lists = one_array(column)
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    values = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
-    return offsets - offsets[0], values.astype(np.int64, copy=False)

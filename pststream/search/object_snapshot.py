@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import distinct_values, make_read_only
 from pststream.kernels.questions.build_segment import copy_texts, count_by_time, greatest_time, keys_at, measure_texts
 from pststream.kernels.questions.scores import TextArrays
 from pststream.search.object_segments import ObjectSegment
@@ -81,17 +81,13 @@ class ObjectSnapshot:
         known = self._boundaries.setdefault((up_to_ts, up_to_key), {})
         missing = distinct_values(np.array([count for count in counts if count not in known], np.int64))
         if len(missing):
-            boundaries = self._find_boundaries(missing, up_to_ts, up_to_key)
+            low, high = 0, -1
+            if self.segments:
+                low = self._first_time_of_most_recent(int(missing[-1]), up_to_ts, up_to_key)
+                high = min(up_to_ts, int(self.bounds[:, 1].max()))
+            boundaries = self._find_within(missing, low, high, up_to_key)
             known.update(zip(missing.tolist(), map(tuple, boundaries.tolist())))
         return np.array([known[count] for count in counts], np.int64).reshape(-1, 2)
-
-    def _find_boundaries(self, counts: np.ndarray, up_to_ts: int, up_to_key: int) -> np.ndarray:
-        """Return what `before_most_recent` does; counts: int64[n], ascending."""
-        if not self.segments:
-            return np.tile((names.NO_TIME, LAST_KEY), (len(counts), 1))
-        low = self._first_time_of_most_recent(int(counts[-1]), up_to_ts, up_to_key)
-        high = min(up_to_ts, int(self.bounds[:, 1].max()))
-        return self._find_within(counts, low, high, up_to_key)
 
     def _find_within(self, counts: np.ndarray, low: int, high: int, up_to_key: int) -> np.ndarray:
         """Return (ts, key) before the `count` most recent objects with low <= ts <= high: int64[n,2].
@@ -184,7 +180,5 @@ def _leave_out(segment: ObjectSegment, keys: np.ndarray) -> ObjectSegment:
     if not withdrawn.any():
         return segment
     changed = np.where(withdrawn, WITHDRAWN_KEY, segment.keys)
-    bounds = np.array([first, last, first_key, WITHDRAWN_KEY], np.int64)
-    for array in (changed, bounds):
-        array.setflags(write=False)
+    changed, bounds = make_read_only((changed, np.array([first, last, first_key, WITHDRAWN_KEY], np.int64)))
     return segment._replace(keys=changed, bounds=bounds)

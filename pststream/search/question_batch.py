@@ -7,11 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
+from pststream.base.arrays import offsets_of
+from pststream.base.arrow_columns import take_lists
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.kernels.questions.scores import sum_squares
 from pststream.queries.kinds.contract import ParsedQuestion
 from pststream.queries.shapes.contract import Region
-from pststream.queries.shapes.registry import SHAPES, SIDES, cut_regions, request_schema, to_columns
+from pststream.queries.shapes.registry import SIDES, cut_regions, exact_tests, request_schema, to_columns
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.term_weights import TermWeights
@@ -63,29 +65,22 @@ def region_arrays(regions: Sequence[Region]) -> RegionArrays:
     return cut_region_arrays(pa.RecordBatch.from_pylist([to_columns(one) for one in regions], schema=request_schema()))
 
 
+def regions_of(questions: Iterable[TimedQuestion]) -> RegionArrays:
+    """Return the regions of questions that have one."""
+    return region_arrays([question.parsed.region for question in questions if question.parsed.region])
+
+
+def limits_of(questions: Iterable[TimedQuestion]) -> np.ndarray:
+    """Return the greatest number of rows of the answer of each question, 0 without one: int64[q]."""
+    return np.array([question.parsed.k or 0 for question in questions], np.int64)
+
+
 def cut_region_arrays(rows: pa.RecordBatch) -> RegionArrays:
     """Return the pieces of the regions of rows of `requests` (columns of queries/shapes/registry.py)."""
     owner, columns = cut_regions(rows)
-    tests, lengths = np.zeros(len(owner), np.int64), np.zeros(len(owner), np.int64)
-    parts = []
-    for shape in SHAPES:
-        if shape.PIECE_COLUMN is None:
-            continue
-        column = columns[shape.PIECE_COLUMN.name]
-        has = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        if len(has):
-            given = column.drop_null()
-            tests[has], lengths[has] = shape.CODE, given.value_lengths().to_numpy()
-            parts.append((has, given.flatten().to_numpy()))
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    numbers = np.empty(offsets[-1], np.float64)
-    for has, values in parts:
-        widths = lengths[has]
-        source = np.cumsum(widths) - widths
-        numbers[np.repeat(offsets[has] - source, widths) + np.arange(len(values))] = values
     boxes = np.column_stack([columns[side].to_numpy() for side in SIDES])
     piece_offsets = np.searchsorted(owner, np.arange(rows.num_rows + 1)).astype(np.int64)
-    return RegionArrays(piece_offsets, boxes, tests, offsets, numbers)
+    return RegionArrays(piece_offsets, boxes, *exact_tests(columns, len(owner)))
 
 
 def box_regions(boxes: np.ndarray) -> RegionArrays:
@@ -96,36 +91,16 @@ def box_regions(boxes: np.ndarray) -> RegionArrays:
 
 def take_regions(regions: RegionArrays, rows: np.ndarray) -> RegionArrays:
     """Return some of the regions of a batch, by their places: int64[n]."""
-    pieces = concatenate_ranges(regions.piece_offsets[rows], regions.piece_offsets[rows + 1])
-    numbers = concatenate_ranges(regions.number_offsets[pieces], regions.number_offsets[pieces + 1])
-    return RegionArrays(
-        np.append(0, np.cumsum(np.diff(regions.piece_offsets)[rows])),
-        regions.boxes[pieces],
-        regions.tests[pieces],
-        np.append(0, np.cumsum(np.diff(regions.number_offsets)[pieces])),
-        regions.numbers[numbers],
-    )
+    offsets, pieces = take_lists((regions.piece_offsets, np.arange(len(regions.boxes))), rows)
+    numbers = take_lists((regions.number_offsets, regions.numbers), pieces)
+    return RegionArrays(offsets, regions.boxes[pieces], regions.tests[pieces], *numbers)
 
 
 def concatenate_regions(parts: Sequence[RegionArrays]) -> RegionArrays:
     """Return the regions of several batches, one batch after the other; at least one."""
-    return RegionArrays(
-        _concatenate_offsets([part.piece_offsets for part in parts]),
-        np.concatenate([part.boxes for part in parts]),
-        np.concatenate([part.tests for part in parts]),
-        _concatenate_offsets([part.number_offsets for part in parts]),
-        np.concatenate([part.numbers for part in parts]),
-    )
-
-
-def _concatenate_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.append(0, np.cumsum(np.concatenate([np.diff(part) for part in parts])))
-
-
-def concatenate_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Return the numbers of ranges, one range after the other: int64[]."""
-    lengths = stops - starts
-    return np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    pieces, boxes, tests, numbers, values = zip(*parts)
+    pieces, numbers = (offsets_of(np.concatenate([np.diff(one) for one in offsets])) for offsets in (pieces, numbers))
+    return RegionArrays(pieces, np.concatenate(boxes), np.concatenate(tests), numbers, np.concatenate(values))
 
 
 @dataclass(frozen=True)
@@ -150,11 +125,7 @@ def clauses_of(questions: Iterable[TimedQuestion]) -> Clauses:
     """Return the clauses of parsed questions."""
     clauses = [question.parsed.clauses for question in questions]
     return Clauses(
-        _offsets(len(some) for some in clauses),
-        _offsets(len(clause) for some in clauses for clause in some),
+        offsets_of([len(some) for some in clauses]),
+        offsets_of([len(clause) for some in clauses for clause in some]),
         np.array([term for some in clauses for clause in some for term in clause], np.int64),
     )
-
-
-def _offsets(lengths: Iterable[int]) -> np.ndarray:
-    return np.cumsum([0, *lengths]).astype(np.int64)

@@ -114,12 +114,6 @@ def _parse_records(
     read.rejects.extend(describe_rejects(path, rejected))
 
 
-def reject_question(question: Question, field: str, reason: str, raw: Any, detail: str) -> dict[str, Any]:
-    """Return a question as a reject."""
-    (reject,) = describe_rejects(question.file, [Reject(question.row, field, reason, raw_text(raw), detail)])
-    return reject
-
-
 def describe_rejects(path: str, rejected: Iterable[Reject]) -> list[dict[str, Any]]:
     """Return rejects of a file as dicts: file, row, field, reason, detail, raw."""
     return [{"file": path, **reject} for reject in rejects_table(rejected).to_pylist()]
@@ -167,11 +161,10 @@ def _parse_version(record: Mapping[str, Any]) -> int | None:
     return value
 
 
-# Find what each question asks about: the objects of its version of the table, without those withdrawn by then.
-
-
 class AskedQuestion(NamedTuple):
-    """A question with the greatest key that counts, and the objects withdrawn by then; travels pickled.
+    """A question with the greatest key that counts, which its version decides, and the objects withdrawn by then.
+
+    Travels pickled.
 
     bounds: of its window, see TimedQuestion; None: not resolved yet
     """
@@ -218,7 +211,10 @@ def resolve_versions(
             versions[question.version] = open_version(home, question.version, up_to_key)
         version = versions[question.version]
         if isinstance(version, UsageError):
-            rejects.append(reject_question(question, "version", "unknown_version", question.version, version.args[0]))
+            raw, detail = raw_text(question.version), version.args[0]
+            rejects += describe_rejects(
+                question.file, [Reject(question.row, "version", "unknown_version", raw, detail)]
+            )
         else:
             asked.append(AskedQuestion(question, *version))
     return asked, sorted(rejects, key=lambda reject: (reject["file"], reject["row"]))

@@ -20,8 +20,6 @@ from pststream.search.answerers import answer_regions, likely_terms
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import box_regions, take_regions
 
-# Groups of regions
-
 
 def group_regions(boxes: np.ndarray, windows: np.ndarray, rows: np.ndarray, most: int) -> list[np.ndarray]:
     """Return groups of at most `most` regions that lie close together and have one window: places, int64[] each.
@@ -38,16 +36,11 @@ def group_regions(boxes: np.ndarray, windows: np.ndarray, rows: np.ndarray, most
         if len(group) <= most:
             groups.append(group)
         else:
-            waiting += _halves(boxes, group)
+            # Divide the group at the median of its middles, across the axis on which they lie further apart.
+            middles = boxes[group, :2] + boxes[group, 2:]
+            axis = int(np.ptp(middles[:, 1]) > np.ptp(middles[:, 0]))
+            waiting += np.split(group[np.argsort(middles[:, axis], kind="stable")], [len(group) // 2])
     return groups
-
-
-def _halves(boxes: np.ndarray, group: np.ndarray) -> list[np.ndarray]:
-    """Divide a group at the median of its middles, across the axis on which they lie further apart."""
-    middles = boxes[group, :2] + boxes[group, 2:]
-    axis = int(np.ptp(middles[:, 1]) > np.ptp(middles[:, 0]))
-    order = np.argsort(middles[:, axis], kind="stable")
-    return np.split(group[order], [len(group) // 2])
 
 
 def box_around(boxes: np.ndarray) -> np.ndarray:
@@ -117,16 +110,12 @@ def answer_shared(
     rows = np.flatnonzero(left)
     single = answer_regions(snapshot, take_regions(regions, rows), after[rows], up_to[rows], limits[rows])
     term, count = single.columns["term"], single.columns["count"].to_numpy()
-    return _in_order([*parts, _Proven(rows[single.question], term, count)])
-
-
-def _in_order(parts: list[_Proven]) -> AnswerRows:
-    """Return the rows of all parts by question; each question is in one part."""
-    question = np.concatenate([part.question for part in parts])
+    # Each question is in one part.
+    questions, words, counts = zip(*parts, _Proven(rows[single.question], term, count))
+    question = np.concatenate(questions)
     order = np.argsort(question, kind="stable")
-    words = pa.concat_arrays([part.words for part in parts]).take(pa.array(order))
-    counts = np.concatenate([part.counts for part in parts])[order]
-    return AnswerRows(question[order], ranks(question[order]), {"term": words, "count": pa.array(counts)})
+    columns = {"term": pa.concat_arrays(words).take(pa.array(order)), "count": pa.array(np.concatenate(counts)[order])}
+    return AnswerRows(question[order], ranks(question[order]), columns)
 
 
 def _answer_groups(

@@ -7,12 +7,12 @@ are ties.
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
+from pststream.base.arrays import make_read_only
 from pststream.base.errors import RetryableError
 from pststream.kernels.matching.postings import find_values, make_term_table
 from pststream.kernels.questions.codes import pack_numbers, unpack_numbers
@@ -49,7 +49,7 @@ class TermWeights:
         if not self.version:
             return np.ones(len(ids), np.float32)
         cache = _weights_cache(self.cache_dir, self.cache_bytes)
-        known = cache.arrays(self._key, lambda: self._read()._asdict())
+        known = cache.arrays(self._key, self._read)
         positions = find_values(ids, known["table"])
         return np.where(positions >= 0, known["weights"][positions], self._weights(np.zeros(1)))
 
@@ -75,27 +75,18 @@ class TermWeights:
         short = list_short_texts(segment.posting_offsets, segment.postings, squares, floors[0], frequent)
         least, offsets, short_rows = short[0], short[1], pack_numbers(short[2], rows)
         looks = make_looks(segment.codes, squares, segment.offsets, row_terms)
-        arrays = TextArrays(looks, floors, frequent, least, offsets, short_rows)
-        for array in arrays:
-            array.setflags(write=False)
-        return arrays
+        return make_read_only(TextArrays(looks, floors, frequent, least, offsets, short_rows))
 
-    def _read(self) -> "_KnownWeights":
+    def _read(self) -> dict[str, np.ndarray]:
+        """Return the place of each term (kernels/matching/postings.py), and the weight of each: float32[n]."""
         ids, documents = read_counts(self.files, self.version)
         if len(ids) != self.terms:
             raise RetryableError(f"term statistics {self.version} are no longer stored", "run this again")
-        return _KnownWeights(make_term_table(ids, np.arange(len(ids))), self._weights(documents))
+        return {"table": make_term_table(ids, np.arange(len(ids))), "weights": self._weights(documents)}
 
     def _weights(self, documents: np.ndarray) -> np.ndarray:
         weights = np.log1p(self.objects / np.maximum(documents, 1))
         return (np.round(weights * FRACTIONS) / FRACTIONS).astype(np.float32)
-
-
-class _KnownWeights(NamedTuple):
-    """The place of each term of a version (kernels/matching/postings.py), and the weight of each: float32[n]."""
-
-    table: np.ndarray
-    weights: np.ndarray
 
 
 EQUAL_WEIGHTS = TermWeights()

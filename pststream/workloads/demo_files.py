@@ -19,8 +19,6 @@ from pststream.workloads.object_sample import generate_sample
 from pststream.workloads.places import Places, city_places, find_city, scatter_around
 from pststream.workloads.random_texts import ORDINARY, Vocabulary, make_vocabulary
 
-# Write random sentences from templates by theme, and list the places of the demo with their themes.
-
 _CHOICE = re.compile(r"\{([^{}]*)\}")
 
 THEMES: dict[str, tuple[str, ...]] = {
@@ -199,8 +197,6 @@ def _sentences(count: int, seed: int) -> pa.Table:
     ]
     return pa.table(columns, schema=SCHEMA)
 
-
-# Objects and requests with deliberate errors, so that the demo shows rejects.
 
 BAD_OBJECTS = (
     {"object_id": "bad-latitude", "ts": "2026-03-01T10:00:00Z", "lon": "9.1", "lat": "91.5", "text": "coffee"},

@@ -62,19 +62,13 @@ _BOXES = (  # id, subscriber, title, keywords, [west, south, east, north]
 
 def named_subscriptions() -> list[dict]:
     """Return insertions as the ingest reads them: circles around cities, and boxes; other fields are payload."""
+    around: list[Any] = [(*row, {"circle": {**_at(city), "radius_m": 1000 * km}}) for *row, city, km in _AROUND]
+    boxes: list[Any] = [(*row, {"bbox": box}) for *row, box in _BOXES]
     rows = []
-    for name, subscriber, title, keywords, place, radius_km in _AROUND:
-        lon, lat = find_city(*place.rsplit(" ", 1))
-        region = {"circle": {"lon": lon, "lat": lat, "radius_m": 1000 * radius_km}}
-        rows.append(_insertion(name, keywords, region, {"subscriber": subscriber, "title": title}))
-    for name, subscriber, title, keywords, box in _BOXES:
-        rows.append(_insertion(name, keywords, {"bbox": box}, {"subscriber": subscriber, "title": title}))
+    for name, subscriber, title, keywords, region in around + boxes:
+        asked = {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED}
+        rows.append({**asked, "subscriber": subscriber, "title": title})
     return rows
-
-
-def _insertion(name: str, keywords: str, region: dict, payload: dict) -> dict:
-    """Return one insertion."""
-    return {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED, **payload}
 
 
 def standing_subscriptions() -> list[dict[str, Any]]:
@@ -136,7 +130,6 @@ def demo_questions() -> list[tuple[str, dict[str, Any]]]:
 
 
 def _triangle(place: dict[str, float], degrees: float) -> dict[str, Any]:
-    """Return a triangle around a place."""
     lon, lat = place["lon"], place["lat"]
     corners = [[lon - degrees, lat - degrees / 2], [lon + degrees, lat - degrees / 2], [lon, lat + degrees]]
     return {"type": "Polygon", "coordinates": [[*corners, corners[0]]]}

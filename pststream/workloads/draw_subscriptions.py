@@ -39,7 +39,11 @@ def draw_keywords(
     keywords = np.full((len(wanted), len(columns)), -1, dtype=np.int32)
     missing = columns < wanted[:, None]
     for _ in range(_TRIES):
-        keywords[missing] = _draw(rng, int(missing.sum()), occurrences, vocabulary, frequent_share)
+        terms = occurrences[rng.integers(0, len(occurrences), int(missing.sum()))]
+        if frequent_share < 1.0:
+            is_even = rng.random(len(terms)) >= frequent_share
+            terms[is_even] = rng.integers(0, vocabulary, int(is_even.sum()))
+        keywords[missing] = terms
         keywords.sort(axis=1)
         missing = np.zeros_like(missing)
         missing[:, 1:] = (keywords[:, 1:] == keywords[:, :-1]) & (keywords[:, 1:] >= 0)
@@ -52,17 +56,6 @@ def draw_keywords(
         keywords[short, -1] = _draw_rare(rng, rare_from[short], occurrences, vocabulary)
     keywords.sort(axis=1)
     return keywords
-
-
-def _draw(
-    rng: np.random.Generator, count: int, occurrences: np.ndarray, vocabulary: int, frequent_share: float
-) -> np.ndarray:
-    """Draw terms from the occurrences, and a share of them evenly from the vocabulary."""
-    terms = occurrences[rng.integers(0, len(occurrences), count)]
-    if frequent_share < 1.0:
-        rare = rng.random(count) >= frequent_share
-        terms[rare] = rng.integers(0, vocabulary, int(rare.sum()))
-    return terms
 
 
 def _draw_rare(rng: np.random.Generator, rare_from: np.ndarray, occurrences: np.ndarray, vocabulary: int) -> np.ndarray:
@@ -115,34 +108,30 @@ def draws_q2(seed: int, interval: int = 0) -> np.ndarray:
 
     They are random in interval 0; with each further interval a tenth of the regions switches (PS2Stream section VI-D).
     """
-    return _drift(seed).after(interval)
+    if interval < _drift(seed).interval:
+        _drift.cache_clear()
+    drift = _drift(seed)
+    while drift.interval < interval:
+        switched = drift.rng.choice(REGIONS, SWITCHED, replace=False)
+        drift.wide[switched] = ~drift.wide[switched]
+        drift.interval += 1
+    return drift.wide.copy()
 
 
+@dataclass
 class _Drift:
     """The regions of a seed at the last interval returned; a later one costs a switch for each interval between."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._begin()
-
-    def _begin(self) -> None:
-        """Draw interval 0."""
-        self._rng = np.random.default_rng([self._seed, 3])
-        self._interval, self._wide = 0, self._rng.random(REGIONS) < 0.5
-
-    def after(self, interval: int) -> np.ndarray:
-        """Return the regions after a number of intervals."""
-        if interval < self._interval:
-            self._begin()
-        while self._interval < interval:
-            switched = self._rng.choice(REGIONS, SWITCHED, replace=False)
-            self._wide[switched] = ~self._wide[switched]
-            self._interval += 1
-        return self._wide.copy()
+    rng: np.random.Generator
+    wide: np.ndarray
+    interval: int = 0
 
 
-_drift = lru_cache(maxsize=4)(_Drift)
-"""Returns the drift of a seed, which remembers its last interval."""
+@lru_cache(maxsize=4)
+def _drift(seed: int) -> _Drift:
+    rng = np.random.default_rng([seed, 3])
+    return _Drift(rng, rng.random(REGIONS) < 0.5)
+
 
 KINDS = ("q1", "q2", "q3")
 SIDE_KM = (1.0, 50.0)

@@ -137,7 +137,6 @@ def write_requests(
 
 
 def _at_least(name: str, value: float, least: float) -> None:
-    """Raise UsageError for a value below the least one."""
     if not value >= least:
         raise UsageError(f"{name} is {value}, less than {least}")
 

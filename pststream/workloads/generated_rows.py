@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.base.arrays import offsets_of
+from pststream.base.arrow_columns import lists
 from pststream.workloads.draw_subscriptions import DrawnSubscriptions, SubscriptionStyle, draw_subscriptions
 from pststream.workloads.object_sample import ObjectSample
 from pststream.workloads.places import Places, scatter
@@ -68,13 +70,8 @@ def iso_times(milliseconds: np.ndarray) -> pa.Array:
 
 def join_words(words: pa.Array, index: np.ndarray, lengths: np.ndarray, separator: str | pa.Array) -> pa.Array:
     """Join words to texts: text i has the next `lengths[i]` of `words[index]`; `separator` may differ by text."""
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    lists = pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(index)))
-    return pc.binary_join(lists, separator)
+    return pc.binary_join(lists(offsets_of(lengths), words.take(pa.array(index))), separator)
 
-
-# Generate insertions, and deletions after random lifetimes, chunk by chunk, as Arrow tables of request rows.
 
 REQUEST_CHUNK = 100_000
 """Insertions that are generated at a time."""
@@ -170,7 +167,7 @@ def _insertions(
         pa.repeat(pa.scalar("insert"), len(ordinal)),
         numbered(id_prefix, ordinal),
         join_words(words, drawn.keywords[present], present.sum(axis=1), separator),
-        pa.ListArray.from_arrays(pa.array(np.arange(len(ordinal) + 1, dtype=np.int32) * 4), pa.array(corners)),
+        lists(np.arange(len(ordinal) + 1) * 4, corners),
         iso_times(times),
         pa.nulls(len(ordinal), pa.string()),
     ]

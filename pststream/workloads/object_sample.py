@@ -100,7 +100,6 @@ def sample_of_file(path: str, seed: int, limit: int = SAMPLE) -> ObjectSample:
 
 
 def _batches(path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Read some columns of a file in batches."""
     ending = next((e for e in reversed(Path(path).suffixes) if e in _FORMATS), None)
     if ending is None:
         raise ValueError("its name ends in none of " + ", ".join(_FORMATS))

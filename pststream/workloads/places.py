@@ -12,7 +12,6 @@ KM_PER_DEGREE = 6371.0088 * np.pi / 180
 USA_BOUNDS = (-125.0, 25.0, -66.0, 49.0)
 """West, south, east, north of the contiguous states, degrees."""
 
-
 BRITAIN_BOUNDS = (-8.0, 49.5, 2.0, 59.0)
 """West, south, east, north of Great Britain, degrees."""
 

@@ -3,13 +3,12 @@
 Terms are ranks of a power law (0 is the most frequent); `term_ids` maps them to ids spread over 64 bits.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.base.arrays import hash_integers
+from pststream.base.arrays import hash_integers, offsets_of
 from pststream.workloads.draw_subscriptions import (
-    DrawnSubscriptions,
     SubscriptionSource,
     SubscriptionStyle,
     draw_subscriptions,
@@ -110,17 +109,9 @@ def synthetic_subscriptions(
         rng, count, source, style or SubscriptionStyle(), seed if regions_seed is None else regions_seed, interval
     )
     keywords = np.sort(np.where(drawn.keywords >= 0, by_rank[drawn.keywords], -1), axis=1)
-    return _clauses(replace(drawn, keywords=keywords))
-
-
-def _clauses(drawn: DrawnSubscriptions) -> SyntheticSubscriptions:
-    """Return the conjunctive normal form: AND has a clause for each keyword, OR one for all."""
-    present = drawn.keywords >= 0
-    number = present.sum(axis=1)
-    clause_offsets = np.zeros(len(number) + 1, dtype=np.int64)
-    np.cumsum(np.where(drawn.is_and, number, 1), out=clause_offsets[1:])
+    # AND has a clause for each keyword, OR one for all.
+    number = (keywords >= 0).sum(axis=1)
+    clause_offsets = offsets_of(np.where(drawn.is_and, number, 1))
     length = np.ones(clause_offsets[-1], dtype=np.int64)
     length[clause_offsets[:-1][~drawn.is_and]] = number[~drawn.is_and]
-    term_offsets = np.zeros(len(length) + 1, dtype=np.int64)
-    np.cumsum(length, out=term_offsets[1:])
-    return SyntheticSubscriptions(drawn.boxes, clause_offsets, term_offsets, drawn.keywords[present])
+    return SyntheticSubscriptions(drawn.boxes, clause_offsets, offsets_of(length), keywords[keywords >= 0])

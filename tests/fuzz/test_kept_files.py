@@ -10,7 +10,7 @@ import numpy as np
 
 from pststream.base.errors import UsageError
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, read_proposal, write_proposal
-from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.balancing.contract import Adjustment
 from pststream.planning.load_model import WorkerLoads
 from pststream.plans.plan import DispatchGrid, space_plan
 from pststream.plans.plan_moves import Move

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pststream.pipeline.index.place_pieces import THRESHOLDS, read_state
-from pststream.plans.owners import recorded_units
+from pststream.plans.pieces import recorded_units
 from pststream.plans.plan import SubscriptionPlan
 from pststream.state.home import Home as State
 from pststream.state.plans import load_plan

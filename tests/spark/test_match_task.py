@@ -10,6 +10,7 @@ import pytest
 from pststream.base import names
 from pststream.engine import task_context
 from pststream.engine.task_context import make_task_context
+from pststream.kernels.matching.match_segment import Objects
 from pststream.matching import matcher
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
@@ -56,8 +57,8 @@ def test_portions_change_no_match_and_no_count(home: Home, monkeypatch: pytest.M
     assert sum(matches for matches, *_ in at_once) > 100
     searches = []
 
-    def counted(batch: matcher.ObjectBatch, *rest: Any) -> matcher.MatchedPairs:
-        searches.append(batch.objects)
+    def counted(batch: Objects, *rest: Any) -> matcher.MatchedPairs:
+        searches.append(len(batch.order))
         return matcher.match_objects(batch, *rest)
 
     task_context.chunk_size.cache_clear()

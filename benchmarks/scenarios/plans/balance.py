@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.cell_loads import CellLoads, compute_cell_loads
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload, draw_synthetic_sample
 from benchmarks.support.targets import at_least, at_most
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, Steps
 from pststream.planning.balancing.cell_selection import METHODS, select_cells
-from pststream.planning.cell_loads import BlockLoads, CellLoads, compute_block_loads, compute_cell_loads
+from pststream.planning.cell_loads import BlockLoads, compute_block_loads
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan
 from pststream.settings import Settings

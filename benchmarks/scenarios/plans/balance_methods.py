@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.scenarios.plans.balance import load_selections, time_selection
+from benchmarks.support.cell_loads import CellLoads, compute_cell_loads
 from benchmarks.support.landing import fill_home, land, write_parts
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
 from benchmarks.support.watchers import COMMAND, PATIENCE, running_watcher, wait_for_matches
@@ -22,8 +23,8 @@ from pststream.pipeline.calibrate.measured_homes import CACHE_BYTES, with_cache
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, digest_of, write_proposal
 from pststream.planning.balancing.cell_selection import METHODS, select_cells
-from pststream.planning.balancing.local_adjustment import Adjustment
-from pststream.planning.cell_loads import BlockLoads, CellLoads, compute_block_loads, compute_cell_loads
+from pststream.planning.balancing.contract import Adjustment
+from pststream.planning.cell_loads import BlockLoads, compute_block_loads
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.plans.plan_moves import Move, apply_move
 from pststream.settings import Settings

@@ -17,7 +17,8 @@ from benchmarks.support.answers.nearest_circles import draw_pieces, store_object
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.targets import at_most
 from pststream.base.progress import Progress, Steps
-from pststream.matching.matcher import ObjectBatch, SegmentProbe, make_probe, match_objects
+from pststream.kernels.matching.match_segment import Objects
+from pststream.matching.matcher import SegmentProbe, make_probe, match_objects
 from pststream.matching.segments import build_segment
 from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords
 from pststream.pipeline.calibrate.rows import object_batch
@@ -120,7 +121,7 @@ def _build_probes(pieces: pa.Table, workers: np.ndarray) -> list[SegmentProbe]:
     return [make_probe(build_segment(pieces.take(rows))) for rows in own]
 
 
-def _search(probes: list[SegmentProbe], stamps: list[ObjectBatch], rounds: int) -> Searched:
+def _search(probes: list[SegmentProbe], stamps: list[Objects], rounds: int) -> Searched:
     """Search all time-stamps in each index, so many times; workers take turns, as the speed of a machine drifts."""
     shape = len(stamps), len(probes)
     seconds = np.empty((rounds, *shape))

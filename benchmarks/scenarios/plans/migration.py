@@ -16,7 +16,7 @@ from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
 from pststream.pipeline.replan.balance import balance
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, digest_of, write_proposal
-from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.balancing.contract import Adjustment
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.raster import compute_cell_ranges
 from pststream.plans.plan import DispatchGrid

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
+from pststream.base.arrays import concatenate_ranges
 from pststream.kernels.questions.codes import place_codes
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.queries.kinds.frequent_terms import NAME
 from pststream.queries.shapes.registry import request_schema
 from pststream.search.object_cache import ObjectFile, group_files
-from pststream.search.question_batch import concatenate_ranges, concatenate_regions, cut_region_arrays, take_regions
+from pststream.search.question_batch import concatenate_regions, cut_region_arrays, take_regions
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
@@ -125,7 +126,7 @@ class RegionLog:
         for group in range(len(self.groups)):
             arrays = self._arrays(group)
             low, high = (np.searchsorted(arrays["deleted_key"], key, side) for side in ("left", "right"))
-            rows = concatenate_ranges(low, high)
+            rows = concatenate_ranges(low, high - low)
             position = np.repeat(np.arange(len(key)), high - low)
             yield arrays["deleted_request"][rows], position, arrays["deleted_at"][rows]
 

@@ -22,10 +22,10 @@ from pststream.matching.matcher import (
     SegmentProbe,
     TooManyPairs,
     add_every_object,
+    has_every_object,
     make_probe,
     match_objects,
     merge_pairs,
-    posts_every_object,
     sort_objects,
 )
 from pststream.matching.segments import Segment, SegmentCache
@@ -80,7 +80,7 @@ class WorkerSearch:
         cache = segment_cache(context.cache_dir, context.cache_bytes)
         self.worker = worker
         self._served = [_map_segments(context, version, worker, cache) for version in context.plans]
-        self._adds_term = posts_every_object(one for served in self._served for _, one in served.segments)
+        self._adds_term = any(has_every_object(one) for served in self._served for _, one in served.segments)
         self._deletions = deletions_of(context.files, context.cache_dir, context.cache_bytes)
 
     @property

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from pststream.base import names
 from pststream.base.arrays import look_up
 from pststream.base.errors import InputFileError
-from pststream.matching.matcher import ObjectBatch, sort_objects
+from pststream.kernels.matching.match_segment import Objects
+from pststream.matching.matcher import sort_objects
 from pststream.queries.shapes.registry import PIECE_COLUMNS, SIDES
 from pststream.queries.text.tokenizer import terms_of
 from pststream.workloads.object_sample import as_degrees, read_columns
@@ -43,7 +44,7 @@ def frequencies(objects: SyntheticObjects) -> Frequencies:
     return Frequencies(ids, counts)
 
 
-def object_batch(objects: SyntheticObjects) -> ObjectBatch:
+def object_batch(objects: SyntheticObjects) -> Objects:
     """Return all objects as one batch, each probed with all its terms."""
     terms = term_ids(objects.terms)
     count = len(objects.lon)

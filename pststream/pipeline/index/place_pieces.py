@@ -26,8 +26,7 @@ from pststream.kernels.planning.split_subscriptions import AreaIndex
 from pststream.planning.planners.by_subscription import NO_AREAS, build_area_index, describe, place
 from pststream.planning.planners.registry import load_placement
 from pststream.planning.raster import compute_cell_ranges
-from pststream.plans.owners import recorded_units
-from pststream.plans.pieces import first_clauses
+from pststream.plans.pieces import first_clauses, recorded_units
 from pststream.plans.plan import DispatchGrid, PartitionPlan, SubscriptionPlan
 from pststream.plans.planner_sample import SampleCounts
 from pststream.queries.shapes.registry import SIDES

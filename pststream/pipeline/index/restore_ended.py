@@ -5,7 +5,7 @@ lowers the watermark, so that earlier objects can be accepted. The added pieces 
 to come before, so this runs before the withdrawal, and may be killed and run again: subscriptions that are in the index
 are left as they are. Their pieces may be posted under another clause than the requests alone would give now, and so be
 at other workers. Under a plan that shares by subscription, the unit in which they were placed is no longer known. They
-then belong to the unit that their key hashes to (`plans/owners.py`).
+then belong to the unit that their key hashes to (`plans/pieces.py`).
 """
 
 from collections.abc import Iterator

@@ -21,8 +21,7 @@ from pststream.kernels.matching.match_segment import find_pieces
 from pststream.pipeline.index.build_index import PIECES as BUILD_INDEX_PIECES
 from pststream.pipeline.index.build_index import write_index_rows
 from pststream.pipeline.index.place_pieces import send_by_key
-from pststream.plans.owners import NO_UNIT
-from pststream.plans.pieces import IDENTITY, number_pieces
+from pststream.plans.pieces import IDENTITY, NO_UNIT, number_pieces
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.state.data_files import DataFile, list_data_files
 from pststream.state.home import Home

@@ -27,8 +27,7 @@ from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_p
 from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel
-from pststream.plans.owners import recorded_units
-from pststream.plans.pieces import rarest_clause_first
+from pststream.plans.pieces import rarest_clause_first, recorded_units
 from pststream.plans.planner_sample import SampledQuestions, WorkloadSample
 from pststream.queries.shapes.contract import EARTH_RADIUS_M
 from pststream.queries.shapes.registry import SIDES

@@ -28,7 +28,7 @@ from pststream.pipeline.replan.proposal_file import (
     same_plan,
     write_proposal,
 )
-from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.balancing.contract import Adjustment
 from pststream.plans.imbalance import finite_imbalance
 from pststream.reports.pages.adjustment_page import write_adjustment
 from pststream.settings import Settings

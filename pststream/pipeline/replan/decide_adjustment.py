@@ -29,13 +29,13 @@ from pststream.pipeline.replan.measured_loads import (
 )
 from pststream.pipeline.replan.proposal_file import Decision
 from pststream.planning.balancing.contract import (
+    Adjustment,
     BalancingTask,
     adjust,
     count_shared_pieces,
     map_workers,
     relabel_workers,
 )
-from pststream.planning.balancing.local_adjustment import Adjustment
 from pststream.planning.live_terms import drop_terms_without_postings
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.auto import plan_by_space_or_terms

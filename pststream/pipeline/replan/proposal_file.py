@@ -17,7 +17,7 @@ import numpy as np
 
 from pststream.base.atomic_files import replacing
 from pststream.base.errors import UsageError
-from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.balancing.contract import Adjustment
 from pststream.planning.load_model import WorkerLoads
 from pststream.plans.plan import DispatchGrid, PartitionPlan, plan_of_arrays
 from pststream.plans.plan_moves import Move

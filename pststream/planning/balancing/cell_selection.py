@@ -1,11 +1,6 @@
 """Select the raster cells (or blocks) that a worker hands over: enough load at least migration cost, by four methods.
 
-Source: PS2Stream section V-A, phase II, Definitions 3 and 4. Four methods share one signature:
-
-    gr   greedy by size over load, O(n log n)
-    dp   dynamic programming, exact if it fits into memory
-    si   largest cells first, for comparison as in the paper
-    ra   cells at random, for comparison as in the paper
+Source: PS2Stream section V-A, phase II, Definitions 3 and 4.
 """
 
 from collections.abc import Callable
@@ -107,7 +102,6 @@ def select_at_random(loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: 
 
 
 def _by_relative_cost(loads: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Order cells by size over load."""
     return np.argsort(sizes / loads, kind="stable")
 
 

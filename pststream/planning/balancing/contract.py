@@ -1,6 +1,6 @@
 """Define the task and the contract of balancers, measure and share out loads, and run a balancer by its name."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Protocol
 
@@ -9,11 +9,33 @@ from scipy.optimize import linear_sum_assignment
 
 from pststream.base import names
 from pststream.base.errors import UsageError
-from pststream.planning.balancing.local_adjustment import Adjustment
 from pststream.planning.dispatch import make_dispatch
 from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.plans.plan import PartitionPlan
+from pststream.plans.plan_moves import Move
 from pststream.plans.planner_sample import WorkloadSample
+
+LOWER = 1.0 - 1e-9
+"""Factor below which a load must fall to count as an improvement."""
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """The moves of an adjustment, and the plan after them.
+
+    moves                in the order in which they are made
+    reasons              parallel to moves: "split", "merge" (phase I) or the method of selection (phase II)
+    before, after        loads of the sample under the plan before the moves, and under `plan`
+    saved                parallel to moves: seconds that each takes off the sum of all loads, negative if it adds to it;
+                         empty for adjustments that are not local
+    """
+
+    plan: PartitionPlan
+    moves: list[Move]
+    reasons: list[str]
+    before: WorkerLoads
+    after: WorkerLoads
+    saved: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -51,13 +73,10 @@ class Balancer(Protocol):
         ...
 
 
-# Measured loads
-
-
-def measured_loads(task: BalancingTask) -> WorkerLoads:
-    """Return the loads of the plan with the fixed load of each worker added, which is the measured load."""
-    loads = compute_worker_loads(task.sample, task.plan, task.cost)
-    return replace(loads, load=loads.load + task.fixed_load)
+def measured_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, fixed_load: np.ndarray) -> WorkerLoads:
+    """Return the loads of a plan with the fixed load of each worker added, which is the measured load."""
+    loads = compute_worker_loads(sample, plan, cost)
+    return replace(loads, load=loads.load + fixed_load)
 
 
 def movable_load(task: BalancingTask, loads: WorkerLoads) -> np.ndarray:
@@ -91,12 +110,6 @@ def adjust(task: BalancingTask) -> Adjustment:
     return balancer(task)
 
 
-# Renumber the workers of a new plan as existing workers, so that few stored subscriptions move at a repartitioning.
-#
-# A repartitioning relabels its new plan by this mapping before any subscription moves. Source: PS2Stream section V-B
-# does not say how to map; SSTD maps new partitions to workers by the Hungarian method.
-
-
 def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
     """Count the sampled pieces that worker i stores before and worker j after: int64[workers, workers] at [i, j]."""
     old, new = (make_dispatch(plan).workers_of_sample(sample) for plan in (before, after))
@@ -112,7 +125,9 @@ def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: Pa
 
 
 def map_workers(shared: np.ndarray) -> np.ndarray:
-    """Map workers so that as many pieces as possible stay in place (Hungarian method).
+    """Map workers so that as many pieces as possible stay in place at a repartitioning (Hungarian method).
+
+    Source: PS2Stream section V-B does not say how to map; SSTD maps new partitions to workers by the Hungarian method.
 
     shared: int64[workers, workers], the pieces that stay if worker j of the new plan becomes worker i
     Returns the worker that each worker of the new plan becomes: int64[workers], a permutation.

@@ -1,6 +1,6 @@
-"""Plan a local load adjustment: choose cells or terms to move from the most to the least loaded worker.
+"""PS2Stream's balancers GR, DP, SI and RA: move cells, terms or whole units from the most to the least loaded worker.
 
-Returns the moves and the plan after them; a migration carries them out later. Source: PS2Stream section V-A.
+They return the moves and the plan after them; a migration carries them out later. Source: PS2Stream section V-A.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,23 @@ import numpy as np
 
 from pststream.base.arrays import distinct_values
 from pststream.planning.balancing.cell_selection import select_cells
+from pststream.planning.balancing.contract import (
+    LOWER,
+    Adjustment,
+    BalancingTask,
+    loads_after,
+    measured_loads,
+    movable_load,
+    share_out,
+)
+from pststream.planning.balancing.reallocate import list_moves
 from pststream.planning.cell_loads import compute_block_loads
 from pststream.planning.live_terms import SortedSample, sort_sample
-from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.planning.load_model import CostModel, WorkerLoads
 from pststream.planning.planners.grow_tree import RegionTerms
-from pststream.planning.planners.rectangle_cuts import Rectangle
-from pststream.plans.plan import PartitionPlan
+from pststream.planning.planners.rectangle_cuts import rectangle_around
+from pststream.plans.imbalance import imbalance_of
+from pststream.plans.plan import ObjectPlan, PartitionPlan
 from pststream.plans.plan_moves import Move, apply_move
 from pststream.plans.planner_sample import WorkloadSample
 
@@ -37,28 +48,6 @@ FINER = 4
 PHASE_ONE = ("split", "merge")
 """Reasons of the moves of phase I."""
 
-LOWER = 1.0 - 1e-9
-"""Factor below which a load must fall to count as an improvement."""
-
-
-@dataclass(frozen=True)
-class Adjustment:
-    """The moves of an adjustment, and the plan after them.
-
-    moves                in the order in which they are made
-    reasons              parallel to moves: "split", "merge" (phase I) or the method of selection (phase II)
-    before, after        loads of the sample under the plan before the moves, and under `plan`
-    saved                parallel to moves: seconds that each takes off the sum of all loads, negative if it adds to it;
-                         empty for adjustments that are not local
-    """
-
-    plan: PartitionPlan
-    moves: list[Move]
-    reasons: list[str]
-    before: WorkerLoads
-    after: WorkerLoads
-    saved: list[float] = field(default_factory=list)
-
 
 @dataclass
 class _DraftPlan:
@@ -76,7 +65,7 @@ class _DraftPlan:
     def try_move(self, move: Move) -> tuple[PartitionPlan, WorkerLoads]:
         """Return the plan after a move, and its loads."""
         plan = apply_move(self.plan, move)
-        return plan, _loads(self.sample, plan, self.cost, self.fixed_load)
+        return plan, measured_loads(self.sample, plan, self.cost, self.fixed_load)
 
     def apply_move(self, move: Move, reason: str, plan: PartitionPlan, loads: WorkerLoads) -> None:
         """Replace the plan by the one after a move."""
@@ -108,7 +97,7 @@ def adjust_locally(
     the number of workers, as one pair seldom balances all.
     """
     fixed = np.zeros(plan.workers) if fixed_load is None else fixed_load
-    before = _loads(sample, plan, cost, fixed)
+    before = measured_loads(sample, plan, cost, fixed)
     draft = _DraftPlan(sample, cost, plan, fixed, before)
     sorted_sample = sort_sample(sample, plan.grid)
     for _ in range(2 * plan.workers):
@@ -118,12 +107,6 @@ def adjust_locally(
         if draft.loads.imbalance > sigma and not _phase_two(draft, method, seed):
             break
     return Adjustment(draft.plan, draft.moves, draft.reasons, before, draft.loads, draft.saved)
-
-
-def _loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, fixed_load: np.ndarray) -> WorkerLoads:
-    """Return the loads of a plan, with the fixed load of each worker added."""
-    loads = compute_worker_loads(sample, plan, cost)
-    return replace(loads, load=loads.load + fixed_load)
 
 
 def _extremes(draft: _DraftPlan) -> tuple[int, int]:
@@ -163,7 +146,7 @@ def _candidates(
     leaf = plan.cell_leaf[cells]
     # Cells by text go to the target as a whole where the target has some of their terms.
     by_text = plan.leaf_unit[leaf] < 0
-    shared = [one for one in distinct_values(leaf[by_text]).tolist() if target in _workers_of_leaf(plan, one)]
+    shared = [one for one in distinct_values(leaf[by_text]).tolist() if target in np.append(*plan.text_workers(one))]
     if shared:
         yield Move(origin, target, cells[np.isin(leaf, shared)]), "merge"
     # Cells that are served whole are split: the target gets either group of terms.
@@ -171,17 +154,9 @@ def _candidates(
     if not len(whole):
         return
     y, x = np.divmod(whole, plan.grid.columns)
-    around = Rectangle(int(x.min()), int(y.min()), int(x.max()), int(y.max()))
-    groups = RegionTerms(around, sorted_sample).cut(2, draft.cost.rates(draft.sample))
+    groups = RegionTerms(rectangle_around(x, y), sorted_sample).cut(2, draft.cost.rates(draft.sample))
     for group in groups if len(groups) > 1 else []:
         yield Move(origin, target, whole, np.sort(sorted_sample.term_ids[group.terms])), "split"
-
-
-def _workers_of_leaf(plan: PartitionPlan, leaf: int) -> set[int]:
-    """Return the workers that share a leaf by text."""
-    units = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
-    units = np.append(units, plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]])
-    return set(plan.unit_worker[units].tolist())
 
 
 def _block_count(draft: _DraftPlan) -> int:
@@ -197,33 +172,65 @@ def _phase_two(draft: _DraftPlan, method: str, seed: int) -> bool:
     If no move of wide blocks helps, smaller ones are tried.
     """
     origin, target = _extremes(draft)
-    count = _block_count(draft)
-    while not _move_blocks(draft, method, seed, origin, target, count):
+    most, count = float(draft.loads.load[origin]), _block_count(draft)
+    difference = most - float(draft.loads.load[target])
+    while True:
+        blocks = compute_block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, count)
+        # Moving a block with as much load as the difference would only reverse the imbalance.
+        small = np.flatnonzero(blocks.loads < difference * LOWER)
+        chosen = _select(method, blocks.loads[small], blocks.subscriptions[small], difference, seed)
+        if len(chosen):
+            move = Move(origin, target, blocks.cells_of(small[chosen]))
+            plan, after = draft.try_move(move)
+            if _greater(after, origin, target) < most * LOWER:
+                draft.apply_move(move, method, plan, after)
+                return True
         if count == MAX_BLOCKS:
             return False
         count = min(FINER * count, MAX_BLOCKS)
-    return True
-
-
-def _move_blocks(draft: _DraftPlan, method: str, seed: int, origin: int, target: int, count: int) -> bool:
-    """Divide the cells of the origin into about `count` blocks, and move some; return whether that helped."""
-    most, least = float(draft.loads.load[origin]), float(draft.loads.load[target])
-    difference = most - least
-    blocks = compute_block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, count)
-    # Moving a block with as much load as the difference would only reverse the imbalance.
-    small = np.flatnonzero(blocks.loads < difference * LOWER)
-    loads, sizes = blocks.loads[small], blocks.subscriptions[small]
-    chosen = select_cells(method, loads, sizes, min(difference / 2, float(loads.sum()) * (1 - 1e-9)), seed)
-    if not len(chosen):
-        return False
-    move = Move(origin, target, blocks.cells_of(small[chosen]))
-    plan, after = draft.try_move(move)
-    if _greater(after, origin, target) >= most * LOWER:
-        return False
-    draft.apply_move(move, method, plan, after)
-    return True
 
 
 def _greater(loads: WorkerLoads, one: int, other: int) -> float:
-    """Return the greater load of two workers."""
     return float(max(loads.load[one], loads.load[other]))
+
+
+def _select(method: str, loads: np.ndarray, sizes: np.ndarray, difference: float, seed: int) -> np.ndarray:
+    """Select cells or units with half of the difference of two loads, or with what they have (`select_cells`)."""
+    return select_cells(method, loads, sizes, min(difference / 2, float(loads.sum()) * LOWER), seed)
+
+
+def move_units(task: BalancingTask) -> Adjustment:
+    """Move units until the workers are balanced or no move lowers the greater load of the two.
+
+    Source: PS2Stream, section V-A, phase II, with units in place of cells: objects of a raster cell belong to several
+    units, so cells do not move. For the same reason there is no phase I.
+    """
+    before = measured_loads(task.sample, task.plan, task.cost, task.fixed_load)
+    seconds = share_out(movable_load(task, before), task.plan.unit_worker, before.unit_load)
+    unit_worker, moves, reasons = task.plan.unit_worker, list[Move](), list[str]()
+    for _ in range(2 * task.plan.workers):
+        load = np.bincount(unit_worker, seconds, task.plan.workers) + task.retiring_load
+        if imbalance_of(load) <= task.target:
+            break
+        # Move about half of the difference of two workers.
+        origin, target = int(load.argmax()), int(load.argmin())
+        difference = float(load[origin] - load[target])
+        small = np.flatnonzero((unit_worker == origin) & (seconds < difference * LOWER))
+        sizes = before.unit_subscriptions[small].astype(np.int64)
+        moved = unit_worker.copy()
+        moved[small[_select(task.method, seconds[small], sizes, difference, task.seed)]] = target
+        if (np.bincount(moved, seconds, task.plan.workers) + task.retiring_load).max() >= load.max() * LOWER:
+            break
+        moves += list_moves(replace(task.plan, unit_worker=unit_worker), moved)
+        reasons += [task.method] * (len(moves) - len(reasons))
+        unit_worker = moved
+    plan = replace(task.plan, unit_worker=unit_worker)
+    load = np.bincount(unit_worker, seconds, plan.workers)
+    return Adjustment(plan, moves, reasons, before, loads_after(task, plan, load) if moves else before)
+
+
+def adjust(task: BalancingTask) -> Adjustment:
+    """Return the moves of `adjust_locally`; of a plan that shares by object, those of `move_units`."""
+    if isinstance(task.plan, ObjectPlan):
+        return move_units(task)
+    return adjust_locally(task.sample, task.plan, task.cost, task.method, task.target, task.seed, task.fixed_load)

@@ -1,6 +1,7 @@
 """SSTD's balancers PM, FM and FG, one or one after another: reallocate units by the differencing method.
 
-PM reallocates the units of two workers, FM those of all, and FG those of an adjusted tree (`adjust_tree.py`).
+PM reallocates the units of two workers, FM those of all, and FG the leaves of the plan's tree, of which it first splits
+heavy ones and merges light ones.
 
 Source: SSTD, sections 5.2 and 5.3.
 """
@@ -13,6 +14,8 @@ import numpy as np
 from pststream.base.arrays import distinct_values
 from pststream.base.errors import UsageError
 from pststream.planning.balancing.contract import (
+    LOWER,
+    Adjustment,
     BalancingTask,
     count_shared_pieces,
     loads_after,
@@ -22,7 +25,6 @@ from pststream.planning.balancing.contract import (
     relabel_workers,
     share_out,
 )
-from pststream.planning.balancing.local_adjustment import LOWER, Adjustment
 from pststream.planning.dispatch import TreeWalk
 from pststream.planning.papers.karmarkar_karp import divide_evenly
 from pststream.planning.papers.qt_tree_growth import GrowingTree, restore_tree
@@ -32,10 +34,6 @@ from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import PartitionPlan, tree_plan
 from pststream.plans.plan_moves import Move, changed_cells
 from pststream.plans.plan_nodes import PlanNodes
-
-# SSTD's balancer FG: split heavy leaves of the tree of a plan, merge light ones, and reallocate all leaves.
-#
-# Source: SSTD, section 5.3.
 
 EPSILON = 0.5
 """Greatest mean share of the queries of a leaf that touch a quarter of it, for which the leaf is split by space."""
@@ -82,7 +80,8 @@ def level_leaves(tree: GrowingTree, seconds: dict[int, float], workers: int, tar
     measured seconds in proportion to the workloads of SSTD's Equation 2. Nodes that become parents of leaves by a split
     are not merged again.
     """
-    heap = [(_merged_seconds(tree, seconds, number), number) for number in tree.parents_of_leaves]
+    parents = {tree.nodes[leaf].parent for leaf in tree.leaves} - {-1}
+    heap = [(_merged_seconds(tree, seconds, number), number) for number in parents if tree.has_leaves_only(number)]
     greatest = max(seconds.values())
     heap = [entry for entry in heap if entry[0] < greatest]
     heapq.heapify(heap)
@@ -161,7 +160,7 @@ def adjust(task: BalancingTask) -> Adjustment:
     methods = task.method.split("_")
     if "fg" in methods:
         require_tree(task.plan)
-    before = measured_loads(task)
+    before = measured_loads(task.sample, task.plan, task.cost, task.fixed_load)
     seconds = share_out(movable_load(task, before), task.plan.unit_worker, before.unit_load)
     plan, moves, reasons = task.plan, list[Move](), list[str]()
     for method in methods:

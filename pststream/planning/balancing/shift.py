@@ -8,13 +8,19 @@ import numpy as np
 
 from pststream.base.arrays import distinct_values
 from pststream.base.errors import UsageError
-from pststream.planning.balancing.contract import BalancingTask, loads_after, measured_loads, movable_load, share_out
-from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.balancing.contract import (
+    Adjustment,
+    BalancingTask,
+    loads_after,
+    measured_loads,
+    movable_load,
+    share_out,
+)
 from pststream.planning.cell_loads import count_cell_checks
-from pststream.planning.planners.rectangle_cuts import Rectangle
+from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle, rectangle_around
 from pststream.planning.region_counts import RegionCounts, build_area_sums, build_region_counts, sum_area
 from pststream.plans.imbalance import imbalance_of
-from pststream.plans.plan import DispatchGrid, PartitionPlan
+from pststream.plans.plan import PartitionPlan
 from pststream.plans.plan_moves import Move, apply_move
 
 Partitions = dict[int, Rectangle]
@@ -49,12 +55,9 @@ class PartitionCosts:
         """Return the seconds to transfer the subscriptions of rectangles (C_t)."""
         return self.transfer * sum(map(self.subscriptions, moving))
 
-    def cost_before(self, rectangle: Rectangle, across_columns: bool) -> np.ndarray:
+    def cost_before(self, rectangle: Rectangle, axis: int) -> np.ndarray:
         """Return the cost of the first 1, 2, .. columns (or rows) of a rectangle, without the last: float64[n]."""
-        x0, y0, x1, y1 = rectangle
-        if across_columns:
-            return sum_area(self.seconds, x0, y0, np.arange(x0, x1), y1)
-        return sum_area(self.seconds, x0, y0, x1, np.arange(y0, y1))
+        return sum_area(self.seconds, *rectangle.cut(axis, rectangle.lines(axis)[:-1])[0])
 
 
 class Transfer(NamedTuple):
@@ -86,8 +89,7 @@ class Operation:
 def choose_operation(partitions: Partitions, costs: PartitionCosts) -> Operation | None:
     """Return the operation with the greatest gain among those whose gain is greater than their overhead.
 
-    Among equals, the one with the least overhead, then the one with the least worker numbers. None: there is no such
-    operation.
+    Among equals, the one with the least overhead, then the least worker numbers; None if there is no such operation.
 
     Departures: X, the partition that is split or gives cells away, is the costliest one, as the paper says of split and
     merge; the cost of any other lowers no maximum. Of X1 and X2, and of Y and Z, the one with fewer subscriptions
@@ -98,7 +100,6 @@ def choose_operation(partitions: Partitions, costs: PartitionCosts) -> Operation
     operations = [
         *_list_split_merges(costliest, partitions, costs),
         *_list_shifts(costliest, partitions, costs),
-        *_list_corner_shifts(costliest, partitions, costs),
     ]
     for operation in sorted(operations, key=lambda one: (-one.gain, one.overhead, one.others)):
         if operation.gain <= operation.overhead:
@@ -135,22 +136,20 @@ def _list_split_merges(x: int, partitions: Partitions, costs: PartitionCosts) ->
 
 
 def _list_shifts(a: int, partitions: Partitions, costs: PartitionCosts) -> Iterator[Operation]:
-    """Yield a shift from A to each other worker across an entirely shared side; gain and overhead are estimates."""
+    """Yield the shifts from A to each other worker B.
+
+    Across an entirely shared side, gain and overhead are estimates. A corner shift moves the strip of A that continues
+    B, which is flush with one end of a side of A.
+    """
     own = costs.cost(partitions[a])
     for b in sorted(set(partitions) - {a}):
-        gain = (own - costs.cost(partitions[b])) / 2
+        taking = costs.cost(partitions[b])
+        gain = (own - taking) / 2
         if gain > 0.0 and share_a_side(partitions[a], partitions[b]):
             yield Operation("shift", gain, costs.overhead(partitions[a]) * gain / own, (), (b,))
-
-
-def _list_corner_shifts(a: int, partitions: Partitions, costs: PartitionCosts) -> Iterator[Operation]:
-    """Yield the shifts of the strip of A that continues a neighbour B, which is flush with one end of a side of A."""
-    own = costs.cost(partitions[a])
-    for b in sorted(set(partitions) - {a}):
-        strip = _find_strip(partitions[a], partitions[b])
-        if strip is not None:
+        if strip := _find_strip(partitions[a], partitions[b]):
             cost = costs.cost(strip)
-            gain = own - max(own - cost, costs.cost(partitions[b]) + cost)
+            gain = own - max(own - cost, taking + cost)
             yield Operation("corner_shift", gain, costs.overhead(strip), (Transfer(a, b, strip),), (b,))
 
 
@@ -161,15 +160,15 @@ def split_evenly(rectangle: Rectangle, costs: PartitionCosts) -> tuple[Rectangle
     """
     cuts = []
     total = costs.cost(rectangle)
-    for axis in (0, 1):
-        before = costs.cost_before(rectangle, axis == 0)
+    for axis in (COLUMNS_APART, ROWS_APART):
+        before = costs.cost_before(rectangle, axis)
         if len(before):
             best = int(np.argmin(np.abs(2 * before - total)))
             cuts.append((abs(2 * float(before[best]) - total), axis, best))
     if not cuts:
         return None
     _, axis, best = min(cuts)
-    return _cut(rectangle, axis, best + 1)
+    return rectangle.cut(axis, rectangle[axis] + best)
 
 
 def share_a_side(one: Rectangle, other: Rectangle) -> bool:
@@ -185,9 +184,9 @@ def _find_shift(a: int, b: int, partitions: Partitions, costs: PartitionCosts) -
     A keeps at least one column or row. Among equals, the fewest cells move.
     """
     giving, taking = partitions[a], partitions[b]
-    axis = 0 if (giving.y0, giving.y1) == (taking.y0, taking.y1) else 1
+    axis = COLUMNS_APART if (giving.y0, giving.y1) == (taking.y0, taking.y1) else ROWS_APART
     low_side = taking[axis] < giving[axis]
-    before, own = costs.cost_before(giving, axis == 0), costs.cost(giving)
+    before, own = costs.cost_before(giving, axis), costs.cost(giving)
     # The cost of the first 1, 2, .. columns or rows next to B, and how much the two would differ without them.
     strips = before if low_side else own - before[::-1]
     excess = own - costs.cost(taking)
@@ -195,8 +194,7 @@ def _find_shift(a: int, b: int, partitions: Partitions, costs: PartitionCosts) -
     if not len(strips) or differences.min() >= excess:
         return None
     count = int(np.argmin(differences)) + 1
-    extent = giving[axis + 2] - giving[axis] + 1
-    low, high = _cut(giving, axis, count if low_side else extent - count)
+    low, high = giving.cut(axis, giving[axis] + count - 1 if low_side else giving[axis + 2] - count)
     return Transfer(a, b, low if low_side else high)
 
 
@@ -213,14 +211,6 @@ def _find_strip(a: Rectangle, b: Rectangle) -> Rectangle | None:
     return None
 
 
-def _cut(rectangle: Rectangle, axis: int, count: int) -> tuple[Rectangle, Rectangle]:
-    """Return the first `count` columns (axis 0) or rows (1) of a rectangle, and the others."""
-    x0, y0, x1, y1 = rectangle
-    if axis == 0:
-        return Rectangle(x0, y0, x0 + count - 1, y1), Rectangle(x0 + count, y0, x1, y1)
-    return Rectangle(x0, y0, x1, y0 + count - 1), Rectangle(x0, y0 + count, x1, y1)
-
-
 def adjust(task: BalancingTask) -> Adjustment:
     """Make the best operation until the workers are balanced or none gains anything.
 
@@ -233,7 +223,7 @@ def adjust(task: BalancingTask) -> Adjustment:
     was measured to take. Operations are repeated, up to twice the number of workers. As C_r is the fall of the greatest
     cost, none is left once the costliest partition can give to no neighbour (docs/planning.md shows how that happens).
     """
-    grid, before = task.plan.grid, measured_loads(task)
+    grid, before = task.plan.grid, measured_loads(task.sample, task.plan, task.cost, task.fixed_load)
     partitions = find_partitions(task.plan)
     owner = _cell_workers(task.plan)
     checks = count_cell_checks(task.sample, grid).ravel().astype(np.float64)
@@ -250,7 +240,9 @@ def adjust(task: BalancingTask) -> Adjustment:
         if imbalance_of(worker_loads) <= task.target or operation is None:
             break
         for transfer in operation.transfers:
-            moves.append(Move(transfer.origin, transfer.target, _list_cells(grid, transfer.cells)))
+            row, column = transfer.cells.lines(ROWS_APART), transfer.cells.lines(COLUMNS_APART)
+            cells = (row[:, None] * grid.columns + column).ravel()
+            moves.append(Move(transfer.origin, transfer.target, cells))
             reasons.append(operation.kind)
             plan = apply_move(plan, moves[-1])
         partitions = find_partitions(plan)
@@ -262,7 +254,10 @@ def find_partitions(plan: PartitionPlan) -> Partitions:
     """Return the rectangle of each worker that has cells; raises UsageError if the plan has other leaves."""
     if (plan.leaf_unit >= 0).all():
         owner = _cell_workers(plan).reshape(plan.grid.rows, plan.grid.columns)
-        partitions = {worker: _bound(owner == worker) for worker in distinct_values(owner).tolist()}
+        partitions = {}
+        for worker in distinct_values(owner).tolist():
+            y, x = np.nonzero(owner == worker)
+            partitions[worker] = rectangle_around(x, y)
         if sum(rectangle.cells for rectangle in partitions.values()) == plan.grid.cells:
             return partitions
     raise UsageError(
@@ -274,15 +269,3 @@ def find_partitions(plan: PartitionPlan) -> Partitions:
 def _cell_workers(plan: PartitionPlan) -> np.ndarray:
     """Return the worker of each raster cell of a plan without text leaves: int64[cells]."""
     return np.asarray(plan.unit_worker[plan.leaf_unit][plan.cell_leaf]).astype(np.int64)
-
-
-def _bound(cells: np.ndarray) -> Rectangle:
-    """Return the smallest rectangle around the marked cells (bool[rows, columns])."""
-    column, row = np.flatnonzero(cells.any(axis=0)), np.flatnonzero(cells.any(axis=1))
-    return Rectangle(int(column[0]), int(row[0]), int(column[-1]), int(row[-1]))
-
-
-def _list_cells(grid: DispatchGrid, rectangle: Rectangle) -> np.ndarray:
-    """List the raster cells of a rectangle, ascending: int64."""
-    column, row = np.arange(rectangle.x0, rectangle.x1 + 1), np.arange(rectangle.y0, rectangle.y1 + 1)
-    return (row[:, None] * grid.columns + column).ravel()

@@ -4,15 +4,16 @@ again, where the costlier part becomes cheapest.
 
 import heapq
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from pststream.planning.cell_loads import count_cell_checks
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import Options, make_raster, number_cells, read_integer_options
-from pststream.planning.planners.rectangle_cuts import Rectangle
+from pststream.planning.planners.contract import Options, number_cells, options_and_raster
+from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle
 from pststream.planning.region_counts import build_area_sums, sum_area
-from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
 
 DEFAULTS = {"columns": 1000, "rows": 1000}
@@ -38,22 +39,14 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     costs the partition with most cells is cut, along its longer side, as near to the middle as possible. The constants
     of the cost model are not used.
     """
-    chosen = read_integer_options("a_grid", options, DEFAULTS)
-    grid = _fit_fine_grid(sample, chosen)
+    chosen, grid = options_and_raster("a_grid", sample, options, DEFAULTS)
+    if sample.pieces:
+        width, height = (sample.boxes[:, 2:] - sample.boxes[:, :2]).mean(axis=0).tolist()
+        columns = _side(grid.east - grid.west, width, grid.columns)
+        grid = replace(grid, columns=columns, rows=_side(grid.north - grid.south, height, grid.rows))
     partitions = cut_partitions(build_area_sums(count_cell_checks(sample, grid)), workers)
     cell_leaf = number_cells(grid, partitions)
-    return space_plan("a_grid", grid, cell_leaf, np.arange(len(partitions)), workers, dict(chosen))
-
-
-def _fit_fine_grid(sample: WorkloadSample, most: dict[str, int]) -> DispatchGrid:
-    """Return the raster whose cells are as wide and as high as the mean box, within the bounds on their number."""
-    area = make_raster(sample, most)
-    if not sample.pieces:
-        return area
-    width, height = (sample.boxes[:, 2:] - sample.boxes[:, :2]).mean(axis=0)
-    columns = _side(area.east - area.west, float(width), most["columns"])
-    rows = _side(area.north - area.south, float(height), most["rows"])
-    return DispatchGrid(area.west, area.south, area.east, area.north, columns, rows)
+    return space_plan("a_grid", grid, cell_leaf, np.arange(len(partitions)), workers, chosen)
 
 
 def _side(length: float, mean: float, most: int) -> int:
@@ -92,16 +85,12 @@ def find_cheapest_cut(sums: np.ndarray, partition: Rectangle) -> tuple[Rectangle
 
     Among equals, the cut of the longer side that is nearest to its middle.
     """
-    x0, y0, x1, y1 = partition
-    column, row = np.arange(x0, x1), np.arange(y0, y1)
-    west, south = sum_area(sums, x0, y0, column, y1), sum_area(sums, x0, y0, x1, row)
-    total = sum_area(sums, *partition)
-    costlier = np.concatenate([np.maximum(west, total - west), np.maximum(south, total - south)])
-    wide, high = x1 - x0 + 1, y1 - y0 + 1
-    shorter = np.concatenate([np.full(len(column), wide < high), np.full(len(row), high <= wide)])
-    off_middle = np.concatenate([np.abs(2 * (column - x0 + 1) - wide), np.abs(2 * (row - y0 + 1) - high)])
-    best = int(np.lexsort((off_middle, shorter, costlier))[0])
-    if best < len(column):
-        return Rectangle(x0, y0, x0 + best, y1), Rectangle(x0 + best + 1, y0, x1, y1)
-    last = y0 + best - len(column)
-    return Rectangle(x0, y0, x1, last), Rectangle(x0, last + 1, x1, y1)
+    total, cuts = sum_area(sums, *partition), []
+    for axis in (COLUMNS_APART, ROWS_APART):
+        lines, others = partition.lines(axis), partition.lines(1 - axis)
+        low = sum_area(sums, *partition.cut(axis, lines[:-1])[0])
+        costlier, off_middle = np.maximum(low, total - low), np.abs(2 * np.arange(1, len(lines)) - len(lines))
+        is_shorter = (len(lines), -axis) < (len(others), axis - 1)
+        for best in np.lexsort((off_middle, costlier))[:1].tolist():
+            cuts.append((int(costlier[best]), is_shorter, int(off_middle[best]), axis, int(lines[best])))
+    return partition.cut(*min(cuts)[3:])

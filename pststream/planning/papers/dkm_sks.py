@@ -13,7 +13,7 @@ from pststream.planning.planners.by_subscription import (
     make_subscription_plan,
     nearest_areas,
 )
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
@@ -32,8 +32,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     of the raster, a subset around one centre is only split by cost, and one of a single subscription is not split.
     The paper does not say in which space the parts of a split by cost are; here it is that of the subset.
     """
-    chosen = read_integer_options("dkm_sks", options, DEFAULTS)
-    return make_subscription_plan("dkm_sks", sample, workers, chosen)
+    return make_subscription_plan("dkm_sks", sample, workers, options, DEFAULTS)
 
 
 def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan) -> Parts:

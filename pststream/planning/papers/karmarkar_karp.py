@@ -5,28 +5,10 @@ The planners and balancers of SSTD assign leaves to workers by it.
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from pststream.planning.planners.rectangle_cuts import Rectangle
-
-
-@dataclass
-class _Division:
-    """Some of the numbers, divided into parts; the part with the greatest sum first.
-
-    sums   float64[parts]
-    parts  places of the numbers in each part
-    """
-
-    sums: np.ndarray
-    parts: list[list[int]]
-
-    @property
-    def difference(self) -> float:
-        """The greatest sum less the least."""
-        return float(self.sums[0] - self.sums[-1])
 
 
 def divide_evenly(numbers: np.ndarray, parts: int) -> np.ndarray:
@@ -43,37 +25,35 @@ def divide_evenly(numbers: np.ndarray, parts: int) -> np.ndarray:
     section 4.1.2, uses for its leaves. Departures: SSTD does not say how ties are broken or more than two parts are
     joined; ties as above, and parts are joined in reverse order, the usual form for more than two.
     """
-    alone = [_divide_one(number, float(value), parts) for number, value in enumerate(numbers)]
-    queue = [(-division.difference, number, division) for number, division in enumerate(alone)]
+    queue = []
+    for number, value in enumerate(numbers.tolist()):
+        members = [[number], *([] for _ in range(parts - 1))]
+        queue.append(_rank(number, np.array([value, *(parts - 1) * [0.0]]), members))
     heapq.heapify(queue)
     for made in range(len(numbers), 2 * len(numbers) - 1):
-        (_, _, one), (_, _, other) = heapq.heappop(queue), heapq.heappop(queue)
-        joined = _join(one, other)
-        heapq.heappush(queue, (-joined.difference, made, joined))
+        (_, _, sums, members), (_, _, other_sums, others) = heapq.heappop(queue), heapq.heappop(queue)
+        members = [[*one, *other] for one, other in zip(members, reversed(others))]
+        heapq.heappush(queue, _rank(made, sums + other_sums[::-1], members))
     part = np.zeros(len(numbers), np.int64)
     if queue:
-        filled = sorted(sorted(positions) for positions in queue[0][2].parts if positions)
+        filled = sorted(sorted(positions) for positions in queue[0][3] if positions)
         for number, positions in enumerate(filled):
             part[positions] = number
     return part
+
+
+def _rank(made: int, sums: np.ndarray, members: list[list[int]]) -> tuple[float, int, np.ndarray, list[list[int]]]:
+    """Return a division as the queue has it: by the difference of its sums, the part with the greatest sum first.
+
+    sums     float64[parts]
+    members  positions of the numbers in each part
+    """
+    order = np.argsort(-sums, kind="stable")
+    sums = sums[order]
+    return -float(sums[0] - sums[-1]), made, sums, [members[index] for index in order.tolist()]
 
 
 def divide_leaves(workloads: Sequence[float], rectangles: Sequence[Rectangle], workers: int) -> np.ndarray:
     """Return the worker of each leaf, as in `divide_evenly`, by its workload; by its cells if all workloads are 0."""
     numbers = workloads if any(workloads) else [float(rectangle.cells) for rectangle in rectangles]
     return divide_evenly(np.array(numbers), workers)
-
-
-def _divide_one(number: int, value: float, parts: int) -> _Division:
-    """Return the division of one number: it is the first part, the others have none."""
-    sums = np.zeros(parts)
-    sums[0] = value
-    return _Division(sums, [[number], *([] for _ in range(parts - 1))])
-
-
-def _join(one: _Division, other: _Division) -> _Division:
-    """Join the parts of two divisions, the greatest of the one with the least of the other."""
-    sums = one.sums + other.sums[::-1]
-    parts = [[*mine, *others] for mine, others in zip(one.parts, reversed(other.parts))]
-    order = np.argsort(-sums, kind="stable")
-    return _Division(sums[order], [parts[index] for index in order.tolist()])

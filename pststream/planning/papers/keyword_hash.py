@@ -3,7 +3,7 @@
 import numpy as np
 
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
+from pststream.planning.planners.contract import Options, options_and_raster
 from pststream.plans.plan import PartitionPlan, text_plan
 from pststream.plans.planner_sample import WorkloadSample
 
@@ -18,6 +18,5 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: textual routing, a peer in Tornado, section 6.2. Departure: a subscription goes to the workers of the words
     that it is posted under, not of all its words, as the other words cannot bring it before an object.
     """
-    chosen = read_integer_options("keyword_hash", options, RASTER_OPTIONS)
-    grid = make_raster(sample, chosen)
-    return text_plan("keyword_hash", grid, np.empty(0, np.int64), np.empty(0, np.int32), workers, dict(chosen))
+    chosen, grid = options_and_raster("keyword_hash", sample, options)
+    return text_plan("keyword_hash", grid, np.empty(0, np.int64), np.empty(0, np.int32), workers, chosen)

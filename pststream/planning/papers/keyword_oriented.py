@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pststream.base.arrays import sum_slices
 from pststream.kernels.planning.split_subscriptions import AreaIndex
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
+from pststream.planning.planners.contract import Options
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
@@ -19,8 +20,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
     Source: keyword-oriented partition of DkM-SKS, section 3.1. Its departures are those of `by_subscription.py`.
     """
-    chosen = read_integer_options("keyword_oriented", options, RASTER_OPTIONS)
-    return make_subscription_plan("keyword_oriented", sample, workers, chosen)
+    return make_subscription_plan("keyword_oriented", sample, workers, options)
 
 
 def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan) -> Parts:
@@ -34,4 +34,4 @@ def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan)
 
 def cost_of_new(counts: SampleCounts, new: Subscriptions, areas: Sequence[AreaIndex]) -> np.ndarray:
     """Return the sum over the words of each subscription of the objects that have the word (Equation 1)."""
-    return new.sum_by_subscription(counts.frequency(new.terms)).astype(np.float64)
+    return sum_slices(counts.frequency(new.terms), new.term_offsets).astype(np.float64)

@@ -80,11 +80,6 @@ class GrowingTree:
         """Numbers of the leaves, ascending."""
         return [number for number in self._kept() if not self.nodes[number].children]
 
-    @property
-    def parents_of_leaves(self) -> list[int]:
-        """Numbers of the nodes whose children are all leaves, ascending."""
-        return [number for number in self._kept() if self.has_leaves_only(number)]
-
     def has_leaves_only(self, number: int) -> bool:
         """Return whether a node has children, and these have none."""
         children = self.nodes[number].children
@@ -180,7 +175,6 @@ class GrowingTree:
 
 
 def _sum(nodes: list[TreeNode]) -> float:
-    """Return the workload of some nodes together."""
     return sum(node.workload for node in nodes)
 
 

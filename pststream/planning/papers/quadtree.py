@@ -7,13 +7,7 @@ import heapq
 from pststream.planning.load_model import CostModel
 from pststream.planning.papers.karmarkar_karp import divide_leaves
 from pststream.planning.papers.query_statistics import QueryStatistics, collect_query_statistics
-from pststream.planning.planners.contract import (
-    RASTER_OPTIONS,
-    Options,
-    make_raster,
-    number_cells,
-    read_integer_options,
-)
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, number_cells, options_and_raster
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
@@ -31,12 +25,11 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     column or row has two of them, and a node of one cell stays; equal workloads are split in the order in which they
     were made. The constants of the cost model are not used.
     """
-    chosen = read_integer_options("quadtree", options, DEFAULTS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("quadtree", sample, options, DEFAULTS)
     leaves = grow_quadtree(collect_query_statistics(sample, grid), chosen["theta"])
     rectangles = [rectangle for rectangle, _ in leaves]
     unit_worker = divide_leaves([workload for _, workload in leaves], rectangles, workers)
-    return space_plan("quadtree", grid, number_cells(grid, rectangles), unit_worker, workers, dict(chosen))
+    return space_plan("quadtree", grid, number_cells(grid, rectangles), unit_worker, workers, chosen)
 
 
 def grow_quadtree(statistics: QueryStatistics, theta: int) -> list[tuple[Rectangle, float]]:

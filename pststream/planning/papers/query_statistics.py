@@ -6,7 +6,7 @@ import numpy as np
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values
-from pststream.base.arrow_columns import Csr
+from pststream.base.arrow_columns import Csr, take_lists
 from pststream.kernels.matching.postings import make_term_table
 from pststream.kernels.planning.count_loads import find_live_terms
 from pststream.planning.live_terms import SortedSample, sort_sample
@@ -50,22 +50,19 @@ class QueryStatistics:
     keywords: Csr
     queries: np.ndarray
 
-    @property
-    def word_share(self) -> np.ndarray:
-        """Share of the questions that have 0, 1, .. keywords: float64[l+1]."""
-        return self.queries / max(int(self.queries.sum()), 1)
-
     def count_keywords(self, rows: NodeRows) -> np.ndarray:
         """Return the number of the questions that have each word as a keyword: int64[w]."""
-        return np.bincount(_take(self.keywords, rows.asked), minlength=len(self.words))
+        return np.bincount(take_lists(self.keywords, rows.asked)[1], minlength=len(self.words))
 
     def inside(self, rows: NodeRows, x0: int, y0: int, x1: int, y1: int) -> NodeRows:
         """Return those of the rows that belong to a rectangle, by first and last column and row, inclusive."""
         column, row = self.sample.column[rows.objects], self.sample.row[rows.objects]
         lies = (column >= x0) & (column <= x1) & (row >= y0) & (row <= y1)
-        boxes = (self.sample.ranges, rows.pieces), (self.asked_ranges, rows.asked)
-        pieces, asked = (own[_touch(ranges[own], x0, y0, x1, y1)] for ranges, own in boxes)
-        return NodeRows(rows.objects[lies], pieces, asked)
+        touching = []
+        for ranges, own in ((self.sample.ranges, rows.pieces), (self.asked_ranges, rows.asked)):
+            west, south, east, north = ranges[own].T
+            touching.append(own[(west <= x1) & (east >= x0) & (south <= y1) & (north >= y0)])
+        return NodeRows(rows.objects[lies], *touching)
 
     def workload(self, rows: NodeRows) -> float:
         """Compute the workload of the rectangle that has these rows: objects that a random query checks.
@@ -94,9 +91,10 @@ class QueryStatistics:
             return 0.0
         asked = self.count_keywords(rows)
         present = np.zeros(len(self.words), bool)
-        present[_take(self.object_words, rows.objects)] = True
+        present[take_lists(self.object_words, rows.objects)[1]] = True
         known = float(asked[present].sum()) / max(int(asked.sum()), 1)
-        covered = float((self.word_share * known ** np.arange(len(self.queries))).sum())
+        shares = self.queries / max(int(self.queries.sum()), 1)
+        covered = float((shares * known ** np.arange(len(self.queries))).sum())
         return len(rows.objects) * (len(rows.asked) * covered + len(rows.pieces)) / counted
 
 
@@ -119,17 +117,3 @@ def collect_query_statistics(sample: WorkloadSample, grid: DispatchGrid) -> Quer
         keywords = np.append(0, np.cumsum(is_word))[offsets], terms[is_word]
     queries = np.bincount(np.diff(keywords[0])[asked], minlength=1)
     return QueryStatistics(rows, NodeRows(objects, posted, asked), words, own, ranges, keywords, queries)
-
-
-def _touch(ranges: np.ndarray, x0: int, y0: int, x1: int, y1: int) -> np.ndarray:
-    """Return which ranges (int32[n, 4]) share a raster cell with a rectangle: bool[n]."""
-    west, south, east, north = ranges.T
-    return (west <= x1) & (east >= x0) & (south <= y1) & (north >= y0)
-
-
-def _take(lists: Csr, rows: np.ndarray) -> np.ndarray:
-    """Return the values of some rows of a CSR, one row after another."""
-    offsets, values = lists
-    lengths = np.diff(offsets)[rows]
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return values[np.repeat(offsets[rows], lengths) + within]

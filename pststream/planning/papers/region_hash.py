@@ -7,7 +7,7 @@ import numpy as np
 from pststream.kernels.planning.split_subscriptions import AreaIndex
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
+from pststream.planning.planners.contract import Options
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
@@ -21,7 +21,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     goes to the worker that has the fewest, which is as even as a hash at best, and its worker is recorded as under the
     other plans that share by subscription; an object goes to the workers with a live term nearby, and not to all.
     """
-    return make_subscription_plan("hash", sample, workers, read_integer_options("hash", options, RASTER_OPTIONS))
+    return make_subscription_plan("hash", sample, workers, options)
 
 
 def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan) -> Parts:

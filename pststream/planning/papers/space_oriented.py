@@ -2,14 +2,13 @@
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from pststream.kernels.planning.split_subscriptions import AreaIndex
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.by_subscription import NO_AREAS, Parts, Subscriptions, make_subscription_plan
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, read_integer_options
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
 
@@ -25,17 +24,11 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     nearest objects. Departures, besides those of `by_subscription.py`: the space is that of the raster, a subscription
     is where the centre of its range of cells is, and a subspace without subscriptions does not count.
     """
-    chosen = read_integer_options("space_oriented", options, DEFAULTS)
-    return make_subscription_plan("space_oriented", sample, workers, chosen)
+    return make_subscription_plan("space_oriented", sample, workers, options, DEFAULTS)
 
 
-@dataclass(frozen=True)
-class _Subspace:
-    """Subscriptions (int64[n], ascending) with their centres in [low, high), in half cells: float64[2] each."""
-
-    members: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+_Subspace = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Subscriptions (int64[n], ascending) with their centres in [low, high), in half cells: float64[2] each."""
 
 
 def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan) -> Parts:
@@ -46,22 +39,22 @@ def partition(counts: SampleCounts, present: Subscriptions, plan: PartitionPlan)
     """
     wanted = int(str(plan.options["subspaces"])) * plan.workers
     whole = np.array([2.0 * counts.columns, 2.0 * counts.rows])
-    every, centres = _Subspace(np.arange(present.count), np.zeros(2), whole), present.centres
-    waiting = [(-_cost(counts, present, every.members), 0, every)]
+    every, centres = (np.arange(present.count), np.zeros(2), whole), present.centres
+    waiting = [(-_cost(counts, present, every[0]), 0, every)]
     points, made = list[tuple[float, int, _Subspace]](), 1
     while waiting and len(waiting) + len(points) < wanted:
         costliest = heapq.heappop(waiting)
-        own = centres[costliest[2].members]
+        own = centres[costliest[2][0]]
         if (own == own[0]).all():
             points.append(costliest)
             continue
         for quarter in _quarters(costliest[2], own):
-            heapq.heappush(waiting, (-_cost(counts, present, quarter.members), made, quarter))
+            heapq.heappush(waiting, (-_cost(counts, present, quarter[0]), made, quarter))
             made += 1
     parts = sorted([*waiting, *points])
     part = np.empty(present.count, np.int64)
-    for index, (_, _, one) in enumerate(parts):
-        part[one.members] = index
+    for index, (_, _, (members, _, _)) in enumerate(parts):
+        part[members] = index
     return Parts(part, np.array([-cost for cost, _, _ in parts]), NO_AREAS)
 
 
@@ -79,7 +72,8 @@ def _cost(counts: SampleCounts, present: Subscriptions, members: np.ndarray) -> 
 
 def _quarters(one: _Subspace, centres: np.ndarray) -> list[_Subspace]:
     """Return the quarters of a subspace that have subscriptions, from south-west to north-east."""
-    middle = (one.low + one.high) / 2
+    members, low, high = one
+    middle = (low + high) / 2
     beyond = centres >= middle
     quarters = []
     for north in (False, True):
@@ -87,6 +81,6 @@ def _quarters(one: _Subspace, centres: np.ndarray) -> list[_Subspace]:
             inside = (beyond[:, 0] == east) & (beyond[:, 1] == north)
             if inside.any():
                 upper = np.array([east, north])
-                low, high = np.where(upper, middle, one.low), np.where(upper, one.high, middle)
-                quarters.append(_Subspace(one.members[inside], low, high))
+                corners = np.where(upper, middle, low), np.where(upper, high, middle)
+                quarters.append((members[inside], *corners))
     return quarters

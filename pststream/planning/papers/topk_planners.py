@@ -65,7 +65,11 @@ def plan_levels(name: str, units: int, options: Mapping[str, object]) -> Levels:
         raise UsageError(f"planner {name!r} is unknown", "for topk one of: " + ", ".join(names.TOPK_PLANNERS))
     if units < 1:
         raise UsageError(f"a plan needs at least 1 worker, not {units}")
-    first = _first_level(name, units, options)
+    squares = [number for number in range(1, units + 1) if units % number == 0 and number * number <= units]
+    defaults = {"first": squares[-1]} if name in HYBRIDS else {}
+    first = read_integer_options(name, options, defaults, ("cost",) if name in BY_WORDS else ()).get("first", 1)
+    if units % first:
+        raise UsageError(f"option first of planner {name}: {first} does not divide {units} workers")
     read_choice(name, options, "cost", COSTS)
     if name in HYBRIDS:
         return Levels(WORDS_FIRST if name == "keyword_first" else SPACE_FIRST, first, units // first, True)
@@ -74,17 +78,8 @@ def plan_levels(name: str, units: int, options: Mapping[str, object]) -> Levels:
     return Levels(SPACE_FIRST, 1, units, name == "prefix")
 
 
-def _first_level(name: str, units: int, options: Mapping[str, object]) -> int:
-    squares = [number for number in range(1, units + 1) if units % number == 0 and number * number <= units]
-    defaults = {"first": squares[-1]} if name in HYBRIDS else {}
-    first = read_integer_options(name, options, defaults, ("cost",) if name in BY_WORDS else ()).get("first", 1)
-    if units % first:
-        raise UsageError(f"option first of planner {name}: {first} does not divide {units} workers")
-    return first
-
-
 def _space_first(name: str, sample: TopkSample, leaves: int, runs: int, is_prefix: bool, cost: str) -> TopkPlan:
-    cuts = cut_space(_places(sample), _message_places(sample), leaves)
+    cuts = cut_space(sample.points, sample.message_points, leaves)
     plan = TopkPlan(name, SPACE_FIRST, leaves, runs, is_prefix, cuts[None])
     if runs == 1:
         return replace(plan, word_cuts=np.empty((leaves, 0), np.int64))
@@ -103,9 +98,9 @@ def _words_first(name: str, sample: TopkSample, runs: int, leaves: int, cost: st
     run_stored, run_sent = (np.searchsorted(cuts, one.places, "right") for one in (stored, sent))
     trees = []
     for run in range(runs):
-        places = _places(sample)[distinct_values(stored.owners[run_stored == run])]
-        messages = _message_places(sample)[distinct_values(sent.owners[run_sent == run])]
-        trees.append(cut_space(places, messages, leaves))
+        points = sample.points[distinct_values(stored.owners[run_stored == run])]
+        messages = sample.message_points[distinct_values(sent.owners[run_sent == run])]
+        trees.append(cut_space(points, messages, leaves))
     return replace(plan, word_cuts=cuts[None], space_cuts=np.stack(trees))
 
 
@@ -116,7 +111,6 @@ def _stored(sample: TopkSample, plan: TopkPlan) -> Words:
 
 
 def _sent(sample: TopkSample, plan: TopkPlan) -> Words:
-    """Return the words of the messages."""
     return Words(sample.message_owners, plan.places(sample.message_terms))
 
 
@@ -126,11 +120,3 @@ def _cut_words(sample: TopkSample, plan: TopkPlan, stored: Words, runs: int, cos
         return cut_words_by_product(stored, _sent(sample, plan), len(plan.words), runs)
     postings = np.bincount(stored.places, minlength=len(plan.words)) * sample.subscription_scale
     return cut_words(sum_costs(sample.shares, postings), runs)
-
-
-def _places(sample: TopkSample) -> np.ndarray:
-    return np.column_stack([sample.lon, sample.lat])
-
-
-def _message_places(sample: TopkSample) -> np.ndarray:
-    return np.column_stack([sample.message_lon, sample.message_lat])

@@ -156,6 +156,16 @@ class TopkSample:
         return len(self.message_lon)
 
     @cached_property
+    def points(self) -> np.ndarray:
+        """Longitude and latitude of the subscriptions: float64[n, 2]."""
+        return np.column_stack([self.lon, self.lat])
+
+    @cached_property
+    def message_points(self) -> np.ndarray:
+        """Longitude and latitude of the messages: float64[q, 2]."""
+        return np.column_stack([self.message_lon, self.message_lat])
+
+    @cached_property
     def owners(self) -> np.ndarray:
         """The subscription of each of `terms`: int64[m]."""
         return np.repeat(np.arange(self.subscriptions), np.diff(self.offsets))
@@ -218,13 +228,9 @@ def count_loads(sample: TopkSample, plan: TopkPlan) -> TopkLoads:
     _, unit = plan.route(sample.message_offsets, sample.message_terms)
     sent = np.bincount(unit, minlength=plan.units)
     replication, copies = stored.sum() / max(sample.subscriptions, 1), sent.sum() / max(sample.messages, 1)
-    return TopkLoads(stored, sent, _estimate_costs(sample, plan), replication, copies)
-
-
-def _estimate_costs(sample: TopkSample, plan: TopkPlan) -> np.ndarray:
-    """Return the cost of each unit: float64[units]."""
+    # Estimate the cost of each unit.
     word, unit = plan.route(np.arange(len(sample.words) + 1), sample.words)
-    sent = np.bincount(unit, sample.shares[word], plan.units)
+    shares = np.bincount(unit, sample.shares[word], plan.units)
     chosen = sample.in_prefix if plan.is_prefix else slice(None)
     owners, terms = sample.owners[chosen], sample.terms[chosen]
     places = sample.keys[owners], sample.lon[owners], sample.lat[owners]
@@ -232,7 +238,7 @@ def _estimate_costs(sample: TopkSample, plan: TopkPlan) -> np.ndarray:
     order = np.argsort(sample.words)
     word = order[np.searchsorted(sample.words, terms[posting], sorter=order)]
     searched = np.bincount(unit, cost_of_postings(sample.shares)[word], plan.units) * sample.subscription_scale
-    return cost_of_unit(sent, searched)
+    return TopkLoads(stored, sent, cost_of_unit(shares, searched), replication, copies)
 
 
 def find_stored(sample: TopkSample, plan: TopkPlan) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
+from pststream.planning.planners.contract import Options, options_and_raster
 from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
 
@@ -21,11 +21,10 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: uniform spatial partitioning, a peer in Tornado, section 6.2, whose numbers of evaluators are squares.
     Departures: other numbers of workers; sides are whole raster cells, so they differ by up to one.
     """
-    chosen = read_integer_options("uniform", options, RASTER_OPTIONS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("uniform", sample, options)
     high = max(number for number in range(1, math.isqrt(workers) + 1) if workers % number == 0)
     wide, high = min(workers // high, grid.columns), min(high, grid.rows)
     column = np.arange(grid.columns) * wide // grid.columns
     row = np.arange(grid.rows) * high // grid.rows
     cell_leaf = row[:, None] * wide + column
-    return space_plan("uniform", grid, cell_leaf.ravel(), np.arange(wide * high), workers, dict(chosen))
+    return space_plan("uniform", grid, cell_leaf.ravel(), np.arange(wide * high), workers, chosen)

@@ -16,8 +16,6 @@ from pststream.planning.planners.registry import installed_planners, make_plan, 
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
 from pststream.plans.planner_sample import WorkloadSample, count_sample
 
-# Halves of a sample
-
 MOST_UNSAMPLED = 2.0
 """Subscriptions for each sampled one, from which on most of them are not in the sample."""
 
@@ -69,9 +67,6 @@ def keep_subscriptions(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSamp
     part = keep_pieces(sample, kept)
     left_out = sample.subscriptions / max(part.subscriptions, 1)
     return replace(part, subscription_scale=sample.subscription_scale * left_out)
-
-
-# Work of each worker on a sample
 
 
 class RunCounts(NamedTuple):

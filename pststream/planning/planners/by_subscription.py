@@ -10,13 +10,15 @@ nothing). Deletions do not lower the load of a unit (a departure from section 3.
 proportion to what these have, and the next `plan` starts from the subscriptions that live.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from pststream.base import names
+from pststream.base.arrays import make_read_only
+from pststream.base.arrow_columns import take_lists
 from pststream.kernels.planning.assign_nodes import assign_to_least
 from pststream.kernels.planning.split_subscriptions import (
     AreaIndex,
@@ -24,12 +26,10 @@ from pststream.kernels.planning.split_subscriptions import (
     find_nearest_areas,
     find_ranges_of_nearest,
 )
-from pststream.planning.planners.contract import make_raster
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, options_and_raster
 from pststream.planning.raster import compute_cell_ranges, hilbert_rank
 from pststream.plans.plan import DispatchGrid, PartitionPlan, subscription_plan
 from pststream.plans.planner_sample import SampleCounts, WorkloadSample
-
-# Build an index over the areas of the parts of a plan, and ask several indexes.
 
 CHILDREN = 16
 """Children of an entry of the tree."""
@@ -46,28 +46,15 @@ def build_area_index(areas: np.ndarray) -> AreaIndex:
     boxes, extents = areas[order].astype(np.int32), (areas[order, 2:] - areas[order, :2] + 1).astype(np.int32)
     levels = [AreaIndex(boxes, extents, order.astype(np.int64), np.zeros((count, 2), np.int64))]
     start = 0
-    while len(levels[-1].first) > 1:
-        levels.append(_parents(levels[-1], start))
-        start += len(levels[-2].first)
-    arrays = [np.concatenate(level) for level in zip(*levels)]
-    for array in arrays:
-        array.flags.writeable = False
-    return AreaIndex(*arrays)
-
-
-def _parents(level: AreaIndex, start: int) -> AreaIndex:
-    """Return the parents of the entries of a level, the first of which is entry `start`."""
-    groups = np.arange(0, len(level.first), CHILDREN)
-    boxes = np.hstack(
-        [
-            np.minimum.reduceat(level.boxes[:, :2], groups, axis=0),
-            np.maximum.reduceat(level.boxes[:, 2:], groups, axis=0),
-        ]
-    )
-    below = start + np.column_stack([groups, np.append(groups[1:], len(level.first))])
-    return AreaIndex(
-        boxes, np.maximum.reduceat(level.extents, groups, axis=0), np.minimum.reduceat(level.first, groups), below
-    )
+    while (entries := len(levels[-1].first)) > 1:
+        below, groups = levels[-1], np.arange(0, entries, CHILDREN)
+        low = np.minimum.reduceat(below.boxes[:, :2], groups, axis=0)
+        high = np.maximum.reduceat(below.boxes[:, 2:], groups, axis=0)
+        extents = np.maximum.reduceat(below.extents, groups, axis=0)
+        children = start + np.column_stack([groups, np.append(groups[1:], entries)])
+        levels.append(AreaIndex(np.hstack([low, high]), extents, np.minimum.reduceat(below.first, groups), children))
+        start += entries
+    return AreaIndex(*make_read_only([np.concatenate(level) for level in zip(*levels)]))
 
 
 def nearest_areas(ranges: np.ndarray, indexes: Sequence[AreaIndex]) -> np.ndarray:
@@ -116,20 +103,10 @@ class Subscriptions:
         """The centre of each range in half cells, column and row: int64[n, 2]."""
         return (self.ranges[:, :2].astype(np.int64) + self.ranges[:, 2:]) + 1
 
-    def sum_by_subscription(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum of the values of the terms of each subscription: int64[n]."""
-        sums = np.append(0, np.cumsum(values))
-        return np.asarray(np.diff(sums[self.term_offsets]))
-
     def select(self, chosen: np.ndarray) -> "Subscriptions":
         """Return the chosen (bool[n]) subscriptions."""
-        lengths = np.diff(self.term_offsets)
-        return Subscriptions(
-            self.keys[chosen],
-            self.ranges[chosen],
-            np.append(0, np.cumsum(lengths[chosen])),
-            self.terms[np.repeat(chosen, lengths)],
-        )
+        words = take_lists((self.term_offsets, self.terms), np.flatnonzero(chosen))
+        return Subscriptions(self.keys[chosen], self.ranges[chosen], *words)
 
 
 @dataclass(frozen=True)
@@ -198,11 +175,11 @@ def place(
 
 
 def make_subscription_plan(
-    planner: str, sample: WorkloadSample, workers: int, options: dict[str, int]
+    planner: str, sample: WorkloadSample, workers: int, options: Options, defaults: Mapping[str, int] = RASTER_OPTIONS
 ) -> PartitionPlan:
-    """Return a plan that shares by subscription; options: columns and rows of the raster, and others of the planner."""
-    grid = make_raster(sample, options)
-    return subscription_plan(planner, grid, workers, dict(options))
+    """Return a plan that shares by subscription."""
+    chosen, grid = options_and_raster(planner, sample, options, defaults)
+    return subscription_plan(planner, grid, workers, chosen)
 
 
 def describe_sample(sample: WorkloadSample, plan: PartitionPlan) -> tuple[Subscriptions, np.ndarray]:
@@ -227,11 +204,7 @@ def describe(
     for side, joined in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
         around[:, side] = ranges[first, side]
         joined.at(around[:, side], index, ranges[:, side])
-    lengths = np.diff(post_offsets)[first]
-    offsets = np.append(0, np.cumsum(lengths))
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    terms = post_terms[np.repeat(post_offsets[first], lengths) + within]
-    return Subscriptions(keys, around, offsets, terms), index
+    return Subscriptions(keys, around, *take_lists((post_offsets, post_terms), first)), index
 
 
 def as_arrays(counts: SampleCounts) -> TermCounts:

@@ -1,7 +1,7 @@
 """Define the protocol of planners, read their options, and number the raster cells of a plan by its leaves."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -80,8 +80,6 @@ def read_real_options(planner: str, options: Options, defaults: Mapping[str, tup
     return chosen
 
 
-# The raster of a plan
-
 RASTER_OPTIONS = {"columns": COLUMNS, "rows": ROWS}
 """Options of all planners, with the default of each."""
 
@@ -89,6 +87,14 @@ RASTER_OPTIONS = {"columns": COLUMNS, "rows": ROWS}
 def make_raster(sample: WorkloadSample, options: Mapping[str, int]) -> DispatchGrid:
     """Return the raster over most of the objects of a sample (`fit_raster`); options: its columns and rows."""
     return fit_raster(sample.lon, sample.lat, sample.boxes, options["columns"], options["rows"])
+
+
+def options_and_raster(
+    planner: str, sample: WorkloadSample, options: Options, defaults: Mapping[str, int] = RASTER_OPTIONS
+) -> tuple[dict[str, Any], DispatchGrid]:
+    """Return what `read_integer_options` and `make_raster` return."""
+    chosen = read_integer_options(planner, options, defaults)
+    return chosen, make_raster(sample, chosen)
 
 
 def number_cells(grid: DispatchGrid, leaves: Iterable[tuple[int, int, int, int]]) -> np.ndarray:

@@ -5,7 +5,7 @@ import numpy as np
 from pststream.kernels.planning.assign_terms import assign_by_frequency
 from pststream.planning.live_terms import collect_term_use
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
+from pststream.planning.planners.contract import Options, options_and_raster
 from pststream.plans.plan import PartitionPlan, text_plan
 from pststream.plans.planner_sample import WorkloadSample
 
@@ -22,10 +22,9 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: frequency-based partitioning of PS2Stream, section VI-B, which uses "the frequency values of the terms" and
     says no more. Departure: frequencies in objects and in subscriptions are weighed by Definition 1.
     """
-    chosen = read_integer_options("frequency", options, RASTER_OPTIONS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("frequency", sample, options)
     use, rates = collect_term_use(sample), cost.rates(sample)
     order = np.argsort(-rates.load(use.objects, use.subscriptions, use.reads), kind="stable")
     rated = (rates.pair, rates.object, rates.subscription)
     term_worker = assign_by_frequency(order, use.objects, use.subscriptions, rates.read * use.reads, workers, *rated)
-    return text_plan("frequency", grid, use.ids, term_worker, workers, dict(chosen))
+    return text_plan("frequency", grid, use.ids, term_worker, workers, chosen)

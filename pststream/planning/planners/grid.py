@@ -4,11 +4,11 @@ import numpy as np
 
 from pststream.kernels.planning.cut_curve import find_block_entries
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, options_and_raster
 from pststream.planning.planners.rectangle_cuts import assign_runs
 from pststream.planning.raster import compute_cell_ranges, hilbert_walk
 from pststream.planning.region_counts import build_region_counts
-from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
 
 DEFAULTS = {**RASTER_OPTIONS, "blocks": 64}
@@ -25,8 +25,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: grid partitioning of PS2Stream, section VI-B, with 2^6 x 2^6 blocks. The paper does not say how blocks are
     assigned to workers; the curve keeps the blocks of a worker together, so that few subscriptions are stored twice.
     """
-    chosen = read_integer_options("grid", options, DEFAULTS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("grid", sample, options, DEFAULTS)
     wide, high = min(chosen["blocks"], grid.columns), min(chosen["blocks"], grid.rows)
     # Divide columns and rows into blocks, and number the blocks along the curve.
     block_x = np.arange(grid.columns) * wide // grid.columns
@@ -39,21 +38,13 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     first_x, last_x = _ends(block_x, walk_x)
     first_y, last_y = _ends(block_y, walk_y)
     blocks = (first_x, first_y, last_x, last_y)
-    ranges = _block_ranges(sample, grid, block_x, block_y)
+    cells = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
+    ranges = np.column_stack([block[side] for block, side in zip((block_x, block_y) * 2, cells.T)]).astype(np.int32)
     entry, previous = find_block_entries(ranges, position, walk_x.astype(np.int32), walk_y.astype(np.int32))
     leaf_worker = assign_runs(counts, blocks, cost.rates(sample), entry, previous, workers)
-    return space_plan("grid", grid, position[np.ix_(block_y, block_x)].ravel(), leaf_worker, workers, dict(chosen))
+    return space_plan("grid", grid, position[np.ix_(block_y, block_x)].ravel(), leaf_worker, workers, chosen)
 
 
 def _ends(block_of: np.ndarray, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first and last column (or row) of each of `blocks`."""
     return np.searchsorted(block_of, blocks), np.searchsorted(block_of, blocks, side="right") - 1
-
-
-def _block_ranges(sample: WorkloadSample, grid: DispatchGrid, block_x: np.ndarray, block_y: np.ndarray) -> np.ndarray:
-    """Return the blocks that each box covers: first column, first row, last column, last row, int32[n, 4]."""
-    cells = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
-    ranges = np.empty_like(cells)
-    ranges[:, 0::2] = block_x[cells[:, 0::2]]
-    ranges[:, 1::2] = block_y[cells[:, 1::2]]
-    return ranges

@@ -21,8 +21,6 @@ from pststream.planning.load_model import LoadRates
 from pststream.planning.planners.rectangle_cuts import Rectangle, can_cut, cut_along, estimate_load, find_best_cut
 from pststream.planning.region_counts import RegionCounts
 
-# Partition one region by text: order its terms, and cut the order into groups of about equal load for workers.
-
 MIN_ROWS = 500
 """Minimum number of objects and of boxes to try text on a node of N_s: fewer do not show which terms occur together."""
 

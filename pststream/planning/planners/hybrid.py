@@ -17,7 +17,7 @@ from pststream.planning.planners.contract import (
     read_integer_options,
     read_real_options,
 )
-from pststream.planning.planners.rectangle_cuts import Rectangle
+from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle, can_cut
 from pststream.planning.planners.tree_nodes import (
     LeafNode,
     Workload,
@@ -31,10 +31,6 @@ from pststream.planning.region_counts import RegionCounts, build_region_counts
 from pststream.plans.imbalance import imbalance_of
 from pststream.plans.plan import PartitionPlan
 from pststream.plans.planner_sample import WorkloadSample
-
-# Phase one of the hybrid planner: split space into regions to partition by space and regions to partition by text.
-#
-# A region is partitioned by space if the terms of its objects and of its subscriptions are similar.
 
 CONSISTENT = 0.02
 """Difference below which two similarities are taken as equal (the paper's `is about 0`)."""
@@ -79,7 +75,7 @@ def split_by_similarity(
             break
         nodes = [node for node, _ in unlike]
         # Compute the similarities on both sides of the median cuts of the others.
-        cuts = np.array([_medians(node, counts) for node in nodes])
+        cuts = np.array([[_median(node, axis, counts) for axis in (COLUMNS_APART, ROWS_APART)] for node in nodes])
         sides = _similarities(nodes, cuts, sample, by_term)
         # Split each of them, or finish it if no split helps.
         open_nodes, similarity = [], np.empty(0)
@@ -94,16 +90,11 @@ def split_by_similarity(
     return sorted(decided, key=lambda region: (region.rectangle.y0, region.rectangle.x0))
 
 
-def _medians(node: Rectangle, counts: RegionCounts) -> tuple[int, int]:
-    """Return the last column of the west half and the last row of the south half, by objects."""
-    columns = counts.objects(node.x0, node.y0, np.arange(node.x0, node.x1 + 1), node.y1)
-    rows = counts.objects(node.x0, node.y0, node.x1, np.arange(node.y0, node.y1 + 1))
-    return node.x0 + _middle(columns), node.y0 + _middle(rows)
-
-
-def _middle(sums: np.ndarray) -> int:
-    """Return the first index with at least half of the last sum, but never the last index of several."""
-    return int(min(np.searchsorted(2 * sums, sums[-1]), max(len(sums) - 2, 0)))
+def _median(node: Rectangle, axis: int, counts: RegionCounts) -> int:
+    """Return the first column (or row) up to which at least half of the objects lie, but never the last of several."""
+    lines = node.lines(axis)
+    sums = counts.objects(*node.cut(axis, lines)[0])
+    return int(lines[min(np.searchsorted(2 * sums, sums[-1]), max(len(sums) - 2, 0))])
 
 
 def _similarities(
@@ -125,19 +116,13 @@ def _split(
     node: Rectangle, cut: np.ndarray, side: np.ndarray, counts: RegionCounts
 ) -> tuple[list[Rectangle], np.ndarray]:
     """Return the halves in the direction of the smaller alpha, and their similarities; none if all are too small."""
-    x, y = int(cut[0]), int(cut[1])
     ways = []
-    if x < node.x1:
-        ways.append(([Rectangle(node.x0, node.y0, x, node.y1), Rectangle(x + 1, *node[1:])], side[:2]))
-    if y < node.y1:
-        ways.append(([Rectangle(node.x0, node.y0, node.x1, y), Rectangle(node.x0, y + 1, *node[2:])], side[2:]))
-    ways = [way for way in ways if all(_enough(half, counts) for half in way[0])]
+    for axis in (COLUMNS_APART, ROWS_APART):
+        halves = node.cut(axis, int(cut[axis])) if can_cut(axis, node) else ()
+        rows = [int(count(*half)) for half in halves for count in (counts.objects, counts.subscriptions)]
+        if min(rows, default=0) >= MIN_ROWS:
+            ways.append((list(halves), side[2 * axis : 2 * axis + 2]))
     return min(ways, key=lambda way: float(way[1].min())) if ways else ([], np.empty(0))
-
-
-def _enough(node: Rectangle, counts: RegionCounts) -> bool:
-    """Return whether a node has enough objects and boxes to compute a similarity."""
-    return min(int(counts.objects(*node)), int(counts.subscriptions(*node))) >= MIN_ROWS
 
 
 DEFAULTS = {**RASTER_OPTIONS, "theta": 128}
@@ -244,13 +229,6 @@ class _Candidate:
     balanced: bool
 
 
-def _candidate(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float) -> _Candidate:
-    """Assign nodes to workers."""
-    node_worker, loads = assign_to_workers(nodes, workers, workload.rates)
-    balanced = bool(loads.max() <= sigma * loads.min())
-    return _Candidate(nodes, node_worker, float(loads.max()), imbalance_of(loads), balanced)
-
-
 def _balance(
     nodes: list[LeafNode], workers: int, workload: Workload, sigma: float, max_nodes: int
 ) -> Iterator[_Candidate]:
@@ -259,15 +237,17 @@ def _balance(
     This ends when the loads are balanced, no node can be cut or there are `max_nodes` (lines 17-27).
     """
     uncut: set[int] = set()
-    yield (candidate := _candidate(nodes, workers, workload, sigma))
-    while not candidate.balanced and len(nodes) < max_nodes:
-        able = [i for i, node in enumerate(nodes) if id(node) not in uncut and node.load > 0.0]
-        if not able:
-            return
-        at = max(able, key=lambda i: nodes[i].load)
-        parts = partition_node(nodes[at], 2, workload)
-        if len(parts) == 1:
-            uncut.add(id(nodes[at]))
-            continue
+    while True:
+        node_worker, loads = assign_to_workers(nodes, workers, workload.rates)
+        balanced = bool(loads.max() <= sigma * loads.min())
+        yield _Candidate(nodes, node_worker, float(loads.max()), imbalance_of(loads), balanced)
+        parts: list[LeafNode] = []
+        while len(parts) < 2:
+            able = [i for i, node in enumerate(nodes) if id(node) not in uncut and node.load > 0.0]
+            if balanced or len(nodes) >= max_nodes or not able:
+                return
+            at = max(able, key=lambda i: nodes[i].load)
+            parts = partition_node(nodes[at], 2, workload)
+            if len(parts) == 1:
+                uncut.add(id(nodes[at]))
         nodes = nodes[:at] + parts + nodes[at + 1 :]
-        yield (candidate := _candidate(nodes, workers, workload, sigma))

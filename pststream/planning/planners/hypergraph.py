@@ -8,8 +8,8 @@ import numpy as np
 
 from pststream.base.arrays import distinct_values, hash_integers
 from pststream.planning.live_terms import TermUse, collect_term_use
-from pststream.planning.load_model import CostModel, LoadRates
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
+from pststream.planning.load_model import CostModel
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, options_and_raster
 from pststream.planning.planners.metric import assign_terms
 from pststream.plans.plan import PartitionPlan, text_plan
 from pststream.plans.planner_sample import WorkloadSample
@@ -47,10 +47,12 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     others as `metric` does it; of more than MAX_PINS pins, nets are sampled by a hash of their terms. Definition 1 has
     a product, vertex weights do not: the product is linearized at the mean of all workers.
     """
-    chosen = read_integer_options("hypergraph", options, DEFAULTS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("hypergraph", sample, options, DEFAULTS)
     use, rates = collect_term_use(sample), cost.rates(sample)
-    of_object, of_subscription = _linear(rates, use, workers)
+    # Seconds that one more object, and one more subscription, cost a worker with the mean of the others.
+    objects, subscriptions = ((np.diff(o) > 0).sum() for o in (use.object_offsets, use.subscription_offsets))
+    of_object = rates.object + rates.pair * float(subscriptions) / workers
+    of_subscription = rates.subscription + rates.pair * float(objects) / workers
     weights = of_object * use.objects + of_subscription * use.subscriptions + rates.read * use.reads
     vertices = np.sort(np.argsort(-weights, kind="stable")[:MAX_VERTICES])
     given = np.full(len(weights), -1, dtype=np.int32)
@@ -58,15 +60,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
         nets, net_weights = _nets(use, vertices, of_object, of_subscription)
         given[vertices] = _partition(_whole_weights(weights[vertices]), nets, net_weights, workers, chosen["seed"])
     term_worker = assign_terms(use, given, workers, rates)
-    return text_plan("hypergraph", grid, use.ids, term_worker, workers, dict(chosen))
-
-
-def _linear(rates: LoadRates, use: TermUse, workers: int) -> tuple[float, float]:
-    """Return the seconds that one more object, and one more subscription, cost a worker with the mean of the others."""
-    objects = int((np.diff(use.object_offsets) > 0).sum())
-    subscriptions = int((np.diff(use.subscription_offsets) > 0).sum())
-    of_object = rates.object + rates.pair * subscriptions / workers
-    return of_object, rates.subscription + rates.pair * objects / workers
+    return text_plan("hypergraph", grid, use.ids, term_worker, workers, chosen)
 
 
 def _nets(
@@ -109,7 +103,6 @@ def _whole_weights(weights: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _partitioner() -> mtkahypar.Initializer:
-    """Return the partitioner of this process, which is initialized once."""
     return mtkahypar.initialize(os.cpu_count() or 1)
 
 

@@ -3,13 +3,7 @@
 import numpy as np
 
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import (
-    RASTER_OPTIONS,
-    Options,
-    make_raster,
-    number_cells,
-    read_integer_options,
-)
+from pststream.planning.planners.contract import Options, number_cells, options_and_raster
 from pststream.planning.planners.grow_tree import grow_best_tree
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.region_counts import build_region_counts
@@ -27,9 +21,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     Source: the kd-tree baseline of PS2Stream, section VI-B. The paper does not say how a node is cut; it names AQWA and
     Tornado for it. Departures: numbers of workers that are not powers of two, and corrected estimates.
     """
-    chosen = read_integer_options("kd_tree", options, RASTER_OPTIONS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("kd_tree", sample, options)
     whole = Rectangle(0, 0, grid.columns - 1, grid.rows - 1)
     tree = grow_best_tree(whole, workers, build_region_counts(sample, grid), cost.rates(sample))
     cell_leaf = number_cells(grid, (node.rectangle for node in tree.leaves()))
-    return space_plan("kd_tree", grid, cell_leaf, np.arange(len(tree.loads)), workers, dict(chosen))
+    return space_plan("kd_tree", grid, cell_leaf, np.arange(len(tree.loads)), workers, chosen)

@@ -5,7 +5,7 @@ import numpy as np
 from pststream.kernels.planning.assign_terms import assign_by_metric
 from pststream.planning.live_terms import TermUse, collect_term_use
 from pststream.planning.load_model import CostModel, LoadRates
-from pststream.planning.planners.contract import RASTER_OPTIONS, Options, make_raster, read_integer_options
+from pststream.planning.planners.contract import Options, options_and_raster
 from pststream.plans.plan import PartitionPlan, text_plan
 from pststream.plans.planner_sample import WorkloadSample
 
@@ -29,12 +29,11 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     is ours (AFFINITY), as PS2Stream does not give it; its load is Definition 1's, so subscriptions count as well; words
     are not replicated against skew, as each (cell, term) has one owner here.
     """
-    chosen = read_integer_options("metric", options, RASTER_OPTIONS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("metric", sample, options)
     use = collect_term_use(sample)
     unsettled = np.full(len(use.ids), -1, dtype=np.int32)
     term_worker = assign_terms(use, unsettled, workers, cost.rates(sample))
-    return text_plan("metric", grid, use.ids, term_worker, workers, dict(chosen))
+    return text_plan("metric", grid, use.ids, term_worker, workers, chosen)
 
 
 def assign_terms(use: TermUse, given: np.ndarray, workers: int, rates: LoadRates) -> np.ndarray:

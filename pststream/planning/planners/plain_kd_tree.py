@@ -5,13 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import (
-    RASTER_OPTIONS,
-    Options,
-    make_raster,
-    number_cells,
-    read_integer_options,
-)
+from pststream.planning.planners.contract import Options, number_cells, options_and_raster
 from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle, can_cut
 from pststream.planning.region_counts import RegionCounts, build_region_counts
 from pststream.plans.plan import PartitionPlan, space_plan
@@ -30,12 +24,11 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     of two get parts in proportion; cuts are at borders of raster cells; only objects with a live term count. Where the
     objects do not decide, as there are none, the cells do.
     """
-    chosen = read_integer_options("plain_kd_tree", options, RASTER_OPTIONS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("plain_kd_tree", sample, options)
     counts = build_region_counts(sample, grid)
     leaves = list(_cut(Rectangle(0, 0, grid.columns - 1, grid.rows - 1), workers, COLUMNS_APART, counts))
     cell_leaf = number_cells(grid, leaves)
-    return space_plan("plain_kd_tree", grid, cell_leaf, np.arange(len(leaves)), workers, dict(chosen))
+    return space_plan("plain_kd_tree", grid, cell_leaf, np.arange(len(leaves)), workers, chosen)
 
 
 def _cut(node: Rectangle, workers: int, axis: int, counts: RegionCounts) -> Iterator[Rectangle]:
@@ -46,14 +39,9 @@ def _cut(node: Rectangle, workers: int, axis: int, counts: RegionCounts) -> Iter
     other = ROWS_APART if axis == COLUMNS_APART else COLUMNS_APART
     if not can_cut(axis, node):
         axis, other = other, axis
-    x0, y0, x1, y1 = node
-    share = (workers // 2) / workers
-    if axis == COLUMNS_APART:
-        x = x0 + _median(counts.objects(x0, y0, np.arange(x0, x1 + 1), y1), share)
-        low, high = Rectangle(x0, y0, x, y1), Rectangle(x + 1, y0, x1, y1)
-    else:
-        y = y0 + _median(counts.objects(x0, y0, x1, np.arange(y0, y1 + 1)), share)
-        low, high = Rectangle(x0, y0, x1, y), Rectangle(x0, y + 1, x1, y1)
+    lines = node.lines(axis)
+    objects = counts.objects(*node.cut(axis, lines)[0])
+    low, high = node.cut(axis, int(lines[_median(objects, (workers // 2) / workers)]))
     yield from _cut(low, workers // 2, other, counts)
     yield from _cut(high, workers - workers // 2, other, counts)
 

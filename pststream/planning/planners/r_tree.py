@@ -6,16 +6,10 @@ from pststream.base.arrays import distinct_values
 from pststream.kernels.planning.cut_curve import find_leaf_entries
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.planning.load_model import CostModel
-from pststream.planning.planners.contract import (
-    RASTER_OPTIONS,
-    Options,
-    make_raster,
-    number_cells,
-    read_integer_options,
-)
+from pststream.planning.planners.contract import RASTER_OPTIONS, Options, number_cells, options_and_raster
 from pststream.planning.planners.rectangle_cuts import assign_runs
 from pststream.planning.raster import compute_cell_ranges, hilbert_rank
-from pststream.planning.region_counts import RegionCounts, build_region_counts
+from pststream.planning.region_counts import build_region_counts
 from pststream.plans.plan import PartitionPlan, space_plan
 from pststream.plans.planner_sample import WorkloadSample
 
@@ -36,11 +30,17 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     for R-tree packing", ICDE 1997). The paper does not say how leaves are assigned. Departures: tiles end at borders
     of raster cells and cover all the space, so that each point has one leaf; only objects with a live term are packed.
     """
-    chosen = read_integer_options("r_tree", options, DEFAULTS)
-    grid = make_raster(sample, chosen)
+    chosen, grid = options_and_raster("r_tree", sample, options, DEFAULTS)
     counts = build_region_counts(sample, grid)
-    # Pack the objects into leaves, and order these along the curve.
-    x0, y0, x1, y1 = leaves = _packed(counts, chosen["leaves"])
+    # Pack the objects into leaves: first column, first row, last column, last row of each.
+    slabs = int(np.ceil(np.sqrt(chosen["leaves"])))
+    tiles = int(np.ceil(chosen["leaves"] / slabs))
+    columns, rows = np.arange(grid.columns), np.arange(grid.rows)
+    boxes = []
+    for west, east in _even_runs(counts.objects(columns, 0, columns, grid.rows - 1), slabs):
+        boxes += [(west, low, east, high) for low, high in _even_runs(counts.objects(west, rows, east, rows), tiles)]
+    # Order the leaves along the curve.
+    x0, y0, x1, y1 = leaves = np.array(boxes, dtype=np.int64).T
     rank = hilbert_rank((x0 + x1) // 2, (y0 + y1) // 2, max(grid.columns, grid.rows))
     leaves = leaves[:, np.argsort(rank, kind="stable")]
     cell_leaf = number_cells(grid, leaves.T)
@@ -48,19 +48,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
     entry, previous = find_leaf_entries(ranges, build_pyramid(cell_leaf, grid.columns, grid.rows, len(leaves.T)))
     leaf_worker = assign_runs(counts, tuple(leaves), cost.rates(sample), entry, previous, workers)
-    return space_plan("r_tree", grid, cell_leaf, leaf_worker, workers, dict(chosen))
-
-
-def _packed(counts: RegionCounts, leaves: int) -> np.ndarray:
-    """Return first column, first row, last column, last row of each leaf: int64[4, n]."""
-    slabs = int(np.ceil(np.sqrt(leaves)))
-    tiles = int(np.ceil(leaves / slabs))
-    columns = np.arange(counts.columns)
-    boxes = []
-    for west, east in _even_runs(counts.objects(columns, 0, columns, counts.rows - 1), slabs):
-        rows = np.arange(counts.rows)
-        boxes += [(west, low, east, high) for low, high in _even_runs(counts.objects(west, rows, east, rows), tiles)]
-    return np.array(boxes, dtype=np.int64).T
+    return space_plan("r_tree", grid, cell_leaf, leaf_worker, workers, chosen)
 
 
 def _even_runs(weights: np.ndarray, runs: int) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """Cut a rectangle of raster cells in two by load, and assign an ordered list of leaves to workers in runs."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,24 @@ class Rectangle(NamedTuple):
     def extent(self) -> int:
         """Cells on the longer side."""
         return max(self.x1 - self.x0, self.y1 - self.y0) + 1
+
+    def lines(self, axis: int) -> np.ndarray:
+        """Return its columns (COLUMNS_APART) or rows (ROWS_APART): int64[n]."""
+        return np.arange(self[axis], self[axis + 2] + 1)
+
+    def cut(self, axis: int, last: Any) -> tuple["Rectangle", "Rectangle"]:
+        """Return both sides of a cut behind the column or row `last`, the low side first.
+
+        last  int, or int64[n] for n cuts; the sides then have an array in the place of one number
+        """
+        if axis == COLUMNS_APART:
+            return self._replace(x1=last), self._replace(x0=last + 1)
+        return self._replace(y1=last), self._replace(y0=last + 1)
+
+
+def rectangle_around(x: np.ndarray, y: np.ndarray) -> Rectangle:
+    """Return the smallest rectangle around some cells (int[n] columns and rows)."""
+    return Rectangle(int(x.min()), int(y.min()), int(x.max()), int(y.max()))
 
 
 @dataclass(frozen=True)
@@ -86,7 +104,7 @@ def find_best_cut(node: Rectangle, workers: int, counts: RegionCounts, rates: Lo
 
 def can_cut(axis: int, node: Rectangle) -> bool:
     """Return whether the node has two columns, or two rows, to cut apart."""
-    return node.x1 > node.x0 if axis == COLUMNS_APART else node.y1 > node.y0
+    return node[axis + 2] > node[axis]
 
 
 def cut_along(
@@ -102,8 +120,8 @@ def cut_along(
 
     weights  factors of the expected load of the low and of the high side
     """
-    last = np.arange(node.x0, node.x1) if axis == COLUMNS_APART else np.arange(node.y0, node.y1)
-    low, high = _sides(axis, node, last)
+    last = node.lines(axis)[:-1]
+    low, high = node.cut(axis, last)
     loads = np.maximum(
         weights[0] * estimate_load(counts, rates, low_workers, *low),
         weights[1] * estimate_load(counts, rates, high_workers, *high),
@@ -111,15 +129,8 @@ def cut_along(
     equal = np.flatnonzero(loads <= loads.min() * SAME)
     by_area = (len(loads) + 1) * low_workers / (low_workers + high_workers)
     at = int(equal[np.argmin(np.abs(equal + 1 - by_area))])
-    low, high = _sides(axis, node, int(last[at]))
-    return Cut(axis, float(loads[at]), Rectangle(*low), low_workers, Rectangle(*high), high_workers)
-
-
-def _sides(axis: int, node: Rectangle, last: Cells) -> tuple[tuple, tuple]:
-    """Return both sides of a cut behind the column or row `last`."""
-    if axis == COLUMNS_APART:
-        return (node.x0, node.y0, last, node.y1), (last + 1, node.y0, node.x1, node.y1)
-    return (node.x0, node.y0, node.x1, last), (node.x0, last + 1, node.x1, node.y1)
+    low, high = node.cut(axis, int(last[at]))
+    return Cut(axis, float(loads[at]), low, low_workers, high, high_workers)
 
 
 def assign_runs(

@@ -7,6 +7,7 @@ import numpy as np
 from pststream.kernels.planning.assign_nodes import assign_nodes, choose_partition_counts, level_workers
 from pststream.planning.live_terms import SortedSample
 from pststream.planning.load_model import LoadRates
+from pststream.planning.planners.contract import number_cells
 from pststream.planning.planners.grow_tree import RegionTerms, TermGroup, grow_best_tree
 from pststream.planning.planners.rectangle_cuts import SAME, Rectangle, estimate_load
 from pststream.planning.region_counts import RegionCounts
@@ -94,7 +95,6 @@ def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[
 
 
 def _text_nodes(rectangle: Rectangle, groups: list[TermGroup] | tuple[TermGroup, ...]) -> list[LeafNode]:
-    """Return a node for each term group of a rectangle."""
     return [LeafNode(rectangle, True, g.terms, g.objects, g.subscriptions, g.reads, g.load) for g in groups]
 
 
@@ -164,11 +164,7 @@ def build_plan(
 
     Terms that no node of a leaf has, as the sample does not contain them, are spread by their id over all its nodes.
     """
-    # Number the rectangles as leaves, and write them to the raster.
     leaf_of = {rectangle: leaf for leaf, rectangle in enumerate(dict.fromkeys(node.rectangle for node in nodes))}
-    cell_leaf = np.empty((grid.rows, grid.columns), dtype=np.int32)
-    for (x0, y0, x1, y1), number in leaf_of.items():
-        cell_leaf[y0 : y1 + 1, x0 : x1 + 1] = number
     # A node with all terms is the unit of its whole leaf.
     leaf = np.array([leaf_of[node.rectangle] for node in nodes])
     whole = np.array([node.terms is None for node in nodes])
@@ -187,7 +183,7 @@ def build_plan(
         planner="hybrid",
         workers=workers,
         grid=grid,
-        cell_leaf=cell_leaf.ravel(),
+        cell_leaf=number_cells(grid, leaf_of),
         leaf_unit=leaf_unit,
         term_offsets=np.searchsorted(leaf[unit][order], ends),
         terms=term[order],

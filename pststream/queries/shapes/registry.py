@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import concatenate_ranges, offsets_of
 from pststream.base.arrow_columns import Column
 from pststream.queries.decode_json import NestedTooDeeply, decode_json
 from pststream.queries.raw_fields import ParsedColumns, RawFields
@@ -134,6 +135,29 @@ def cut_regions(rows: pa.RecordBatch) -> tuple[np.ndarray, dict[str, pa.Array]]:
             values = pa.concat_arrays([pa.nulls(0, column.type), *parts])
         merged[column.name] = values if order is None else values.take(pa.array(order))
     return owner if order is None else owner[order], merged
+
+
+def exact_tests(columns: Mapping[str, pa.Array], count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the exact tests of pieces: codes int64[n] (0: the box decides), offsets int64[n+1], numbers float64[].
+
+    columns  those of the shapes, of `count` pieces
+    """
+    codes, lengths = np.zeros((2, count), np.int64)
+    parts = []
+    for shape in SHAPES:
+        if shape.PIECE_COLUMN is None:
+            continue
+        column = columns[shape.PIECE_COLUMN.name]
+        has = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        if len(has):
+            given = column.drop_null()
+            codes[has], lengths[has] = shape.CODE, given.value_lengths().to_numpy()
+            parts.append((has, given.flatten().to_numpy()))
+    offsets = offsets_of(lengths)
+    numbers = np.empty(offsets[-1], np.float64)
+    for has, values in parts:
+        numbers[concatenate_ranges(offsets[has], lengths[has])] = values
+    return codes, offsets, numbers
 
 
 def contains(region: Region, lon: float, lat: float) -> bool:

@@ -14,7 +14,7 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.kernels.matching import index_cells
-from pststream.plans.owners import NO_UNIT
+from pststream.plans.pieces import NO_UNIT
 from pststream.plans.plan import SubscriptionPlan
 from pststream.queries.kinds.contract import FailedCondition, MatchQuery, StoredObject, StoredSubscription
 from pststream.queries.shapes.contract import Box

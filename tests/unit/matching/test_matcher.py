@@ -82,7 +82,7 @@ def fast(made: list[dict], segments: list[list[dict]], deletions: list[tuple[int
     table = pa.table({"subscription_key": [k for k, _ in deletions], "end_at": [e for _, e in deletions]})
     deleted = merge_deletions([build_deletions(table.cast(pa.schema([(n, pa.int64()) for n in table.schema.names])))])
     found = match_objects(batch, [make_probe(build_segment(rows_of(part)), deleted, after_key) for part in segments], 1)
-    owner = batch.order[np.repeat(np.arange(batch.objects), np.diff(found.offsets))]
+    owner = batch.order[np.repeat(np.arange(len(batch.order)), np.diff(found.offsets))]
     assert found.matches.sum() == len(found.keys) <= found.candidates.sum()
     return sorted(zip(owner.tolist(), found.keys.tolist(), strict=True))
 
@@ -161,7 +161,7 @@ def test_a_search_ends_soon_after_its_greatest_number_of_pairs():
         {**box, "subscription_key": key, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US} for key in range(500)
     ]
     lon, lat, ts, offsets, terms = arrays_of([{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": [1]}] * 200)
-    objects = sort_objects(lon, lat, ts, offsets, terms, np.zeros(200, np.int32)).arrays
+    objects = sort_objects(lon, lat, ts, offsets, terms, np.zeros(200, np.int32))
     segment, deleted = make_probe(build_segment(rows_of(world)))
     counts = SearchCounts(np.zeros(1, np.int64), np.zeros(1, np.int64))
     for most, found in ((1_000, (1_001, 1_000 + 2 * 64)), (100_000, (100_000, 100_000))):

@@ -14,7 +14,7 @@ from pststream.planning.live_terms import keep_pieces
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.by_subscription import build_area_index, describe_sample, estimate_ranges, place
 from pststream.planning.planners.registry import load_placement, make_plan, place_sample
-from pststream.plans.owners import NO_UNIT
+from pststream.plans.pieces import NO_UNIT
 from pststream.plans.plan import subscription_plan
 from pststream.plans.planner_sample import WorkloadSample, count_sample
 from tests.fuzz.cases import examples, seeds

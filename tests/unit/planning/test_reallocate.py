@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import UsageError
-from pststream.planning.balancing.contract import BalancingTask, adjust
-from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.balancing.contract import Adjustment, BalancingTask, adjust
 from pststream.planning.balancing.reallocate import list_moves, reallocate_units
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.registry import make_plan

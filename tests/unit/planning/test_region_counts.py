@@ -35,8 +35,8 @@ def test_equals_counting(sample: WorkloadSample, columns: int, rows: int, data: 
     assert counts.reads(x0, y0, x1, y1) == sum(sum(read) for cell, read in zip(at, reads) if cell in cells)
     assert counts.objects(x0, y0, x1, y1) == len(inside)
     assert counts.subscriptions(x0, y0, x1, y1) == sum(bool(box & cells) for box in covered)
-    assert counts.pairs(x0, y0, x1, y1) == sum(cell in box for cell in inside for box in covered)
-    together = [int(question(x0, y0, x1, y1)) for question in (counts.objects, counts.pairs, counts.reads)]
+    pairs = sum(cell in box for cell in inside for box in covered)
+    together = [int(counts.objects(x0, y0, x1, y1)), pairs, int(counts.reads(x0, y0, x1, y1))]
     assert counts.objects_pairs_reads(x0, y0, x1, y1).tolist() == together
     assert counts.objects(x0, y0, x0 - 1, y1) == counts.subscriptions(x0, y0, x1, y0 - 1) == 0
 
@@ -47,7 +47,7 @@ def test_takes_arrays(sample: WorkloadSample) -> None:
     counts = build_region_counts(sample, DispatchGrid(-10.0, 30.0, 30.0, 60.0, 8, 8))
     rates = CostModel(1.0, 2.0, 3.0, 4.0, 5.0).rates(sample)
     last = np.arange(8)
-    for question in (counts.objects, counts.subscriptions, counts.pairs, counts.reads):
+    for question in (counts.objects, counts.subscriptions, counts.reads):
         assert question(0, 2, last, 5).tolist() == [int(question(0, 2, x, 5)) for x in range(8)]
     each = [counts.objects_pairs_reads(0, 2, x, 5).tolist() for x in range(8)]
     assert counts.objects_pairs_reads(0, 2, last, 5).T.tolist() == each

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pststream.planning.live_terms import sort_sample
 from pststream.planning.planners import hybrid
 from pststream.planning.planners.hybrid import PlanningRegion
-from pststream.planning.planners.rectangle_cuts import Rectangle
+from pststream.planning.planners.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle
 from pststream.planning.region_counts import build_region_counts
 from pststream.plans.planner_sample import WorkloadSample
 from tests.fuzz.cases import examples, seeds
@@ -44,7 +44,7 @@ def test_similarities_of_the_sides(sample: WorkloadSample) -> None:
 @given(samples(), rectangles())
 def test_medians_halve_the_objects(sample: WorkloadSample, node: Rectangle) -> None:
     counts = build_region_counts(sample, GRID)
-    x, y = hybrid._medians(node, counts)
+    x, y = (hybrid._median(node, axis, counts) for axis in (COLUMNS_APART, ROWS_APART))
     live = set(sample.post_terms.tolist())
     has = [bool(set(terms) & live) for terms in unpack(sample.term_offsets, sample.terms)]
     column, row = GRID.cell_x(sample.lon)[has], GRID.cell_y(sample.lat)[has]

@@ -16,7 +16,7 @@ from pststream.pipeline.replan.proposal_file import (
     same_plan,
     write_proposal,
 )
-from pststream.planning.balancing.local_adjustment import Adjustment
+from pststream.planning.balancing.contract import Adjustment
 from pststream.planning.load_model import WorkerLoads
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.plans.plan_moves import Move, apply_move
