@@ -28,7 +28,7 @@ from pststream.input.expectations import (
 from pststream.input.judged_rows import LANDED, SUBJECTS, draw_places, make_frame
 from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
 from pststream.input.suite_files import Suite
-from pststream.pipeline.ingest.stage_file import StagedFile, folder_of
+from pststream.pipeline.ingest.stage_file import File, StagedFile, folder_of
 from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
@@ -113,10 +113,6 @@ def _draw_rows(
         if max_bytes is not None and size > max_bytes:
             return None
     return read
-
-
-File = dict[str, Any]
-"""A row of the ledger of files."""
 
 
 @dataclass(frozen=True)
