@@ -91,6 +91,10 @@ def match(
     """
     home.check()
     batches: list[dict[str, Any]] = []
+    read = (names.OBJECTS, names.REQUESTS, names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
+    inputs = [lineage_table(home, name) for name in read]
+    written = {names.WORKER_INDEX: None, names.MATCHES: "matches", names.UNIT_LOADS: None}
+    outputs = [lineage_table(home, name, rows) for name, rows in written.items()]
     with home.locked():
         ledger = Ledger(home)
         counter = StepCounter(progress, "matching", "object", ledger.pending_objects(), step="match")
@@ -99,7 +103,7 @@ def match(
             if not batches and not is_compiled("matching", "match_segment"):
                 progress(COMPILING)
             counter.add(0)
-            with lineage.record_run(home.path, "match", batch["batch_id"], *_lineage_tables(home)) as figures:
+            with lineage.record_run(home.path, "match", batch["batch_id"], inputs, outputs) as figures:
                 done = run_batch(home, settings, batch, ledger, with_fields(progress, step="match"))
                 figures.update(batch_summary(done))
             summary = batch_summary(done)
@@ -113,16 +117,6 @@ def match(
             counter.add(summary["objects"])
             ledger = Ledger(home)
     return {"batches": batches, **{name: sum(b[name] for b in batches) for name in ("objects", "matches", "changes")}}
-
-
-def _lineage_tables(home: Home) -> tuple[list[lineage.LineageDataset], list[lineage.LineageDataset]]:
-    """Return the tables that a batch reads, and those that it writes."""
-    inputs = (names.OBJECTS, names.REQUESTS, names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
-    outputs = {names.WORKER_INDEX: None, names.MATCHES: "matches", names.UNIT_LOADS: None}
-    return (
-        [lineage_table(home, name) for name in inputs],
-        [lineage_table(home, name, rows) for name, rows in outputs.items()],
-    )
 
 
 def _message(batch: dict[str, Any], text: str) -> LogMessage:
@@ -248,17 +242,6 @@ def _index_batch(
     has_requests = batch["requests_to"] > batch["requests_after"]
     if has_requests:
         index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
-    start = _read_start(home, settings, batch, ledger)
-    if start.answers is not None:
-        index_thresholds(home, settings, context, start.answers)
-        crash_point("match.thresholds_indexed")
-    if has_requests or start.answers is not None:
-        compact_small_files(home, settings, context.plan_version, batch["batch_id"])
-    return start
-
-
-def _read_start(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> _Start:
-    """Return the state that a batch starts from, once its requests are in the index."""
     before = ledger.batches_before(batch["batch_id"])
     previous = read_previous(before)
     stream_time = previous.stream_time
@@ -268,6 +251,10 @@ def _read_start(home: Home, settings: Settings, batch: dict[str, Any], ledger: L
     answers = None
     if has_standing_queries(home, batch["requests_to"]):
         answers = make_answer_context(home, settings, batch, before, previous, stream_time)
+        index_thresholds(home, settings, context, answers)
+        crash_point("match.thresholds_indexed")
+    if has_requests or answers is not None:
+        compact_small_files(home, settings, context.plan_version, batch["batch_id"])
     return _Start(previous, stream_time, answers)
 
 
@@ -304,7 +291,7 @@ def _commit_batch(
     commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
     crash_point("match.matched")
     units = [unit for bucket in matched.buckets for unit in bucket.units]
-    save_unit_loads(home, batch, matched.workers, (None if answers is None else answers.topk_version, units))
+    save_unit_loads(home, batch, matched.workers, None if answers is None else answers.topk_version, units)
 
 
 def _done_row(
@@ -324,14 +311,14 @@ def _done_row(
     for bucket in buckets:
         timer.add_cpu({f"answers_{step}": seconds for step, seconds in bucket.seconds.items()})
     timer.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in workers), 3)
-    timer.seconds["match_cpu"] = round(sum(report.counts.cpu_seconds for report in workers), 4)
+    timer.seconds["match_cpu"] = round(sum(report.cpu_seconds for report in workers), 4)
     timer.seconds["index_cpu"] = round(sum(report.index_seconds for report in workers), 3)
     return {
         **batch,
         "objects": sum(report.seen for report in workers),
         "discarded": sum(report.discarded for report in workers),
         "requests": ledger.accepted_requests(batch["requests_after"], batch["requests_to"]),
-        "matches": sum(report.counts.matches for report in workers),
+        "matches": sum(report.matches for report in workers),
         "retractions": retractions,
         "status": "done",
         "seconds_by_step": list(timer.seconds.items()),

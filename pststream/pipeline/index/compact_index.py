@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pststream.base import names
 from pststream.base.utc_times import to_micros
-from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.contract import ReceivedRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import deletions_of, dispatch_index
 from pststream.matching.segments import Deletions, merge_deletions
@@ -102,14 +102,18 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     number of rows dropped, deletions included. Call it only while no batch is unfinished: the late subscriptions of a
     batch must still meet stored objects, and its deletions must still retract matches.
     """
-    horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
+    ledger = Ledger(home)
+    horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
     index = index_version(home, plan_version)
     groups = _group_files(files_of_plan(home, plan_version))
     root = home.table(names.WORKER_INDEX)
     before = sum(map(_count_rows, groups.values()))
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
     bound = names.NO_TIME if horizon is None else to_micros(horizon)
-    has_memory, memory_bound = has_standing_queries(home), max(bound, _stream_time(home))
+    last_batch = ledger.last_batch
+    latest = last_batch["stream_time"] if last_batch else None
+    memory_bound = bound if latest is None else max(bound, to_micros(latest))
+    has_memory = has_standing_queries(home)
     compactions = {
         (worker, plan): Compaction(
             root, index, worker, _paths(root, files), deletions, _count_rows(files), bound, memory_bound,
@@ -142,17 +146,13 @@ def _replace(
     if has_standing_queries(home):
         parts = max(engine.parallelism, 1 + sum(one.rows for one in compactions) // PART_ROWS)
         stages = [Stage(parts, send_replaced), Stage(len(compactions), partial(_compact_others, tuple(compactions)))]
-        written = engine.run_shuffled(list(enumerate(compactions)), partial(_send_batches, parts), stages)
+        tasks = [(ordinal, one.paths) for ordinal, one in enumerate(compactions)]
+        written = engine.run_shuffled(tasks, partial(send_batches, parts), stages)
     else:
         written = engine.run_tasks(compactions, _compact_files)
     added = [file for part in written for file in part]
     commit_files(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
     return added
-
-
-def _send_batches(parts: int, task: tuple[int, Compaction]) -> Iterator[SentRows]:
-    number, compaction = task
-    return send_batches(number, compaction.paths, parts)
 
 
 def _compact_others(compactions: tuple[Compaction, ...], number: int, received: ReceivedRows) -> list[DataFile]:
@@ -187,13 +187,6 @@ def _group_files(files: Iterable[FileOfPlan]) -> dict[tuple[int, int], list[Data
 
 def _count_rows(files: Iterable[DataFile]) -> int:
     return sum(file.rows for file in files)
-
-
-def _stream_time(home: Home) -> int:
-    """Return the stream time after the last batch (microseconds); names.NO_TIME if it is not known."""
-    last = Ledger(home).last_batch
-    latest = last["stream_time"] if last else None
-    return names.NO_TIME if latest is None else to_micros(latest)
 
 
 def _paths(root: str, files: list[DataFile]) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from pststream.base.arrays import distinct_values, look_up
 from pststream.engine.contract import ReceivedRows, SentRows
 from pststream.engine.task_context import TaskContext, segment_cache
 from pststream.kernels.matching.match_segment import find_pieces
-from pststream.pipeline.index.build_index import PIECES as BUILD_INDEX_PIECES
 from pststream.pipeline.index.build_index import write_index_rows
 from pststream.pipeline.index.place_pieces import send_by_key
 from pststream.plans.owners import NO_UNIT
@@ -47,8 +46,12 @@ def has_standing_queries(home: Home, requests_to: int = names.MAX_INT64, is_weig
     return any(answers.mark in file.low for answers in kinds for file in files)
 
 
-def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[SentRows]:
-    """Send the subscription key and the batch of each piece in the files of a compaction to the part of its key."""
+def send_batches(parts: int, compaction: tuple[int, Sequence[str]]) -> Iterator[SentRows]:
+    """Send the subscription key and the batch of each piece in the files of a compaction to the part of its key.
+
+    compaction: its number, and the paths of its files
+    """
+    number, paths = compaction
     yield 0, START, pa.record_batch({"number": pa.array([number])})
     for rows in read_slices([whole_file(path) for path in paths], ["subscription_key", "batch_id", "kind"]):
         of_memory = rows.filter(pc.is_valid(rows.column("kind"))).drop_columns(["kind"])
@@ -156,4 +159,4 @@ def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_versi
             piece, position = find_pieces(marked, segment.subscription_keys, segment.key_order)
             units[len(keys) - 1 - position] = segment.units[piece]
     recorded = pa.array(units, mask=units < 0).take(pa.array(position_of))
-    return pieces.set_column(BUILD_INDEX_PIECES.get_field_index("unit"), "unit", recorded)
+    return pieces.set_column(pieces.schema.get_field_index("unit"), "unit", recorded)

@@ -1,7 +1,6 @@
 """Write a staged file as two uncommitted data files: accepted rows for the log, all other rows for `rejects`."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
+from pststream.base.arrays import find_among
 from pststream.base.arrow_columns import micros, one_array
 from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS, RETRIABLE
 from pststream.pipeline.ingest.deduplicate import KEY_OF, VERDICTS, is_late
@@ -23,9 +23,6 @@ from pststream.tables.ledgers import log_key
 TABLE_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
 FIELD_OF = {"late": "ts", "duplicate": "object_id", "before_insertion": "at"}
 """Field to blame for each reason found while appending (others: `subscription_id`)."""
-
-FIELD_OF_COLUMN = {"effective_at": "at"}
-"""Field of a deletion whose column has another name."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,9 @@ def append_staged_rows(task: AppendTask) -> AppendedFile:
     table = TABLES[TABLE_OF[kind]]
     rows = FileWriter(home.table(table.name), table.schema)
     rejects = FileWriter(home.table(names.REJECTS), TABLES[names.REJECTS].schema)
-    verdicts = _read_verdicts(task)
+    of_file = KeyRange("key", log_key(task.file_seq, 0), log_key(task.file_seq + 1, 0) - 1)
+    read = read_slices(map(whole_file, task.verdicts), VERDICTS.names, of_file)
+    verdicts = pa.Table.from_batches(read, VERDICTS).sort_by("key").combine_chunks()
     count, reasons, min_time = 0, Counter[str](), None
     for staged in read_staged([task.staged], SCHEMAS[kind].names):
         accepted, rejected = _apply_verdicts(task, staged, verdicts)
@@ -85,21 +84,17 @@ def append_staged_rows(task: AppendTask) -> AppendedFile:
     return AppendedFile(task.file_seq, rows.close(), rejects.close(), count, dict(reasons), min_time)
 
 
-def _read_verdicts(task: AppendTask) -> pa.Table:
-    """Return the verdicts on the rows of this file, sorted by key."""
-    of_file = KeyRange("key", log_key(task.file_seq, 0), log_key(task.file_seq + 1, 0) - 1)
-    verdicts: Iterator[pa.RecordBatch] = read_slices(
-        [whole_file(path) for path in task.verdicts], VERDICTS.names, of_file
-    )
-    return pa.Table.from_batches(list(verdicts), VERDICTS).sort_by("key").combine_chunks()
-
-
 def _apply_verdicts(
     task: AppendTask, rows: pa.RecordBatch, verdicts: pa.Table
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Return the accepted rows with their log keys, and the other rows with the reason of the rules or of the log."""
+    """Return the accepted rows with their log keys, and the other rows with the reason of the rules or of the log.
+
+    verdicts: those on the rows of the file, sorted by key
+    """
     keys = rows.column("row").to_numpy() + log_key(task.file_seq, 0)
-    reason, concerned = _look_up(keys, verdicts)
+    index, has_verdict = find_among(keys, verdicts.column("key").to_numpy())
+    of_rows = pa.array(index, mask=~has_verdict)
+    reason, concerned = (one_array(verdicts.column(name)).take(of_rows) for name in ("reason", "concerned"))
     if task.kind == "objects" and task.horizon > names.NO_TIME:
         late = is_late(rows, task.horizon)
         reason = pc.if_else(pa.array(late), "late", reason) if late.any() else reason
@@ -117,48 +112,39 @@ def _apply_verdicts(
 def _with_reasons(task: AppendTask, rows: pa.RecordBatch, reason: pa.Array) -> pa.RecordBatch:
     """Return rows that the log rejects, with the columns of rejects; `reason` string[n]."""
     # The field that each reason concerns, and its value as text.
-    blamed = (ID_OF[task.kind], TIME_OF[task.kind])
-    as_text = {FIELD_OF_COLUMN.get(name, name): rows.column(name).cast(pa.string()) for name in blamed}
-    raw, field = as_text[ID_OF[task.kind]], pa.repeat(ID_OF[task.kind], rows.num_rows)
+    id_column, time_column = ID_OF[task.kind], TIME_OF[task.kind]
+    time_field = "at" if time_column == "effective_at" else time_column
+    as_text = {
+        id_column: rows.column(id_column).cast(pa.string()),
+        time_field: rows.column(time_column).cast(pa.string()),
+    }
+    raw, field = as_text[id_column], pa.repeat(id_column, rows.num_rows)
     for code, name in FIELD_OF.items():
         if name in as_text:
             has_code = pc.equal(reason, code)
             raw, field = pc.if_else(has_code, as_text[name], raw), pc.if_else(has_code, name, field)
-    sentences = pa.array([REASONS[code] for code in REASONS])
-    details = sentences.take(pc.index_in(reason, pa.array(list(REASONS))))
+    details = pa.array(list(REASONS.values())).take(pc.index_in(reason, pa.array(list(REASONS))))
     raw = pc.utf8_slice_codeunits(raw, 0, MAX_RAW_CHARACTERS)
     of_log = {"field": field, "reason": reason, "detail": details, "raw": raw}
     columns = [of_log.get(name, rows.column(name)) for name in rows.schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
-def _look_up(keys: np.ndarray, verdicts: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """Return the reason of each key, and the key of the insertion concerned; null where there is no verdict."""
-    known = verdicts.column("key").to_numpy()
-    position = np.searchsorted(known, keys)
-    has_verdict = position < len(known)
-    has_verdict[has_verdict] = known[position[has_verdict]] == keys[has_verdict]
-    rows = pa.array(position, mask=~has_verdict)
-    return one_array(verdicts.column("reason")).take(rows), one_array(verdicts.column("concerned")).take(rows)
-
-
 def _reject_rows(task: AppendTask, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows of `rejects`."""
+    """Return rows of `rejects`; `record` has all fields of the objects that can be ingested again."""
     count = rows.num_rows
     values = {name: rows.column(name) for name in ("row", "field", "reason", "detail", "raw")}
+    record = pa.nulls(count, RECORD)
+    if task.kind == "objects":
+        is_retriable = pc.is_in(rows.column("reason"), pa.array(RETRIABLE))
+        fields = [rows.column(field.name) for field in RECORD]
+        record = pa.StructArray.from_arrays(fields, fields=list(RECORD), mask=pc.invert(is_retriable))
     return pa.RecordBatch.from_pydict(
         {
             "kind": pa.repeat(task.kind, count),
             "file": pa.repeat(task.path, count),
             **values,
             "ingest_id": pa.array(np.full(count, task.ingest_id)),
-            "record": _records(rows) if task.kind == "objects" else pa.nulls(count, RECORD),
+            "record": record,
         }
     )
-
-
-def _records(rows: pa.RecordBatch) -> pa.StructArray:
-    """Return all fields of the rejected objects that can be ingested again; null for the others."""
-    is_retriable = pc.is_in(rows.column("reason"), pa.array(RETRIABLE))
-    fields = [rows.column(field.name) for field in RECORD]
-    return pa.StructArray.from_arrays(fields, fields=list(RECORD), mask=pc.invert(is_retriable))

@@ -17,7 +17,7 @@ def kept_by(files: list[list[str]]) -> list[list[tuple[int, int, str | None]]]:
     """Run the shuffle over the files of each compaction; return the rows that stay."""
     to_parts: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
     for number, paths in enumerate(files):
-        for part, tag, rows in send_batches(number, paths, PARTS):
+        for part, tag, rows in send_batches(PARTS, (number, paths)):
             to_parts.setdefault(part, []).append((tag, rows))
     to_compactions: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
     for part, received in to_parts.items():
