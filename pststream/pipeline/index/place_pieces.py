@@ -75,20 +75,15 @@ def save_counts(home: Home, version: int, counts: SampleCounts) -> None:
     ledger_tables.append(home, names.PLACEMENT_COUNTS, rows)
 
 
-def read_counts(home: Home, version: int, grid: DispatchGrid) -> SampleCounts:
-    """Read the counts of the sample of a plan; grid: its raster."""
-    rows = read_table(home.table(names.PLACEMENT_COUNTS), filter=pds.field("plan_version") == version)
-    rows = rows.sort_by([("term_id", "ascending"), ("cell", "ascending")])
-    # Copies, since read-only arrays are a type of its own for the compiler.
-    terms, cells, objects = (rows.column(name).to_numpy().copy() for name in ("term_id", "cell", "objects"))
-    scale = read_state(home, version, INDEX_BUILT, REBUILD).object_scale
-    return SampleCounts(grid.columns, grid.rows, terms, cells, objects, scale)
-
-
 @lru_cache(maxsize=1)
 def placement_counts(home: str, version: int, grid: DispatchGrid) -> SampleCounts:
     """Return the counts of the sample of a plan, kept in the process; grid: its raster."""
-    return read_counts(Home(home), version, grid)
+    rows = read_table(Home(home).table(names.PLACEMENT_COUNTS), filter=pds.field("plan_version") == version)
+    rows = rows.sort_by([("term_id", "ascending"), ("cell", "ascending")])
+    # Copies, since read-only arrays are a type of its own for the compiler.
+    terms, cells, objects = (rows.column(name).to_numpy().copy() for name in ("term_id", "cell", "objects"))
+    scale = read_state(Home(home), version, INDEX_BUILT, REBUILD).object_scale
+    return SampleCounts(grid.columns, grid.rows, terms, cells, objects, scale)
 
 
 def save_start(home: Home, version: int, present_to: int, object_scale: float, units: int) -> None:

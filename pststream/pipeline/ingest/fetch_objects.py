@@ -113,7 +113,12 @@ class ObjectSource:
         """Copy the ready files and yield them in groups; copies of a group are removed when the next one starts."""
         copied = 0
         for group in _split_into_groups(self.ready):
-            offered = self._copy_all(self._select_fitting(group))
+            fitting = self._select_fitting(group)
+            with ThreadPoolExecutor(THREADS) as pool:
+                try:
+                    offered = [one for one in pool.map(self._copy, fitting) if one is not None]
+                finally:
+                    pool.shutdown(cancel_futures=True)
             fetched_files.write_hash_cache(self._home, self._hashes)
             crash_point("fetch.copied")
             copied += len(offered)
@@ -144,9 +149,13 @@ class ObjectSource:
         self.skipped = len(ingested)
         self.ready, pending = choose_ready(folder, objects, manifests, ingested, format)
         self._pending += pending
-        self._pending += [
-            PendingObject(key, "its upload is not completed", since) for key, since in self._uploads(folder)
-        ]
+        try:
+            uploads = self._store.unfinished_uploads(folder)
+        except RetryableError:
+            raise
+        except PstError:  # listing them is not permitted
+            uploads = []
+        self._pending += [PendingObject(key, "its upload is not completed", since) for key, since in uploads]
         here, root = self._store.address(folder), self._store.address("")
         gone = [name for name in self._hashes if name.startswith(here) and name.removeprefix(root) not in existing]
         for name in gone:
@@ -182,15 +191,6 @@ class ObjectSource:
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(read, chosen))
 
-    def _uploads(self, folder: str) -> list[tuple[str, dt.datetime]]:
-        """Return unfinished uploads; none if listing them is not permitted."""
-        try:
-            return self._store.unfinished_uploads(folder)
-        except RetryableError:
-            raise
-        except PstError:
-            return []
-
     def _select_fitting(self, group: list[StoredObject]) -> list[StoredObject]:
         """Return the objects that can be copied: whose keys are names, and for which the disk has room; in order."""
         self._home.work_folder.mkdir(parents=True, exist_ok=True)
@@ -209,14 +209,6 @@ class ObjectSource:
                 fitting.append(one)
                 left -= one.bytes
         return fitting
-
-    def _copy_all(self, group: list[StoredObject]) -> list[OfferedFile]:
-        """Copy objects into the home; skip those that cannot be copied now."""
-        with ThreadPoolExecutor(THREADS) as pool:
-            try:
-                return [one for one in pool.map(self._copy, group) if one is not None]
-            finally:
-                pool.shutdown(cancel_futures=True)
 
     def _copy(self, stored: StoredObject) -> OfferedFile | None:
         """Copy an object into the home; None if it cannot be copied now."""

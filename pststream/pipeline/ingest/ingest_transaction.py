@@ -20,8 +20,7 @@ from pststream.base.utc_times import from_micros, to_micros, utc_now
 from pststream.engine.contract import TasksStalled
 from pststream.engine.running_engine import get_engine
 from pststream.input.readers import sha256_of
-from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
-from pststream.pipeline.ingest.deduplicate import deduplicate
+from pststream.pipeline.ingest.deduplicate import TABLE_OF, AppendedFile, AppendTask, append_staged_rows, deduplicate
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
 from pststream.pipeline.ingest.stage_file import File, StagedFile, stage_in_parts

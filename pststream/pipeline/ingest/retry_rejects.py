@@ -57,7 +57,9 @@ def retry_rejects(home: Home, settings: Settings, reason: str, progress: Progres
         finish_interrupted_ingest(home, settings, progress)
         remove_unneeded_files(home)
         ledger = Ledger(home)
-        rejects = KeyRange("ingest_id", _retried_to(home, reason), ledger.next_ingest_id - 1)
+        retries = retries_among(read_table(home.table(names.FILES), list(COLUMNS), is_retry()))
+        retried_to = max((one.ingests_to for one in retries if one.reason == reason), default=0)
+        rejects = KeyRange("ingest_id", retried_to, ledger.next_ingest_id - 1)
         local, retried = _write_records(home, reason, rejects)
         done = []
         if local is not None:
@@ -76,12 +78,6 @@ def remove_unneeded_files(home: Home) -> None:
     home.files.delete(name for name in home.files.names(FOLDER) if name.rpartition("/")[2] not in needed)
     if is_fetched(home.path):  # a retry that was killed before its file was in the bucket
         shutil.rmtree(home.work_folder / FOLDER, ignore_errors=True)
-
-
-def _retried_to(home: Home, reason: str) -> int:
-    """Return the last ingest whose rejects of this reason were retried; 0 if there is none."""
-    retries = retries_among(read_table(home.table(names.FILES), list(COLUMNS), is_retry()))
-    return max((one.ingests_to for one in retries if one.reason == reason), default=0)
 
 
 def _write_records(home: Home, reason: str, rejects: KeyRange) -> tuple[Path | None, int]:

@@ -27,6 +27,7 @@ from pststream.pipeline.answers.answer_context import AnswerContext, context_aft
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot, read_snapshot
 from pststream.pipeline.answers.fold_bucket import open_previous_state
 from pststream.pipeline.answers.log_rows import CHANGE
+from pststream.pipeline.upkeep.check_index import EXAMPLES
 from pststream.queries.kinds.registry import kinds_with_answers, ranked_answers
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
@@ -229,9 +230,6 @@ def find_differences(one: Values, other: Values) -> np.ndarray:
 
 ROUND_ROWS = 2_000_000
 """Changes, or entries of a snapshot, that a task compares at a time, about; some 300 bytes each while it does."""
-
-EXAMPLES = 3
-"""Subscription keys that are reported for each figure, at most."""
 
 SCHEMA = pa.schema([field_ for field_ in TABLES[names.ANSWER_LOG].schema if field_.name != "part"])
 

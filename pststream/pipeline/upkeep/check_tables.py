@@ -198,7 +198,6 @@ def _units_off(home: Home) -> int:
     return int(units - sum(row["units"] for row in plans))
 
 
-COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 FIELDS = (*RANGES, "matches", "retractions")
 
 
@@ -242,9 +241,8 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int, prog
 def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice, ...]) -> TaskCounts:
     count = len(batches["batch_id"])
     counts = TaskCounts(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
-    for rows in read_slices(slices, COLUMNS, wanted):
-        numbers = rows.column("batch_id").to_numpy()
-        index, known = find_among(numbers, batches["batch_id"])
+    for rows in read_slices(slices, ["object_key", "subscription_keys", "retracted", "batch_id"], wanted):
+        index, known = find_among(rows.column("batch_id").to_numpy(), batches["batch_id"])
         counts.unknown += int((~known).sum())
         _count_pairs(batches, rows.filter(pa.array(known)), index[known], counts)
     return counts

@@ -373,17 +373,16 @@ class TextFinder:
 
 
 def _patterns(texts: Iterable[str], end: str) -> list[str]:
-    spelled = sorted({one for text in texts for one in _spellings(text)})
+    """Return patterns that find the texts as they are, as JSON writes them, alone and in HTML, and as HTML does."""
+    spellings: set[str] = set()
+    for text in texts:
+        json_texts = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+        escaped = html.escape(text)
+        spellings |= {text, escaped, escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"), *json_texts}
+        spellings |= {one.translate(_JSON_IN_HTML) for one in json_texts}
+    spelled = sorted(spellings)
     groups = [spelled[at : at + TEXTS_OF_PATTERN] for at in range(0, len(spelled), TEXTS_OF_PATTERN)]
     return [f"{_WORD_BEGIN}(?:{'|'.join(map(re.escape, group))}){end}" for group in groups]
-
-
-def _spellings(text: str) -> set[str]:
-    """Return a text as it is, as JSON writes it, alone and in HTML, and as HTML does."""
-    json_texts = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    in_html = {one.translate(_JSON_IN_HTML) for one in json_texts}
-    escaped = html.escape(text)
-    return {text, escaped, escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"), *json_texts, *in_html}
 
 
 def may_have_reports(file: DataFile) -> bool:
