@@ -22,7 +22,6 @@ from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.engine.warm_up import is_compiled
 from pststream.pipeline.answers.answer_context import (
     AnswerContext,
-    Position,
     find_stream_time,
     make_answer_context,
     read_previous,
@@ -167,27 +166,12 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
 
 
 @dataclass(frozen=True)
-class _Start:
-    """The state that a batch starts from.
-
-    previous     end of the batch before
-    stream_time  greatest ts of the earlier objects in microseconds, without those that this batch withdraws;
-                 names.NO_TIME: there is no such object
-    answers      what tasks need to know of the subscriptions with memory; None if there are none
-    """
-
-    previous: Position
-    stream_time: int
-    answers: AnswerContext | None
-
-
-@dataclass(frozen=True)
 class _Matched:
     """Reports of the tasks that match a batch.
 
     workers      one for each worker with objects
     buckets      one for each bucket of answers; empty in a home without subscriptions with memory
-    stream_time  that of `_Start`, with the objects of the batch
+    stream_time  greatest ts of the objects up to the batch, microseconds; names.NO_TIME: there is no such object
     """
 
     workers: list[WorkerReport]
@@ -207,22 +191,22 @@ def run_batch(
     timer.end_step("session")
 
     context = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
-    start = _index_batch(home, settings, context, batch, ledger, progress)
+    previous_time, stream_time, answers = _index_batch(home, settings, context, batch, ledger, progress)
     timer.end_step("index")
     crash_point("match.indexed")
 
     context = replace(context, files=tuple(index_files(home, batch["plan_version"])))
-    matched = _match_objects(home, settings, context, batch, ledger, start)
+    matched = _match_objects(home, settings, context, batch, ledger, stream_time, answers)
     timer.end_step("match")
 
     # Retract earlier matches that the deletions and withdrawals of the batch end, and commit all matches at once.
     withdrawn = withdrawn_objects(home, batch["objects_after"], batch["objects_to"])
     retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]), withdrawn)
     timer.end_step("retract")
-    _commit_batch(home, batch, start.answers, matched, retracted)
+    _commit_batch(home, batch, answers, matched, retracted)
     timer.end_step("save")
     crash_point("match.loads_written")
-    reported = log_reports(home, settings, batch, start.previous.stream_time, matched.stream_time)
+    reported = log_reports(home, settings, batch, previous_time, matched.stream_time)
     timer.end_step("report")
     crash_point("match.reported")
 
@@ -237,8 +221,13 @@ def run_batch(
 
 def _index_batch(
     home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger, progress: Progress
-) -> _Start:
-    """Apply the requests of the batch, and the thresholds that the batch before has logged, to the index."""
+) -> tuple[int, int, AnswerContext | None]:
+    """Apply the requests of the batch, and the thresholds that the batch before has logged, to the index.
+
+    Returns the stream time after the batch before, the same without the objects that this batch withdraws
+    (microseconds, names.NO_TIME if there is no such object), and what tasks need to know of the subscriptions with
+    memory, None if there are none.
+    """
     has_requests = batch["requests_to"] > batch["requests_after"]
     if has_requests:
         index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
@@ -255,11 +244,17 @@ def _index_batch(
         crash_point("match.thresholds_indexed")
     if has_requests or answers is not None:
         compact_small_files(home, settings, context.plan_version, batch["batch_id"])
-    return _Start(previous, stream_time, answers)
+    return previous.stream_time, stream_time, answers
 
 
 def _match_objects(
-    home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger, start: _Start
+    home: Home,
+    settings: Settings,
+    context: TaskContext,
+    batch: dict[str, Any],
+    ledger: Ledger,
+    stream_time: int,
+    answers: AnswerContext | None,
 ) -> _Matched:
     """Match the objects of the batch, and stored objects with its late subscriptions; fold the answers."""
     files, withdrawn = list_data_files(home, names.OBJECTS), withdrawn_objects(home, up_to=batch["objects_to"])
@@ -268,15 +263,15 @@ def _match_objects(
     scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
     scans += stored_scans(home, batch, ledger, withdrawn, settings.cache_bytes)
     buckets = list[BucketReport]()
-    if start.answers is None:
+    if answers is None:
         workers = route_and_match(settings, context, scans, batch["requests_after"])
     else:
-        buckets = match_and_fold(settings, context, start.answers, scans, batch["requests_after"])
+        buckets = match_and_fold(settings, context, answers, scans, batch["requests_after"])
         workers = [report for bucket in buckets for report in bucket.workers]
     # Routing tasks build segments that their node lacks; the seconds count for the workers of the segments.
     for report in workers:
         report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in workers)
-    return _Matched(workers, buckets, max([start.stream_time, *(report.latest for report in workers)]))
+    return _Matched(workers, buckets, max([stream_time, *(report.latest for report in workers)]))
 
 
 def _commit_batch(

@@ -188,15 +188,15 @@ class _Intake:
         files, staged = _without([*changed, *(file for file, _ in unavailable)], files, staged)
         if not files:
             return
-        gate = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
-        self.data_docs += gate.data_docs
-        for page in gate.data_docs:
+        held, changed, pages = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
+        self.data_docs += pages
+        for page in pages:
             self.progress(escape_controls(f"Data Docs: {page}"))
-        for hold in gate.quarantined:
+        for hold in held:
             self.progress(escape_controls(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
-        self._postpone(gate.changed, offered)
-        self.quarantined += gate.quarantined
-        files, staged = _without([*gate.quarantined, *gate.changed], files, staged)
+        self._postpone(changed, offered)
+        self.quarantined += held
+        files, staged = _without([*held, *changed], files, staged)
         if files:
             self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress)
 

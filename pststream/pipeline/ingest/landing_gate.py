@@ -5,7 +5,6 @@ First the figures of the landing gate are compared with their thresholds, then t
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -115,31 +114,18 @@ def _draw_rows(
     return read
 
 
-@dataclass(frozen=True)
-class GateOutcome:
-    """What the gate did with files of one kind.
-
-    quarantined  rows of `quarantine`, of the files that failed
-    changed      files that failed but have changed since they were read: neither quarantined nor to be ingested
-    data_docs    addresses of the Data Docs that the suites have written
-    """
-
-    quarantined: list[File]
-    changed: list[File]
-    data_docs: tuple[str, ...]
-
-
 def quarantine_failing_files(
     home: Home,
     settings: Settings,
     files: Sequence[File],
     staged: Sequence[StagedFile],
     suites: Sequence[Suite],
-) -> GateOutcome:
-    """Check files of one kind, whose rows are in `staged`.
+) -> tuple[list[File], list[File], tuple[str, ...]]:
+    """Check files of one kind, whose rows are in `staged`, and quarantine those that fail.
 
-    The results are written first, so an ingest that is interrupted here checks the files again and quarantines each
-    once.
+    Returns the new rows of `quarantine`; the files that failed but have changed since they were read, which are neither
+    quarantined nor to be ingested; and the addresses of the Data Docs that the suites have written. The results are
+    written first, so an ingest that is interrupted here checks the files again and quarantines each once.
     """
     checked = _check(home, settings, files, staged)
     labels = [Path(file["path"]).name if one.success else None for file, one in zip(files, checked, strict=True)]
@@ -164,13 +150,13 @@ def quarantine_failing_files(
     ]
     failed = [(file, of_file) for file, of_file in zip(files, reasons) if of_file]
     if not failed:
-        return GateOutcome([], [], data_docs)
+        return [], [], data_docs
     first = max((hold["hold_id"] for hold in quarantine.read_entries(home)), default=0) + 1
     quarantined = quarantine.add_entries(home, failed, first, _open_confined)
     crash_point("gate.quarantined")
     hashes = {one["sha256"] for one in quarantined}
     changed = [file for file, _ in failed if file["sha256"] not in hashes]
-    return GateOutcome(quarantined, changed, data_docs)
+    return quarantined, changed, data_docs
 
 
 def _open_confined(file: File, path: str) -> AbstractContextManager[str]:

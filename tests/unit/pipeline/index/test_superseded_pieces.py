@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pststream.pipeline.index.stored_pieces import are_replaced, receive_replaced, send_batches, send_replaced
+from pststream.pipeline.index.compact_index import are_replaced, receive_replaced, send_batches, send_replaced
 
 PARTS = 3
 SCHEMA = pa.schema({"subscription_key": pa.int64(), "batch_id": pa.int64(), "kind": pa.string()})
