@@ -45,35 +45,6 @@ def load_landed_suites(home: Home, kinds: Sequence[str]) -> dict[str, list[Suite
     return {kind: load_suites(home.files, home.path, LANDED[kind]) for kind in kinds}
 
 
-def judge_files(
-    home: Home,
-    settings: Settings,
-    suites: Sequence[Suite],
-    staged: Sequence[StagedFile],
-    titles: Sequence[str | None],
-    hashes: Sequence[str],
-) -> tuple[dict[int, list[SuiteResult]], tuple[str, ...]]:
-    """Judge each staged file that has a title and accepted rows; write the Data Docs of the run into the home.
-
-    Returns the results of the suites for each judged file, by its index, and the addresses of the Data Docs.
-
-    titles: the last part of each file's path, by which the Data Docs name it; None: the file is not judged
-    hashes: the SHA-256 of each file
-    """
-    indexes = [index for index, title in enumerate(titles) if title is not None and _count_accepted(staged[index])]
-    if not suites or not indexes:
-        return {}, ()
-    subject = suites[0].subject
-    columns = [name for name in SUBJECTS[subject].names if any(name in suite.columns for suite in suites)]
-    secret, limit = _read_secret(home), settings.suite_rows
-    frames = (
-        (titles[index] or "", make_frame(_read_rows(staged[index], subject, columns, limit, secret + hashes[index])))
-        for index in indexes
-    )
-    results, page = judge_frames(home.files, home.path, suites, frames)
-    return dict(zip(indexes, results, strict=True)), (page,)
-
-
 def _read_secret(home: Home) -> str:
     """Return the id of a table, a random one: who lands a file cannot know which of its rows are judged."""
     with latest_table(home.table(names.OBJECTS)) as table:
@@ -128,9 +99,22 @@ def quarantine_failing_files(
     written first, so an ingest that is interrupted here checks the files again and quarantines each once.
     """
     checked = _check(home, settings, files, staged)
-    labels = [Path(file["path"]).name if one.success else None for file, one in zip(files, checked, strict=True)]
-    judged, data_docs = judge_files(home, settings, suites, staged, labels, [file["sha256"] for file in files])
-    of_suites = [judged.get(index, []) for index in range(len(files))]
+    passed = [index for index, one in enumerate(checked) if one.success and _count_accepted(staged[index])]
+    of_suites: list[list[SuiteResult]] = [[] for _ in files]
+    data_docs: tuple[str, ...] = ()
+    if suites and passed:
+        subject, secret = suites[0].subject, _read_secret(home)
+        columns = [name for name in SUBJECTS[subject].names if any(name in suite.columns for suite in suites)]
+
+        def frame_of(index: int) -> tuple[str, Any]:
+            seed = secret + files[index]["sha256"]
+            rows = _read_rows(staged[index], subject, columns, settings.suite_rows, seed)
+            return Path(files[index]["path"]).name, make_frame(rows)  # the Data Docs show the name
+
+        judged, page = judge_frames(home.files, home.path, suites, map(frame_of, passed))
+        for index, of_file in zip(passed, judged, strict=True):
+            of_suites[index] = of_file
+        data_docs = (page,)
     results = [
         quality_row(file["kind"], file["path"], one.success, one.reasons, _figures(one))
         for file, one in zip(files, checked)

@@ -46,7 +46,7 @@ from pststream.pipeline.upkeep.row_changes import (
     SentencesOf,
     TextFinder,
     WordsOf,
-    any_between,
+    any_within,
     find_rows,
     may_have_reports,
     rewrite_files,
@@ -133,14 +133,8 @@ def select_ids(home: Home, condition: str) -> list[str]:
 
 def find_keys(home: Home, settings: Settings, kind: str, ids: tuple[str, ...], ingests_to: int) -> FoundKeys:
     """Return what the rows of these ids have, up to an ingest. Reads the ids of the files whose bounds allow them."""
-    if not ids:
-        return _joined([])
     log, ordered = LOGS[kind], sorted(ids)
-    files = [
-        file
-        for file in list_data_files(home, log.name)
-        if any_between(ordered, file.low.get(log.id, ordered[0]), file.high.get(log.id, ordered[-1]))
-    ]
+    files = [file for file in list_data_files(home, log.name) if any_within(ordered, file, log.id)]
     tasks = split_into_tasks(addresses_and_rows(home, log.name, files))
     parts = get_engine(settings).run_tasks(tasks, partial(_find_ids, kind, ids, ingests_to)) if tasks else []
     return _joined(parts)

@@ -68,7 +68,7 @@ class RowsByKey(RowChange):
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the keys."""
-        return _any_within(self.keys, file, self.columns[0])
+        return any_within(self.keys, file, self.columns[0])
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove the rows with these keys."""
@@ -123,11 +123,7 @@ class AnswersOf(RowChange):
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the objects or words; ids of more than 4,096 bytes have no bounds."""
-        if self.words or not self.object_ids:
-            return bool(self.words)
-        ordered = sorted(self.object_ids)
-        low, high = file.low.get("object_id", ordered[0]), file.high.get("object_id", ordered[-1])
-        return any_between(ordered, low, high)
+        return bool(self.words) or any_within(sorted(self.object_ids), file, "object_id")
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove the rows."""
@@ -153,7 +149,7 @@ class ReportsOf(RowChange):
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the subscriptions or words."""
         return may_have_reports(file) and (
-            bool(self.words) or _any_within(self.subscription_keys, file, "subscription_key")
+            bool(self.words) or any_within(self.subscription_keys, file, "subscription_key")
         )
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
@@ -194,7 +190,7 @@ class MatchesOf(RowChange):
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the objects, or an object of the subscriptions."""
-        return _any_within(self.object_keys, file, "object_key") or (
+        return any_within(self.object_keys, file, "object_key") or (
             len(self.subscription_keys) > 0 and file.may_contain("ts", self.since, names.NEVER_US)
         )
 
@@ -303,7 +299,7 @@ class WordsOf(RowChange):
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the terms."""
-        return _any_within(self.terms, file, "term_id")
+        return any_within(self.terms, file, "term_id")
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Set the words to null."""
@@ -396,11 +392,11 @@ def any_between(ordered: Sequence[Any] | np.ndarray, low: Any, high: Any) -> boo
     return bool(index < len(ordered) and ordered[index] <= high)
 
 
-def _any_within(keys: np.ndarray, file: DataFile, column: str) -> bool:
-    if not len(keys):
+def any_within(ordered: Sequence[Any] | np.ndarray, file: DataFile, column: str) -> bool:
+    """Whether a file may have one of the ordered values in a column."""
+    if not len(ordered):
         return False
-    low, high = file.low.get(column, int(keys[0])), file.high.get(column, int(keys[-1]))
-    return any_between(keys, low, high)
+    return any_between(ordered, file.low.get(column, ordered[0]), file.high.get(column, ordered[-1]))
 
 
 def _with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ before has withdrawn nothing, and is run again.
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -92,23 +93,31 @@ def withdraw(
     in memory for each object. Raises UsageError for a path that was not ingested; then nothing has changed.
     """
     home.check()
-    if dry_run:
-        return _document(home, Ledger(home), *_find(home, settings, selection), dry_run=True)
-    with home.locked():
-        finish_interrupted_work(home, settings, progress)
-        ledger, (selected, withdrawn, watermark) = Ledger(home), _find(home, settings, selection)
-        document = _document(home, ledger, selected, withdrawn, watermark, dry_run=False)
-        if len(selected.keys):
+    with nullcontext() if dry_run else home.locked():
+        if not dry_run:
+            finish_interrupted_work(home, settings, progress)
+        ledger, withdrawn = Ledger(home), withdrawn_objects(home)
+        selected = select_objects(home, settings, selection, withdrawn)
+        keys, watermark = selected.keys, greatest_ts_of_others(home, selected.keys, withdrawn)
+        before = after = ledger.watermark()
+        nothing = {"rows": 0}
+        rejects: dict[str, Any] = {"late": nothing, "duplicate": nothing, "files": []}
+        number = None
+        if len(keys):
+            after = None if watermark is None else from_micros(watermark)
+            rejects = count_caused_rejects(home, selected, withdrawn)
+        if len(keys) and not dry_run:
             _restore_subscriptions(home, settings, ledger, watermark, progress)
-            document["withdrawal_id"] = _record(home, ledger, selected.keys, watermark)
-        return document
-
-
-def _find(home: Home, settings: Settings, selection: Selection) -> tuple[SelectedObjects, WithdrawnObjects, int | None]:
-    """Return the objects to withdraw, those that are withdrawn already, and the greatest ts of all others."""
-    withdrawn = withdrawn_objects(home)
-    selected = select_objects(home, settings, selection, withdrawn)
-    return selected, withdrawn, greatest_ts_of_others(home, selected.keys, withdrawn)
+            number = _record(home, ledger, keys, watermark)
+        return {
+            "dry_run": dry_run,
+            "withdrawal_id": number,
+            "objects": len(keys),
+            "matched_objects": int(np.searchsorted(keys, ledger.objects_matched, "right")),
+            "watermark_before": iso(before),
+            "watermark_after": iso(after),
+            "rejects": rejects,
+        }
 
 
 def _restore_subscriptions(
@@ -141,31 +150,6 @@ def _record(home: Home, ledger: Ledger, keys: np.ndarray, watermark: int | None)
     ledger_tables.append(home, names.FILES, [row])
     crash_point("withdraw.done")
     return number
-
-
-def _document(
-    home: Home,
-    ledger: Ledger,
-    selected: SelectedObjects,
-    withdrawn: WithdrawnObjects,
-    watermark: int | None,
-    *,
-    dry_run: bool,
-) -> dict[str, Any]:
-    before = ledger.watermark()
-    keys = selected.keys
-    after = before if not len(keys) else None if watermark is None else from_micros(watermark)
-    nothing = {"rows": 0}
-    caused = count_caused_rejects(home, selected, withdrawn) if len(keys) else None
-    return {
-        "dry_run": dry_run,
-        "withdrawal_id": None,
-        "objects": len(keys),
-        "matched_objects": int(np.searchsorted(keys, ledger.objects_matched, "right")),
-        "watermark_before": iso(before),
-        "watermark_after": iso(after),
-        "rejects": caused or {"late": nothing, "duplicate": nothing, "files": []},
-    }
 
 
 def select_objects(
