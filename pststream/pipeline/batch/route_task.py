@@ -182,10 +182,10 @@ def _find_workers(objects: pa.RecordBatch, routes: _Routes, workers: int) -> tup
     offsets, terms = csr(objects.column("terms"))
     if routes.adds_term:
         offsets, terms = add_every_object(offsets, terms)
-    found = [route(lon, lat, offsets, terms) for route in routes.by_plan]
-    if len(found) == 1:
-        return found[0]
-    pairs = np.concatenate([position.astype(np.int64) * workers + worker for position, worker in found])
+    routed = [route(lon, lat, offsets, terms) for route in routes.by_plan]
+    if len(routed) == 1:
+        return routed[0]
+    pairs = np.concatenate([position.astype(np.int64) * workers + worker for position, worker in routed])
     position, worker = np.divmod(distinct_values(pairs), workers)
     return position.astype(np.int32), worker.astype(np.int32)
 

@@ -188,15 +188,15 @@ class _Intake:
         files, staged = _without([*changed, *(file for file, _ in unavailable)], files, staged)
         if not files:
             return
-        held, changed, pages = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
+        holds, changed, pages = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
         self.data_docs += pages
         for page in pages:
             self.progress(escape_controls(f"Data Docs: {page}"))
-        for hold in held:
+        for hold in holds:
             self.progress(escape_controls(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
         self._postpone(changed, offered)
-        self.quarantined += held
-        files, staged = _without([*held, *changed], files, staged)
+        self.quarantined += holds
+        files, staged = _without([*holds, *changed], files, staged)
         if files:
             self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress)
 

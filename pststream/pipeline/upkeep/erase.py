@@ -341,10 +341,10 @@ def erase(
     home.check()
     if dry_run:
         asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
-        found = Counter[str]()
+        counts = Counter[str]()
         for change in _changes(asked, keys):
-            found[change.table] += find_rows(home, settings, change).rows
-        return _document(home, asked, keys, dict(+found), dry_run=True)
+            counts[change.table] += find_rows(home, settings, change).rows
+        return _document(home, asked, keys, dict(+counts), dry_run=True)
     with home.locked(), without_other_writers(home, settings):
         finish_interrupted_work(home, settings, progress)
         finish_erasure(home, settings, progress)
@@ -406,10 +406,10 @@ def _find(home: Home, settings: Settings, asked: PendingErasure) -> KeysByKind:
 def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[PendingErasure, KeysByKind]:
     """Find the rows; add to `asked` their texts, and the words that tables show and no other row has."""
     keys = _find(home, settings, asked)
-    words = words_of_terms(home, settings, _distinct([found.terms for found in keys.values()]))
+    words = words_of_terms(home, settings, _distinct([one.terms for one in keys.values()]))
     terms = np.array(sorted(words), np.int64)
     only = terms[~is_among(terms, terms_of_others(home, settings, terms, keys))].tolist()
-    texts = tuple(sorted(frozenset().union(*(found.texts for found in keys.values()))))
+    texts = tuple(sorted(frozenset().union(*(one.texts for one in keys.values()))))
     return replace(asked, texts=texts, terms=tuple(only), words=tuple(words[term] for term in only)), keys
 
 
@@ -515,7 +515,7 @@ def restart_deliveries(
 def _document(
     home: Home, asked: PendingErasure, keys: KeysByKind, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
 ) -> dict[str, Any]:
-    file_seqs = _distinct([found.files for found in keys.values()])
+    file_seqs = _distinct([one.files for one in keys.values()])
     wanted = pds.field("file_seq").isin(file_seqs.tolist()) & (pds.field("status") == "done")
     paths = read_table(home.table(names.FILES), ["path"], wanted).column(0).to_pylist()
     columns = ["erasure_id", "files_until"]  # not the lists of batches, one number for each
