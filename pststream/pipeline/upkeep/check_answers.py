@@ -297,12 +297,13 @@ def count_answer_faults(home: Home, settings: Settings, batch_id: int, passed: i
         figure: sorted({key for one in faults for key in one.examples.get(figure, [])})[:EXAMPLES] for figure in counts
     }
     logged = sum((one.changes for one in faults), np.zeros(batch_id + 1, np.int64))
-    counts["changes_off"] = 0
+    changes_off = 0
     for batch in read_batches(home, check.complete_from - 1, check.batch_id):
         if batch["changes"] is not None:
             kinds = dict(batch["changes"])
             expected = sum(count for kind, count in kinds.items() if check.has_reports or kind in ranked_answers())
-            counts["changes_off"] += int(expected != logged[batch["batch_id"]])
+            changes_off += int(expected != logged[batch["batch_id"]])
+    counts["changes_off"] = changes_off
     if check.snapshot is None:
         counts["snapshot_off"] = None
     return TableFaults(counts, examples, tuple(_list_skipped(check)))

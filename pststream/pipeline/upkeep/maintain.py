@@ -68,8 +68,9 @@ def compact_tables(home: Home, settings: Settings) -> int:
         groups = _neighbours(list_data_files(home, name), column)
         if not groups:
             continue
-        paths = [[path for path, _ in addresses_and_rows(home, name, files)] for files in groups]
-        tasks = [(paths, dict(files[0].partition)) for files, paths in zip(groups, paths)]
+        tasks = [
+            ([path for path, _ in addresses_and_rows(home, name, files)], dict(files[0].partition)) for files in groups
+        ]
         write = partial(_write_compacted, home.table(name), TABLES[name].schema)
         added = [file for file in get_engine(settings).run_tasks(tasks, write) if file]
         removed = [file for files in groups for file in files]
