@@ -21,8 +21,9 @@ from pststream.base.texts import counted, escape_controls
 from pststream.input.confined_files import find_folders
 from pststream.input.readers import find_files
 from pststream.input.suite_files import Suite
-from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, fetch_again, is_fetched
+from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, is_fetched
 from pststream.pipeline.ingest.ingest_transaction import (
+    append_file_of_home,
     append_files,
     finish_interrupted_ingest,
     number_files,
@@ -250,14 +251,10 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
         finish_interrupted_ingest(home, settings, progress)
         for hold in quarantine.find_quarantined(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
-            ledger = Ledger(home)
             options = {key: value for key, value in json.loads(file["options"]).items() if key != FOLDER}
             options |= {MAX_AHEAD: settings.max_ahead_seconds}
             copy = {"path": f"{home.path}/{hold['copy']}", "options": json.dumps(options, sort_keys=True)}
-            files = number_files(ledger, [file | copy])
-            if is_fetched(home.path):
-                fetch_again(home, files[0])
-            done += append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
+            done += append_file_of_home(home, settings, file | copy, Ledger(home), progress)
         quarantine.remove_unneeded_copies(home)
         fetched_files.remove_unneeded_copies(home)
     return summary_of(done)

@@ -20,14 +20,9 @@ from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.input.readers import sha256_of
 from pststream.input.row_chunks import RETRIABLE
-from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
+from pststream.pipeline.ingest.fetch_objects import is_fetched
 from pststream.pipeline.ingest.ingest import ReaderOptions, summary_of
-from pststream.pipeline.ingest.ingest_transaction import (
-    append_files,
-    finish_interrupted_ingest,
-    number_files,
-    stage_files,
-)
+from pststream.pipeline.ingest.ingest_transaction import append_file_of_home, finish_interrupted_ingest
 from pststream.pipeline.ingest.stage_file import STORED_SETTINGS
 from pststream.settings import Settings
 from pststream.state import fetched_files
@@ -63,10 +58,8 @@ def retry_rejects(home: Home, settings: Settings, reason: str, progress: Progres
         local, retried = _write_records(home, reason, rejects)
         done = []
         if local is not None:
-            files = number_files(ledger, [_store_file(home, settings, local, reason, rejects.up_to)])
-            if is_fetched(home.path):
-                fetch_again(home, files[0])
-            done = append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
+            file = _store_file(home, settings, local, reason, rejects.up_to)
+            done = append_file_of_home(home, settings, file, ledger, progress)
             remove_unneeded_files(home)
             fetched_files.remove_unneeded_copies(home)
     return {**summary_of(done), "retried": retried}

@@ -162,22 +162,18 @@ def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[
             if file.worker == names.EVERY_WORKER:
                 yield STORED_DELETED, rows.select(COLUMNS[STORED_DELETED].names)
                 continue
-            yield STORED, _describe_index_rows(check, file, rows.filter(pc.is_null(rows.column("kind"))))
-
-
-def _describe_index_rows(check: IndexCheck, file: IndexFile, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns of STORED for pieces of an index file."""
-    owner, workers = workers_by_row(rows, dispatch_index(check.home, file.plan_version))
-    terms, posted = _sums(rows.column("clauses"))
-    described = {
-        "terms": terms,
-        "posted": posted,
-        "worker": np.full(rows.num_rows, file.worker),
-        "workers": np.bincount(owner, minlength=rows.num_rows),
-        "mine": np.bincount(owner[workers == file.worker], minlength=rows.num_rows) > 0,
-    }
-    copied = {name: rows.column(name) for name in ("subscription_key", *(field.name for field in BOX))}
-    return pa.RecordBatch.from_pydict(copied | described, schema=COLUMNS[STORED])
+            pieces = rows.filter(pc.is_null(rows.column("kind")))
+            owner, workers = workers_by_row(pieces, dispatch_index(check.home, file.plan_version))
+            terms, posted = _sums(pieces.column("clauses"))
+            described = {
+                "terms": terms,
+                "posted": posted,
+                "worker": np.full(pieces.num_rows, file.worker),
+                "workers": np.bincount(owner, minlength=pieces.num_rows),
+                "mine": np.bincount(owner[workers == file.worker], minlength=pieces.num_rows) > 0,
+            }
+            copied = {name: pieces.column(name) for name in ("subscription_key", *(field.name for field in BOX))}
+            yield STORED, pa.RecordBatch.from_pydict(copied | described, schema=COLUMNS[STORED])
 
 
 def _sums(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
