@@ -147,7 +147,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
                         writer.write(rows)
                         accepted = pc.is_null(rows.column("reason"))
                         rejected = rows.filter(pc.invert(accepted))
-                        faults.update(zip(*(rejected.column(name).to_pylist() for name in ("field", "reason"))))
+                        faults.update(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
                         greatest = int(micros(rows.column(TIME_OF[kind]).filter(accepted)).max(initial=greatest))
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)

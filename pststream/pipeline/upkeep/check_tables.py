@@ -329,7 +329,7 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
         batch, unfinished = ledger.last_batch, ledger.unfinished_batch()
         if unfinished is not None:
             batch = next(iter(read_batches(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
-        last = dict(batch) if batch else {"batch_id": 0, "requests_to": 0}
+        last: dict[str, Any] = dict(batch) if batch else {"batch_id": 0, "requests_to": 0}
         for name, count in _fault_counters(home, settings, ledger, last, everything, progress).items():
             began = time.perf_counter()
             faults = count()

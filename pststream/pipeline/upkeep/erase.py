@@ -409,7 +409,7 @@ def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[Pen
     words = words_of_terms(home, settings, _distinct([one.terms for one in keys.values()]))
     terms = np.array(sorted(words), np.int64)
     only = terms[~is_among(terms, terms_of_others(home, settings, terms, keys))].tolist()
-    texts = tuple(sorted(frozenset().union(*(one.texts for one in keys.values()))))
+    texts = tuple(sorted({text for one in keys.values() for text in one.texts}))
     return replace(asked, texts=texts, terms=tuple(only), words=tuple(words[term] for term in only)), keys
 
 
