@@ -380,8 +380,7 @@ def term_statistics_command(context: CommandContext, arguments: Any) -> CommandR
 
 def withdraw_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Withdraw the objects that meet all conditions."""
-    from pststream.pipeline.upkeep.selected_objects import Selection
-    from pststream.pipeline.upkeep.withdraw import withdraw
+    from pststream.pipeline.upkeep.withdraw import Selection, withdraw
 
     selection = Selection(
         (*arguments.object_id, *lines_of(arguments.object_ids)),

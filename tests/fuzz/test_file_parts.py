@@ -10,8 +10,8 @@ import pytest
 
 from pststream.engine.local_engine import LocalEngine
 from pststream.input import csv_reader, file_parts, json_reader, parquet_reader
-from pststream.pipeline.ingest import stage_in_parts
-from pststream.pipeline.ingest.stage_file import SCHEMAS, StagedFile, stage_file
+from pststream.pipeline.ingest import stage_file as staging
+from pststream.pipeline.ingest.stage_file import SCHEMAS, StagedFile, _split_files, stage_file, stage_in_parts
 from pststream.pipeline.ingest.staged_rows import read_staged
 from tests import worlds
 from tests.file_options import WITHOUT_BOUNDS
@@ -49,11 +49,11 @@ def check(
     settings = WITHOUT_BOUNDS | {"max_text_bytes": 300}
     reading = json.dumps(settings | (options or {}))
     file = {"file_seq": 1, "path": str(path), "options": reading, "bytes": path.stat().st_size}
-    monkeypatch.setattr(stage_in_parts, "choose_part_bytes", lambda sizes: part_bytes)
+    monkeypatch.setattr(staging, "choose_part_bytes", lambda sizes: part_bytes)
     folder = str(path.parent / "staged")
-    (split,) = stage_in_parts.stage_in_parts(LocalEngine(), kind, folder, NOW, [file])
+    (split,) = stage_in_parts(LocalEngine(), kind, folder, NOW, [file])
     whole = stage_file(kind, folder, NOW, file)
-    parts = len(stage_in_parts._split_files(LocalEngine(), [file]))
+    parts = len(_split_files(LocalEngine(), [file]))
     split_rows, rows = rows_of(split, kind), rows_of(whole, kind)
     if path.suffix == ".parquet" and whole.problem:  # the text names the rows of a part
         assert split.problem

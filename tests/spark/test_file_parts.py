@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.pipeline.ingest import ingest_transaction, stage_file, stage_in_parts
+from pststream.pipeline.ingest import ingest_transaction, stage_file
 from tests import worlds
 from tests.commands import new_home
 from tests.kill_and_rerun import accepted_in_order, rejected
@@ -39,7 +39,7 @@ def test_parts_give_the_tables_of_whole_files(tmp_path: Path, monkeypatch: pytes
     files.append(worlds.write_rows(tmp_path / "whole.csv.gz", worlds.object_log(random.Random(53), 90)))
     whole, split = (new_home(tmp_path / name, engine=engine, lateness_seconds=60) for name in ("whole", "split"))
     whole.ingest("objects", files)
-    monkeypatch.setattr(stage_in_parts, "choose_part_bytes", lambda sizes: 700)
+    monkeypatch.setattr(stage_file, "choose_part_bytes", lambda sizes: 700)
     monkeypatch.setattr(stage_file, "WHOLE_FILE_ROWS", 20)
     for step in ("ingest.started", "ingest.objects_written", "ingest.rejects_written"):
         with monkeypatch.context() as patch:
@@ -52,7 +52,7 @@ def test_parts_give_the_tables_of_whole_files(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_bad_end_refuses_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_in_parts, "choose_part_bytes", lambda sizes: 700)
+    monkeypatch.setattr(stage_file, "choose_part_bytes", lambda sizes: 700)
     rows = worlds.object_log(random.Random(52), 100)
     path = worlds.write_rows(tmp_path / "x.csv", rows)
     path.write_bytes(path.read_bytes() + b'x"y,"z\n' * 100)

@@ -48,8 +48,8 @@ def match_all_objects(home: Home) -> Iterator[WorkerReport]:
 
 def counts_of(report: WorkerReport) -> tuple[Any, ...]:
     """Return the counts of a worker that do not depend on the speed of the machine."""
-    units = [(u.objects.tolist(), u.candidates.tolist(), u.matches.tolist()) for u in report.counts.units]
-    return report.counts.matches, report.counts.objects, sum(file.rows for file in report.files), units
+    units = [(u.objects.tolist(), u.candidates.tolist(), u.matches.tolist()) for u in report.units]
+    return report.matches, report.objects, sum(file.rows for file in report.files), units
 
 
 def test_portions_change_no_match_and_no_count(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,4 +81,4 @@ def test_the_time_of_a_worker_includes_the_rows_that_are_written_at_the_end(
         return close(writer)
 
     monkeypatch.setattr(FileWriter, "close", slow_close)
-    assert all(report.counts.cpu_seconds >= 0.1 for report in match_all_objects(home))
+    assert all(report.cpu_seconds >= 0.1 for report in match_all_objects(home))

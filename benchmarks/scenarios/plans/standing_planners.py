@@ -205,7 +205,7 @@ class _Trial:
             home.bench.home, home.settings, self.made["plan_version"], slice(None), self.after_key
         )
         for report in reports:
-            seconds[report.worker] = report.counts.cpu_seconds
+            seconds[report.worker] = report.cpu_seconds
         self.searched.append(seconds)
 
     def figures(self, scale: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.targets import at_least
 from benchmarks.support.watchers import COMMAND
 from pststream.base.progress import Progress, Steps
-from pststream.pipeline.ingest.append_rows import TABLE_OF
+from pststream.pipeline.ingest.deduplicate import TABLE_OF
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.settings import Settings
 from pststream.state.data_files import list_data_files

@@ -6,7 +6,7 @@ a plan of `topk`, one for each of its units. Separate tasks of the first stage s
 these units.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from pststream.engine.task_context import TaskContext, cache_place, term_frequen
 from pststream.pipeline.answers.answer_context import AnswerContext, group_requests, open_queries
 from pststream.pipeline.answers.fold_bucket import BucketReport, UnitReport, fold_bucket, send_latest
 from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
-from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
+from pststream.pipeline.answers.standing_queries import clauses_of, take_queries
 from pststream.pipeline.answers.unit_candidates import (
     MessageScan,
     count_units,
@@ -146,22 +146,14 @@ def _count_in_task(
     for rows in read_slices(slices, ["event", "subscription_key", "value", "batch_id"], batches):
         lacking = ~is_event(rows, ENTRY) & np.isinf(rows.column("value").to_numpy(zero_copy_only=False))
         _, chosen = queries.select(distinct_values(rows.column("subscription_key").to_numpy()[lacking]))
-        posted += _words_of(chosen, term_frequencies(home, version).frequency)
+        # Scored ones have candidates by all words, others by the clause that is the rarest in the plan's sample.
+        scored, near = (np.flatnonzero(kind) for kind in (chosen.are_scored, ~chosen.are_scored))
+        posted.append(take_queries(chosen, scored).terms)
+        if len(near):
+            clauses = clauses_of(take_queries(chosen, near))
+            posted.append(rarest_clause_first(clauses, term_frequencies(home, version).frequency)[2])
     terms, counts = np.unique(np.concatenate(posted), return_counts=True)
     return terms, counts
-
-
-def _words_of(queries: Queries, frequency: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
-    """Return the words that bring candidates to subscriptions: int64[] each, a word once for each subscription.
-
-    Those of scored ones are all words, those of others the words of the clause that is the rarest in the sample of the
-    plan.
-    """
-    scored, near = (np.flatnonzero(chosen) for chosen in (queries.are_scored, ~queries.are_scored))
-    words = [take_queries(queries, scored).terms]
-    if len(near):
-        words.append(rarest_clause_first(clauses_of(take_queries(queries, near)), frequency)[2])
-    return words
 
 
 def _expect_per_object(home: Home, objects: KeyRange, words: tuple[np.ndarray, np.ndarray]) -> float:
@@ -178,18 +170,17 @@ def _expect_per_object(home: Home, objects: KeyRange, words: tuple[np.ndarray, n
 
 
 def save_unit_loads(
-    home: Home, batch: dict[str, Any], reports: list[WorkerReport], of_topk: tuple[int | None, list[UnitReport]]
+    home: Home, batch: dict[str, Any], reports: list[WorkerReport], topk_version: int | None, units: list[UnitReport]
 ) -> None:
     """Append the CPU seconds of workers and the counts of units in a batch to `unit_loads`, unless an earlier try has.
 
     Units of the plan of `topk` are tasks of their own without a worker, so their rows have CPU seconds.
 
-    of_topk  version of `topk_plans` and reports of its units
+    units  those of the plan `topk_version` in `topk_plans`
     """
-    version, units = of_topk
     tables = [_rows_of_worker(batch, report) for report in reports]
-    if version is not None and units:
-        tables.append(_rows_of_topk(batch["batch_id"], version, units))
+    if topk_version is not None and units:
+        tables.append(_rows_of_topk(batch["batch_id"], topk_version, units))
     of_batch = KeyRange("batch_id", batch["batch_id"] - 1, batch["batch_id"])
     files = of_batch.files(list_data_files(home, names.UNIT_LOADS))
     slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.UNIT_LOADS, files)]
@@ -199,17 +190,16 @@ def save_unit_loads(
 
 def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:
     """Return a row for the whole worker, and one for each unit of each plan that had objects."""
-    counts = report.counts
     whole = {
         "plan_version": batch["plan_version"],
         "unit": names.WHOLE_WORKER,
-        "objects": counts.objects,
+        "objects": report.objects,
         "subscriptions": report.subscriptions,
-        "candidates": sum(int(of_plan.candidates.sum()) for of_plan in counts.units),
-        "matches": counts.matches,
-        "cpu_seconds": counts.cpu_seconds + report.index_seconds,
+        "candidates": sum(int(of_plan.candidates.sum()) for of_plan in report.units),
+        "matches": report.matches,
+        "cpu_seconds": report.cpu_seconds + report.index_seconds,
     }
-    rows = pa.concat_tables([pa.Table.from_pylist([whole]), *map(_rows_of_units, counts.units)])
+    rows = pa.concat_tables([pa.Table.from_pylist([whole]), *map(_rows_of_units, report.units)])
     for name, value in (("batch_id", batch["batch_id"]), ("worker", report.worker)):
         rows = rows.append_column(name, pa.array(np.full(rows.num_rows, value)))
     return rows

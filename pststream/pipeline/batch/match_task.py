@@ -28,7 +28,7 @@ from pststream.matching.matcher import (
     merge_pairs,
     sort_objects,
 )
-from pststream.matching.segments import Segment, SegmentCache
+from pststream.matching.segments import Segment
 from pststream.pipeline.answers.fold_bucket import send_candidates, send_report
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, STORED_OBJECTS
 from pststream.planning.dispatch import DispatchIndex
@@ -74,29 +74,32 @@ class _ServedPlan:
 
 
 class WorkerSearch:
-    """Searches the segments of one worker, under all plans that serve the index, and counts the work by unit."""
+    """Searches the segments of one worker, under all plans that serve the index, and counts the work by unit.
+
+    served: the segments under each plan, with the counts of all searches so far
+    """
 
     def __init__(self, context: TaskContext, worker: int) -> None:
         cache = segment_cache(context.cache_dir, context.cache_bytes)
         self.worker = worker
-        self._served = [_map_segments(context, version, worker, cache) for version in context.plans]
-        self._adds_term = any(has_every_object(one) for served in self._served for _, one in served.segments)
+        self.served: list[_ServedPlan] = []
+        for version in context.plans:
+            files = [s for s in segment_files(context.files) if s.worker == worker and s.plan_version == version]
+            dispatch = dispatch_index(context.home, version)
+            counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
+            self.served.append(_ServedPlan(dispatch, [(s.max_key, cache.segment(s.paths)) for s in files], counts))
+        self._adds_term = any(has_every_object(one) for served in self.served for _, one in served.segments)
         self._deletions = deletions_of(context.files, context.cache_dir, context.cache_bytes)
 
     @property
     def pieces(self) -> int:
         """The number of pieces in the segments."""
-        return sum(segment.pieces for served in self._served for _, segment in served.segments)
+        return sum(segment.pieces for served in self.served for _, segment in served.segments)
 
     @property
     def has_candidates(self) -> bool:
         """Whether pairs may be candidates of subscriptions with memory."""
-        return any(segment.has_candidates for served in self._served for _, segment in served.segments)
-
-    @property
-    def counts(self) -> list[UnitCounts]:
-        """The counts of all searches so far, under each plan."""
-        return [served.counts for served in self._served]
+        return any(segment.has_candidates for served in self.served for _, segment in served.segments)
 
     def find_pairs(self, objects: pa.RecordBatch, after_key: int) -> FoundPairs:
         """Find the subscriptions with keys above `after_key` that each object (ts, lon, lat, terms) matches.
@@ -108,12 +111,12 @@ class WorkerSearch:
         if self._adds_term:
             offsets, terms = add_every_object(offsets, terms)
         pairs_of, objects_of = list[MatchedPairs](), list[np.ndarray]()
-        for served in self._served:
+        for served in self.served:
             units, counts = served.dispatch.units_of_objects(lon, lat, offsets, terms, self.worker)
             batch = sort_objects(lon, lat, ts, offsets, terms, units)
             pairs_of.append(match_objects(batch, self._probes(served, after_key), served.dispatch.plan.units))
             objects_of.append(counts)
-        for served, counts, pairs in zip(self._served, objects_of, pairs_of):
+        for served, counts, pairs in zip(self.served, objects_of, pairs_of):
             if self._probes(served, after_key):
                 served.counts.objects += counts
             served.counts.candidates += pairs.candidates
@@ -128,14 +131,6 @@ class WorkerSearch:
                 make_probe(segment, self._deletions, after_key, of_others) for segment, of_others in zip(newer, others)
             ]
         return served.probes[after_key]
-
-
-def _map_segments(context: TaskContext, version: int, worker: int, cache: SegmentCache) -> _ServedPlan:
-    """Map the segments that a worker serves under a plan."""
-    files = [s for s in segment_files(context.files) if s.worker == worker and s.plan_version == version]
-    dispatch = dispatch_index(context.home, version)
-    counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
-    return _ServedPlan(dispatch, [(s.max_key, cache.segment(s.paths)) for s in files], counts)
 
 
 MATCHES = TABLES[names.MATCHES].schema
@@ -161,23 +156,13 @@ CHUNK_PAIRS = 2_000_000
 
 
 @dataclass
-class MatchCounts:
-    """Counts of a worker: in all, and (`units`) under each plan that serves the index.
-
-    cpu_seconds  CPU seconds to find the pairs and to write the matches
-    """
-
-    units: list[UnitCounts]
-    objects: int = 0
-    matches: int = 0
-    cpu_seconds: float = 0.0
-
-
-@dataclass
 class WorkerReport:
     """The result that the matching task of one worker returns to the driver.
 
     subscriptions     pieces in the worker's index
+    units             counts under each plan that serves the index
+    objects, matches  counts in all
+    cpu_seconds       CPU seconds to find the pairs and to write the matches
     files             data files of `matches`, not yet committed
     index_seconds     CPU seconds to map the worker's segments, and to build those that are new to the node
 
@@ -190,7 +175,10 @@ class WorkerReport:
 
     worker: int
     subscriptions: int
-    counts: MatchCounts
+    units: list[UnitCounts]
+    objects: int = 0
+    matches: int = 0
+    cpu_seconds: float = 0.0
     files: list[DataFile] = field(default_factory=list)
     index_seconds: float = 0.0
     seen: int = 0
@@ -260,7 +248,7 @@ class _Matcher:
         self.worker = worker
         self.after_key = after_key
         self.writer = FileWriter(Home(context.home).table(names.MATCHES), MATCHES)
-        self.report = WorkerReport(worker, self.search.pieces, MatchCounts(self.search.counts))
+        self.report = WorkerReport(worker, self.search.pieces, [one.counts for one in self.search.served])
         self.report.index_seconds = time.thread_time() - began
 
     def match(self, chunk: pa.RecordBatch, tag: int) -> Iterator[pa.RecordBatch]:
@@ -284,16 +272,16 @@ class _Matcher:
                     yield candidates
             for matched in self._rows_of_pairs(rows, *pairs):
                 self.writer.write(matched)
-            self.report.counts.matches += len(pairs.keys)
+            self.report.matches += len(pairs.keys)
             start += rows.num_rows
-        self.report.counts.cpu_seconds += time.thread_time() - began
-        self.report.counts.objects += chunk.num_rows
+        self.report.cpu_seconds += time.thread_time() - began
+        self.report.objects += chunk.num_rows
 
     def finish(self) -> WorkerReport:
         """Close the data file, which writes the rows that it still buffers; return the report."""
         began = time.thread_time()
         file = self.writer.close()
-        self.report.counts.cpu_seconds += time.thread_time() - began
+        self.report.cpu_seconds += time.thread_time() - began
         self.report.files = [file] if file else []
         return self.report
 
@@ -331,15 +319,12 @@ def match_rows(
     objects: pa.RecordBatch, keys: pa.ListArray, context: TaskContext, worker: int, retracted: bool = False
 ) -> pa.RecordBatch:
     """Return rows of `matches`: objects (object_key, object_id, ts) and the subscription keys of each."""
-    count = objects.num_rows
-    columns = {
-        "object_key": objects.column("object_key"),
-        "object_id": objects.column("object_id"),
-        "ts": objects.column("ts"),
-        "subscription_keys": keys,
-        "retracted": pa.array(np.full(count, retracted)),
-        "worker": pa.array(np.full(count, worker, np.int64)),
-        "batch_id": pa.array(np.full(count, context.batch_id, np.int64)),
-        "plan_version": pa.array(np.full(count, context.plan_version, np.int64)),
+    same = {
+        "retracted": retracted,
+        "worker": worker,
+        "batch_id": context.batch_id,
+        "plan_version": context.plan_version,
     }
+    columns = {name: objects.column(name) for name in OBJECT_COLUMNS} | {"subscription_keys": keys}
+    columns |= {name: pa.repeat(value, objects.num_rows) for name, value in same.items()}
     return pa.RecordBatch.from_arrays([columns[n].cast(MATCHES.field(n).type) for n in MATCHES.names], schema=MATCHES)

@@ -22,7 +22,6 @@ from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.engine.warm_up import is_compiled
 from pststream.pipeline.answers.answer_context import (
     AnswerContext,
-    Position,
     find_stream_time,
     make_answer_context,
     read_previous,
@@ -91,6 +90,10 @@ def match(
     """
     home.check()
     batches: list[dict[str, Any]] = []
+    read = (names.OBJECTS, names.REQUESTS, names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
+    inputs = [lineage_table(home, name) for name in read]
+    written = {names.WORKER_INDEX: None, names.MATCHES: "matches", names.UNIT_LOADS: None}
+    outputs = [lineage_table(home, name, rows) for name, rows in written.items()]
     with home.locked():
         ledger = Ledger(home)
         counter = StepCounter(progress, "matching", "object", ledger.pending_objects(), step="match")
@@ -99,7 +102,7 @@ def match(
             if not batches and not is_compiled("matching", "match_segment"):
                 progress(COMPILING)
             counter.add(0)
-            with lineage.record_run(home.path, "match", batch["batch_id"], *_lineage_tables(home)) as figures:
+            with lineage.record_run(home.path, "match", batch["batch_id"], inputs, outputs) as figures:
                 done = run_batch(home, settings, batch, ledger, with_fields(progress, step="match"))
                 figures.update(batch_summary(done))
             summary = batch_summary(done)
@@ -113,16 +116,6 @@ def match(
             counter.add(summary["objects"])
             ledger = Ledger(home)
     return {"batches": batches, **{name: sum(b[name] for b in batches) for name in ("objects", "matches", "changes")}}
-
-
-def _lineage_tables(home: Home) -> tuple[list[lineage.LineageDataset], list[lineage.LineageDataset]]:
-    """Return the tables that a batch reads, and those that it writes."""
-    inputs = (names.OBJECTS, names.REQUESTS, names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
-    outputs = {names.WORKER_INDEX: None, names.MATCHES: "matches", names.UNIT_LOADS: None}
-    return (
-        [lineage_table(home, name) for name in inputs],
-        [lineage_table(home, name, rows) for name, rows in outputs.items()],
-    )
 
 
 def _message(batch: dict[str, Any], text: str) -> LogMessage:
@@ -173,27 +166,12 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
 
 
 @dataclass(frozen=True)
-class _Start:
-    """The state that a batch starts from.
-
-    previous     end of the batch before
-    stream_time  greatest ts of the earlier objects in microseconds, without those that this batch withdraws;
-                 names.NO_TIME: there is no such object
-    answers      what tasks need to know of the subscriptions with memory; None if there are none
-    """
-
-    previous: Position
-    stream_time: int
-    answers: AnswerContext | None
-
-
-@dataclass(frozen=True)
 class _Matched:
     """Reports of the tasks that match a batch.
 
     workers      one for each worker with objects
     buckets      one for each bucket of answers; empty in a home without subscriptions with memory
-    stream_time  that of `_Start`, with the objects of the batch
+    stream_time  greatest ts of the objects up to the batch, microseconds; names.NO_TIME: there is no such object
     """
 
     workers: list[WorkerReport]
@@ -213,22 +191,22 @@ def run_batch(
     timer.end_step("session")
 
     context = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
-    start = _index_batch(home, settings, context, batch, ledger, progress)
+    previous_time, stream_time, answers = _index_batch(home, settings, context, batch, ledger, progress)
     timer.end_step("index")
     crash_point("match.indexed")
 
     context = replace(context, files=tuple(index_files(home, batch["plan_version"])))
-    matched = _match_objects(home, settings, context, batch, ledger, start)
+    matched = _match_objects(home, settings, context, batch, ledger, stream_time, answers)
     timer.end_step("match")
 
     # Retract earlier matches that the deletions and withdrawals of the batch end, and commit all matches at once.
     withdrawn = withdrawn_objects(home, batch["objects_after"], batch["objects_to"])
     retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]), withdrawn)
     timer.end_step("retract")
-    _commit_batch(home, batch, start.answers, matched, retracted)
+    _commit_batch(home, batch, answers, matched, retracted)
     timer.end_step("save")
     crash_point("match.loads_written")
-    reported = log_reports(home, settings, batch, start.previous.stream_time, matched.stream_time)
+    reported = log_reports(home, settings, batch, previous_time, matched.stream_time)
     timer.end_step("report")
     crash_point("match.reported")
 
@@ -243,22 +221,16 @@ def run_batch(
 
 def _index_batch(
     home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger, progress: Progress
-) -> _Start:
-    """Apply the requests of the batch, and the thresholds that the batch before has logged, to the index."""
+) -> tuple[int, int, AnswerContext | None]:
+    """Apply the requests of the batch, and the thresholds that the batch before has logged, to the index.
+
+    Returns the stream time after the batch before, the same without the objects that this batch withdraws
+    (microseconds, names.NO_TIME if there is no such object), and what tasks need to know of the subscriptions with
+    memory, None if there are none.
+    """
     has_requests = batch["requests_to"] > batch["requests_after"]
     if has_requests:
         index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
-    start = _read_start(home, settings, batch, ledger)
-    if start.answers is not None:
-        index_thresholds(home, settings, context, start.answers)
-        crash_point("match.thresholds_indexed")
-    if has_requests or start.answers is not None:
-        compact_small_files(home, settings, context.plan_version, batch["batch_id"])
-    return start
-
-
-def _read_start(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> _Start:
-    """Return the state that a batch starts from, once its requests are in the index."""
     before = ledger.batches_before(batch["batch_id"])
     previous = read_previous(before)
     stream_time = previous.stream_time
@@ -268,11 +240,21 @@ def _read_start(home: Home, settings: Settings, batch: dict[str, Any], ledger: L
     answers = None
     if has_standing_queries(home, batch["requests_to"]):
         answers = make_answer_context(home, settings, batch, before, previous, stream_time)
-    return _Start(previous, stream_time, answers)
+        index_thresholds(home, settings, context, answers)
+        crash_point("match.thresholds_indexed")
+    if has_requests or answers is not None:
+        compact_small_files(home, settings, context.plan_version, batch["batch_id"])
+    return previous.stream_time, stream_time, answers
 
 
 def _match_objects(
-    home: Home, settings: Settings, context: TaskContext, batch: dict[str, Any], ledger: Ledger, start: _Start
+    home: Home,
+    settings: Settings,
+    context: TaskContext,
+    batch: dict[str, Any],
+    ledger: Ledger,
+    stream_time: int,
+    answers: AnswerContext | None,
 ) -> _Matched:
     """Match the objects of the batch, and stored objects with its late subscriptions; fold the answers."""
     files, withdrawn = list_data_files(home, names.OBJECTS), withdrawn_objects(home, up_to=batch["objects_to"])
@@ -281,15 +263,15 @@ def _match_objects(
     scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
     scans += stored_scans(home, batch, ledger, withdrawn, settings.cache_bytes)
     buckets = list[BucketReport]()
-    if start.answers is None:
+    if answers is None:
         workers = route_and_match(settings, context, scans, batch["requests_after"])
     else:
-        buckets = match_and_fold(settings, context, start.answers, scans, batch["requests_after"])
+        buckets = match_and_fold(settings, context, answers, scans, batch["requests_after"])
         workers = [report for bucket in buckets for report in bucket.workers]
     # Routing tasks build segments that their node lacks; the seconds count for the workers of the segments.
     for report in workers:
         report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in workers)
-    return _Matched(workers, buckets, max([start.stream_time, *(report.latest for report in workers)]))
+    return _Matched(workers, buckets, max([stream_time, *(report.latest for report in workers)]))
 
 
 def _commit_batch(
@@ -304,7 +286,7 @@ def _commit_batch(
     commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
     crash_point("match.matched")
     units = [unit for bucket in matched.buckets for unit in bucket.units]
-    save_unit_loads(home, batch, matched.workers, (None if answers is None else answers.topk_version, units))
+    save_unit_loads(home, batch, matched.workers, None if answers is None else answers.topk_version, units)
 
 
 def _done_row(
@@ -324,14 +306,14 @@ def _done_row(
     for bucket in buckets:
         timer.add_cpu({f"answers_{step}": seconds for step, seconds in bucket.seconds.items()})
     timer.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in workers), 3)
-    timer.seconds["match_cpu"] = round(sum(report.counts.cpu_seconds for report in workers), 4)
+    timer.seconds["match_cpu"] = round(sum(report.cpu_seconds for report in workers), 4)
     timer.seconds["index_cpu"] = round(sum(report.index_seconds for report in workers), 3)
     return {
         **batch,
         "objects": sum(report.seen for report in workers),
         "discarded": sum(report.discarded for report in workers),
         "requests": ledger.accepted_requests(batch["requests_after"], batch["requests_to"]),
-        "matches": sum(report.counts.matches for report in workers),
+        "matches": sum(report.matches for report in workers),
         "retractions": retractions,
         "status": "done",
         "seconds_by_step": list(timer.seconds.items()),

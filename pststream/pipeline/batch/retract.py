@@ -20,7 +20,7 @@ from pststream.base.utc_times import to_micros
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext
-from pststream.matching.segments import Deletions, build_deletions, merge_deletions
+from pststream.matching.segments import build_deletions, merge_deletions
 from pststream.pipeline.batch.match_task import MATCHES, match_rows
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
@@ -86,13 +86,6 @@ def write_retractions(
     return Retractions([file for part in written for file in part.files], sum(part.pairs for part in written))
 
 
-def _read_deletions(of_batch: KeyRange, paths: tuple[str, ...]) -> Deletions:
-    """Read the deletions of this batch."""
-    slices = [whole_file(path) for path in paths]
-    rows = list(read_slices(slices, ["subscription_key", "end_at", "batch_id"], of_batch))
-    return merge_deletions([build_deletions(pa.Table.from_batches(rows))] if rows else [])
-
-
 def _send_ended_pairs(
     of_batch: KeyRange,
     paths: tuple[str, ...],
@@ -104,7 +97,9 @@ def _send_ended_pairs(
     """Send the pairs of deleted subscriptions from the end on, all retractions of such subscriptions, and all rows of
     withdrawn objects.
     """
-    keys, ends = _read_deletions(of_batch, paths)
+    rows_of_batch = read_slices(map(whole_file, paths), ["subscription_key", "end_at", "batch_id"], of_batch)
+    deletions = list(rows_of_batch)
+    keys, ends = merge_deletions([build_deletions(pa.Table.from_batches(deletions))] if deletions else [])
     if not len(keys) and not withdrawn:
         return
     columns = ["object_key", "object_id", "ts", "subscription_keys", "retracted", "batch_id"]

@@ -6,7 +6,7 @@ may have objects that do not match.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -24,7 +24,6 @@ from pststream.engine.task_context import TaskContext, dispatch_index, live_term
 from pststream.engine.warm_up import load_kernels
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.matcher import add_every_object
-from pststream.matching.segments import SegmentCache
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, TASK_BYTES, make_pieces, split_by_bytes
 from pststream.search.object_cache import ObjectFile, settled_groups
 from pststream.search.object_segments import ObjectSegment
@@ -37,7 +36,7 @@ from pststream.search.wanted_rows import (
 )
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import SegmentFiles, segment_files
+from pststream.state.index_files import segment_files
 from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, split_into_tasks, whole_file
 from pststream.state.tables import TABLES
 from pststream.tables.ledgers import Ledger
@@ -47,8 +46,6 @@ COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 """Columns of `objects` that are routed."""
 
 SCHEMA = pa.schema([TABLES[names.OBJECTS].schema.field(name) for name in COLUMNS])
-
-_NO_PIECES = pa.RecordBatch.from_pylist([], pa.schema([PIECES.field(name) for name in QUESTION_COLUMNS]))
 
 
 @dataclass(frozen=True)
@@ -62,35 +59,15 @@ class LateRequests:
     created_to: int
 
 
-def object_segment(context: TaskContext, paths: Iterable[str]) -> ObjectSegment:
-    """Return the segment of data files of objects, built first if the node does not have it."""
-    return object_cache(context.cache_dir, context.cache_bytes).segment(tuple(paths))
-
-
-def ask_segment(segment: ObjectSegment, late: LateRequests, up_to_key: int) -> Iterator[pa.RecordBatch] | None:
-    """Return the objects (COLUMNS) of a segment, with keys up to `up_to_key`, that late subscriptions may match.
-
-    None: it is less work to read all objects.
-    """
-    rows = find_wanted_rows(segment, _questions(late, up_to_key))
-    if rows is None:
-        return None
-    parts = (rows[first : first + BATCH_ROWS] for first in range(0, len(rows), BATCH_ROWS))
-    return (pa.RecordBatch.from_pydict(object_columns(segment, part), schema=SCHEMA) for part in parts)
-
-
 @lru_cache(maxsize=2)
 def _questions(late: LateRequests, up_to_key: int) -> PieceQuestions:
     """Return the questions of the late subscriptions about objects with keys up to `up_to_key`."""
-    return make_piece_questions(pa.concat_batches([_NO_PIECES, *_late_pieces(late)]), up_to_key)
-
-
-def _late_pieces(late: LateRequests) -> Iterator[pa.RecordBatch]:
+    pieces = [pa.RecordBatch.from_pylist([], pa.schema([PIECES.field(name) for name in QUESTION_COLUMNS]))]
     for rows in read_slices(late.slices, ["request_key", *REQUEST_COLUMNS], late.keys):
         created = rows.column("effective_at").cast(pa.int64())
         is_late = pc.and_(pc.equal(rows.column("op"), "insert"), pc.less_equal(created, late.created_to))
-        for part in split_by_bytes(rows.filter(is_late)):
-            yield make_pieces(part).select(list(QUESTION_COLUMNS))
+        pieces += [make_pieces(part).select(list(QUESTION_COLUMNS)) for part in split_by_bytes(rows.filter(is_late))]
+    return make_piece_questions(pa.concat_batches(pieces), up_to_key)
 
 
 NEW_OBJECTS, STORED_OBJECTS, ROUTE_COUNTS = 0, 1, 2
@@ -110,7 +87,6 @@ COUNTS = pa.schema(
 those that are not withdrawn, names.NO_TIME if there are none; its CPU seconds; the workers whose segments it built, and
 the CPU seconds of each.
 """
-
 
 _Route = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Takes lon, lat, term_offsets and terms of objects; returns pairs as `DispatchIndex.route_objects` does."""
@@ -153,7 +129,10 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     after_key: the key of the last request before the batch
     """
     load_kernels()
-    segment = None if scan.late is None else object_segment(context, (one.path for one in scan.slices))
+    segment = None
+    if scan.late is not None:
+        paths = tuple(one.path for one in scan.slices)
+        segment = object_cache(context.cache_dir, context.cache_bytes).segment(paths)
     began = time.thread_time()
     routes = _prepare_routes(context, scan.tag, after_key)
     seen, sent, latest = 0, 0, names.NO_TIME
@@ -188,54 +167,41 @@ def _prepare_routes(context: TaskContext, tag: int, after_key: int) -> _Routes:
     by_plan, adds_term = list[_Route](), False
     for plan_position, version in enumerate(context.plans):
         of_plan = [segment for segment in segments if segment.plan_version == version]
-        route, has_every_object = _update_filters(context, plan_position, tag, of_plan, cache)
-        by_plan.append(route)
-        adds_term |= has_every_object
+        dispatch = dispatch_index(context.home, version)
+        filters = live_term_filters(context.home, plan_position, tag, dispatch.filters)
+        for ordinal, live in enumerate(filters):
+            live.update(frozenset(one.paths for one in of_plan if dispatch.filter_of(one.worker) == ordinal), cache)
+        by_plan.append(partial(dispatch.route_objects, live=[live.arrays() for live in filters]))
+        adds_term |= any(live.has_every_object for live in filters)
     return _Routes(by_plan, adds_term, [(worker_of[paths], seconds) for paths, seconds in cache.take_built().items()])
 
 
 def _find_workers(objects: pa.RecordBatch, routes: _Routes, workers: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of an object and a worker that it is sent to, as `DispatchIndex.route_objects` does."""
+    """Return the distinct pairs of an object and a worker that it is sent to, as `DispatchIndex.route_objects` does."""
     lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
     offsets, terms = csr(objects.column("terms"))
     if routes.adds_term:
         offsets, terms = add_every_object(offsets, terms)
-    return _merge_routes([route(lon, lat, offsets, terms) for route in routes.by_plan], workers)
-
-
-def _update_filters(
-    context: TaskContext, plan_position: int, tag: int, segments: list[SegmentFiles], cache: SegmentCache
-) -> tuple[_Route, bool]:
-    """Bring the filters of a plan up to its segments; return the function that routes by them, and whether one of the
-    subscriptions takes every object.
-    """
-    dispatch = dispatch_index(context.home, context.plans[plan_position])
-    filters = live_term_filters(context.home, plan_position, tag, dispatch.filters)
-    for ordinal, live in enumerate(filters):
-        live.update(frozenset(one.paths for one in segments if dispatch.filter_of(one.worker) == ordinal), cache)
-    has_every_object = any(live.has_every_object for live in filters)
-    return partial(dispatch.route_objects, live=[live.arrays() for live in filters]), has_every_object
+    routed = [route(lon, lat, offsets, terms) for route in routes.by_plan]
+    if len(routed) == 1:
+        return routed[0]
+    pairs = np.concatenate([position.astype(np.int64) * workers + worker for position, worker in routed])
+    position, worker = np.divmod(distinct_values(pairs), workers)
+    return position.astype(np.int32), worker.astype(np.int32)
 
 
 def _read_objects(scan: ObjectScan, segment: ObjectSegment | None) -> Iterator[pa.RecordBatch]:
     """Yield the objects of a scan; from a segment, only those that its late subscriptions may match."""
     if segment is not None and scan.late is not None:
-        answers = ask_segment(segment, scan.late, scan.keys.up_to)
-        if answers is not None:
-            yield from answers
+        wanted = find_wanted_rows(segment, _questions(scan.late, scan.keys.up_to))
+        if wanted is not None:  # otherwise it is less work to read all objects
+            for first in range(0, len(wanted), BATCH_ROWS):
+                columns = object_columns(segment, wanted[first : first + BATCH_ROWS])
+                yield pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
             return
     for rows in read_slices(scan.slices, COLUMNS, scan.keys):
         is_new = scan.tag == NEW_OBJECTS
         yield rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
-
-
-def _merge_routes(routes: list[tuple[np.ndarray, np.ndarray]], workers: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct (object, worker) pairs of the routes by several plans, in the order of `route_objects`."""
-    if len(routes) == 1:
-        return routes[0]
-    pairs = np.concatenate([position.astype(np.int64) * workers + worker for position, worker in routes])
-    position, worker = np.divmod(distinct_values(pairs), workers)
-    return position.astype(np.int32), worker.astype(np.int32)
 
 
 def _split_by_worker(

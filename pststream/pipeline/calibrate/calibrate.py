@@ -90,14 +90,14 @@ def measure_knn(
 def _knn_points(searches: list[list[WorkerReport]]) -> np.ndarray:
     """Return the points of the searches of one plan, which differ in their CPU seconds alone, and in their order."""
     searches = [sorted(search, key=lambda report: report.worker) for search in searches]
-    seconds = np.min([[report.counts.cpu_seconds for report in search] for search in searches], axis=0)
+    seconds = np.min([[report.cpu_seconds for report in search] for search in searches], axis=0)
     (*_, last) = searches
     work = [
         (
-            report.counts.objects,
+            report.objects,
             report.subscriptions,
-            sum(int(units.candidates.sum()) for units in report.counts.units),
-            sum(int(units.matches.sum()) for units in report.counts.units),
+            sum(int(units.candidates.sum()) for units in report.units),
+            sum(int(units.matches.sum()) for units in report.units),
         )
         for report in last
     ]

@@ -190,8 +190,10 @@ def _send_pieces(
     slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
     dispatch = make_dispatch(new_plan.plan)
+    unit = PIECES.get_field_index("unit")
     for stored in read_pieces(old, indexed, slices):
-        pieces = rank_clauses(without_units(stored), new_plan.frequencies.frequency)
+        unplaced = stored.set_column(unit, "unit", pa.nulls(stored.num_rows, PIECES.field(unit).type))
+        pieces = rank_clauses(unplaced, new_plan.frequencies.frequency)
         yield from _send_to_workers(pieces, dispatch, new, placing, parts)
 
 
@@ -220,9 +222,8 @@ def read_pieces(
 
 def is_served_by(pieces: pa.RecordBatch, dispatch: DispatchIndex, worker: int) -> np.ndarray:
     """Return whether the worker serves each piece: bool[pieces]."""
-    offsets, workers = dispatch.workers_of_rows(pieces)
-    owner = np.repeat(np.arange(pieces.num_rows), np.diff(offsets))
-    return np.bincount(owner[workers == worker], minlength=pieces.num_rows) > 0
+    row, workers = workers_by_row(pieces, dispatch)
+    return np.bincount(row[workers == worker], minlength=pieces.num_rows) > 0
 
 
 def apply_deletions(pieces: pa.RecordBatch, deleted: Deletions) -> pa.RecordBatch:
@@ -267,12 +268,6 @@ def select_deletions(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
             "batch_id": pa.array(np.full(deleted.num_rows, batch_id)),
         }
     )
-
-
-def without_units(pieces: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the pieces without the units that their plan has recorded."""
-    index = PIECES.get_field_index("unit")
-    return pieces.set_column(index, "unit", pa.nulls(pieces.num_rows, PIECES.field(index).type))
 
 
 def rank_clauses(pieces: pa.RecordBatch, frequency: Callable[[np.ndarray], np.ndarray]) -> pa.RecordBatch:
@@ -324,14 +319,9 @@ def write_index_rows(root: str, index_version: int, worker: int, batches: Iterab
         if rows_in and (rows_in + rows.num_rows > SEGMENT_ROWS or bytes_in + rows.nbytes > SEGMENT_BYTES):
             written.append(writer.close())
             writer, rows_in, bytes_in = FileWriter(root, SCHEMA, partition), 0, 0
-        writer.write(_add_missing_columns(rows))
+        columns = dict(zip(rows.schema.names, rows.columns))
+        # Deletions have few columns; the others are null.
+        nulls = {one.name: pa.nulls(rows.num_rows, one.type) for one in SCHEMA if one.name not in columns}
+        writer.write(pa.RecordBatch.from_pydict(columns | nulls))
         rows_in, bytes_in = rows_in + rows.num_rows, bytes_in + rows.nbytes
     return [file for file in [*written, writer.close()] if file is not None]
-
-
-def _add_missing_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Add the missing columns of the index as nulls; deletions have few columns."""
-    present = set(rows.schema.names)
-    return pa.RecordBatch.from_pydict(
-        {f.name: rows.column(f.name) if f.name in present else pa.nulls(rows.num_rows, f.type) for f in SCHEMA}
-    )

@@ -1,31 +1,30 @@
 """Rewrite the worker index as fewer files: small files in a batch, all files without ended rows in `maintain`.
 
-Both leave out the pieces of subscriptions with memory that a later batch has replaced (`stored_pieces.py`).
+Both leave out the pieces of subscriptions with memory that a later batch has replaced. A batch writes the pieces of
+such a subscription again when its threshold has changed, so only those of its last batch are needed. They may be in any
+files, and at other workers than the older pieces. So before a compaction the keys and batches of all pieces meet by
+subscription key in a shuffle, and those that are replaced go to the compactions whose files have them.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values, look_up
 from pststream.base.utc_times import to_micros
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import deletions_of, dispatch_index
 from pststream.matching.segments import Deletions, merge_deletions
 from pststream.pipeline.index.build_index import PIECES, apply_deletions, is_served_by, write_index_rows
-from pststream.pipeline.index.stored_pieces import (
-    PART_ROWS,
-    are_replaced,
-    has_standing_queries,
-    receive_replaced,
-    send_batches,
-    send_replaced,
-)
+from pststream.pipeline.index.place_pieces import send_by_key
+from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
@@ -34,6 +33,12 @@ from pststream.state.plans import index_version
 from pststream.state.slices import read_slices, whole_file
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import Ledger
+
+START, BATCHES, REPLACED = 0, 1, 2
+"""Tags of sent rows: a row that makes a compaction run; pieces with their batch; keys with the last batch of each."""
+
+PART_ROWS = 8_000_000
+"""Pieces of some 24 bytes that a task compares, about."""
 
 SIMILAR_ROWS = 4
 """Ratio of rows up to which a file is joined with all smaller ones."""
@@ -102,14 +107,18 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     number of rows dropped, deletions included. Call it only while no batch is unfinished: the late subscriptions of a
     batch must still meet stored objects, and its deletions must still retract matches.
     """
-    horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
+    ledger = Ledger(home)
+    horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
     index = index_version(home, plan_version)
     groups = _group_files(files_of_plan(home, plan_version))
     root = home.table(names.WORKER_INDEX)
     before = sum(map(_count_rows, groups.values()))
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
     bound = names.NO_TIME if horizon is None else to_micros(horizon)
-    has_memory, memory_bound = has_standing_queries(home), max(bound, _stream_time(home))
+    last_batch = ledger.last_batch
+    latest = last_batch["stream_time"] if last_batch else None
+    memory_bound = bound if latest is None else max(bound, to_micros(latest))
+    has_memory = has_standing_queries(home)
     compactions = {
         (worker, plan): Compaction(
             root, index, worker, _paths(root, files), deletions, _count_rows(files), bound, memory_bound,
@@ -142,17 +151,13 @@ def _replace(
     if has_standing_queries(home):
         parts = max(engine.parallelism, 1 + sum(one.rows for one in compactions) // PART_ROWS)
         stages = [Stage(parts, send_replaced), Stage(len(compactions), partial(_compact_others, tuple(compactions)))]
-        written = engine.run_shuffled(list(enumerate(compactions)), partial(_send_batches, parts), stages)
+        tasks = [(ordinal, one.paths) for ordinal, one in enumerate(compactions)]
+        written = engine.run_shuffled(tasks, partial(send_batches, parts), stages)
     else:
         written = engine.run_tasks(compactions, _compact_files)
     added = [file for part in written for file in part]
     commit_files(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
     return added
-
-
-def _send_batches(parts: int, task: tuple[int, Compaction]) -> Iterator[SentRows]:
-    number, compaction = task
-    return send_batches(number, compaction.paths, parts)
 
 
 def _compact_others(compactions: tuple[Compaction, ...], number: int, received: ReceivedRows) -> list[DataFile]:
@@ -189,12 +194,61 @@ def _count_rows(files: Iterable[DataFile]) -> int:
     return sum(file.rows for file in files)
 
 
-def _stream_time(home: Home) -> int:
-    """Return the stream time after the last batch (microseconds); names.NO_TIME if it is not known."""
-    last = Ledger(home).last_batch
-    latest = last["stream_time"] if last else None
-    return names.NO_TIME if latest is None else to_micros(latest)
-
-
 def _paths(root: str, files: list[DataFile]) -> tuple[str, ...]:
     return tuple(f"{root}/{file.path}" for file in files)
+
+
+def send_batches(parts: int, compaction: tuple[int, Sequence[str]]) -> Iterator[SentRows]:
+    """Send the subscription key and the batch of each piece in the files of a compaction to the part of its key.
+
+    compaction: its number, and the paths of its files
+    """
+    number, paths = compaction
+    yield 0, START, pa.record_batch({"number": pa.array([number])})
+    for rows in read_slices([whole_file(path) for path in paths], ["subscription_key", "batch_id", "kind"]):
+        of_memory = rows.filter(pc.is_valid(rows.column("kind"))).drop_columns(["kind"])
+        of_memory = of_memory.append_column("number", pa.array(np.full(of_memory.num_rows, number)))
+        yield from send_by_key(of_memory, BATCHES, parts)
+
+
+def send_replaced(_: int, received: ReceivedRows) -> Iterator[SentRows]:
+    """Send each compaction the keys of which it has replaced pieces, with the last batch of each; and START rows."""
+    pieces = []
+    for tag, rows in received:
+        if tag == START:
+            yield rows.column("number")[0].as_py(), START, rows
+        else:
+            pieces.append(rows)
+    if not pieces:
+        return
+    columns = pa.Table.from_batches(pieces)
+    key, batch, number = (columns.column(name).to_numpy() for name in ("subscription_key", "batch_id", "number"))
+    order = np.lexsort((batch, key))
+    last = np.flatnonzero(np.append(np.diff(key[order]) != 0, True))
+    newest = np.empty(len(order), np.int64)
+    newest[order] = np.repeat(batch[order[last]], np.diff(last, prepend=-1))
+    is_replaced = batch < newest
+    for compaction in distinct_values(number[is_replaced]).tolist():
+        chosen = is_replaced & (number == compaction)
+        keys, first = np.unique(key[chosen], return_index=True)
+        yield compaction, REPLACED, pa.record_batch({"key": keys, "batch_id": newest[chosen][first]})
+
+
+def receive_replaced(received: ReceivedRows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the received keys, ascending, and the last batch of each: int64[n] each."""
+    parts = [rows for tag, rows in received if tag == REPLACED]
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    rows = pa.Table.from_batches(parts)
+    key, batch = rows.column("key").to_numpy(), rows.column("batch_id").to_numpy()
+    order = np.argsort(key)
+    return key[order], batch[order]
+
+
+def are_replaced(pieces: pa.RecordBatch, keys: np.ndarray, batches: np.ndarray) -> np.ndarray:
+    """Return which pieces are of an earlier batch than the last of their subscription: bool[pieces].
+
+    keys, batches: as `receive_replaced` returns them
+    """
+    last = look_up(pieces.column("subscription_key").to_numpy(), keys, batches, -1)
+    return np.asarray(pieces.column("batch_id").to_numpy() < last)

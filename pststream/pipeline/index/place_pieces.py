@@ -74,20 +74,15 @@ def save_counts(home: Home, version: int, counts: SampleCounts) -> None:
     ledger_tables.append(home, names.PLACEMENT_COUNTS, rows)
 
 
-def read_counts(home: Home, version: int, grid: DispatchGrid) -> SampleCounts:
-    """Read the counts of the sample of a plan; grid: its raster."""
-    rows = read_table(home.table(names.PLACEMENT_COUNTS), filter=pds.field("plan_version") == version)
-    rows = rows.sort_by([("term_id", "ascending"), ("cell", "ascending")])
-    # Copies, since read-only arrays are a type of its own for the compiler.
-    terms, cells, objects = (rows.column(name).to_numpy().copy() for name in ("term_id", "cell", "objects"))
-    scale = read_state(home, version, INDEX_BUILT, REBUILD).object_scale
-    return SampleCounts(grid.columns, grid.rows, terms, cells, objects, scale)
-
-
 @lru_cache(maxsize=1)
 def placement_counts(home: str, version: int, grid: DispatchGrid) -> SampleCounts:
     """Return the counts of the sample of a plan, kept in the process; grid: its raster."""
-    return read_counts(Home(home), version, grid)
+    rows = read_table(Home(home).table(names.PLACEMENT_COUNTS), filter=pds.field("plan_version") == version)
+    rows = rows.sort_by([("term_id", "ascending"), ("cell", "ascending")])
+    # Copies, since read-only arrays are a type of its own for the compiler.
+    terms, cells, objects = (rows.column(name).to_numpy().copy() for name in ("term_id", "cell", "objects"))
+    scale = read_state(Home(home), version, INDEX_BUILT, REBUILD).object_scale
+    return SampleCounts(grid.columns, grid.rows, terms, cells, objects, scale)
 
 
 def save_start(home: Home, version: int, present_to: int, object_scale: float, units: int) -> None:
@@ -139,20 +134,6 @@ def read_area_index(context: TaskContext, version: int, areas: int) -> AreaIndex
 @lru_cache(maxsize=4)
 def _area_cache(folder: str, max_bytes: int) -> ArrayCache:
     return ArrayCache(folder, max_bytes, "areas")
-
-
-def state_rows(version: int, batch_id: int, step: str, state: PlacementState) -> pa.RecordBatch:
-    """Return the row of `placements` for the state after a step of a batch."""
-    schema = TABLES[names.PLACEMENTS].schema
-    return pa.RecordBatch.from_pylist([_row(version, batch_id, step, state)], schema=schema)
-
-
-def area_rows(version: int, first: int, areas: np.ndarray) -> pa.RecordBatch:
-    """Return the rows of `placement_areas` for areas (int32[a, 4]) with numbers from `first` on."""
-    count = len(areas)
-    columns = {name: pa.array(areas[:, side]) for side, name in enumerate(RANGE)}
-    numbers = {"plan_version": np.full(count, version), "number": np.arange(first, first + count)}
-    return pa.RecordBatch.from_pydict({**numbers, **columns}, schema=TABLES[names.PLACEMENT_AREAS].schema)
 
 
 def _row(version: int, batch_id: int, step: str, state: PlacementState) -> dict[str, Any]:
@@ -219,7 +200,13 @@ def send_to_place(
 
     ranges  int32[n, 4]  raster cells that count for the cost of each piece; None: those of its box
     """
-    yield parts, DESCRIBED, _describe(pieces, cells_of_pieces(pieces, placing.plan) if ranges is None else ranges)
+    cells = cells_of_pieces(pieces, placing.plan) if ranges is None else ranges
+    described = {
+        "subscription_key": pieces.column("subscription_key"),
+        **{name: pa.array(cells[:, side]) for side, name in enumerate(RANGE)},
+        "terms": lists(*first_clauses(pieces.column("clauses"))),
+    }
+    yield parts, DESCRIBED, pa.RecordBatch.from_pydict(described)
     yield from send_by_key(pieces, PIECES, parts)
 
 
@@ -257,16 +244,6 @@ def cells_of_pieces(pieces: pa.RecordBatch, plan: PartitionPlan) -> np.ndarray:
     return compute_cell_ranges(plan.grid, boxes)
 
 
-def _describe(pieces: pa.RecordBatch, ranges: np.ndarray) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict(
-        {
-            "subscription_key": pieces.column("subscription_key"),
-            **{name: pa.array(ranges[:, side]) for side, name in enumerate(RANGE)},
-            "terms": lists(*first_clauses(pieces.column("clauses"))),
-        }
-    )
-
-
 def send_by_key(rows: pa.RecordBatch, tag: int, parts: int) -> Iterator[SentRows]:
     """Send rows to the parts of their subscription keys."""
     part = rows.column("subscription_key").to_numpy() % parts
@@ -277,18 +254,14 @@ def send_by_key(rows: pa.RecordBatch, tag: int, parts: int) -> Iterator[SentRows
 def _hold_or_place(
     context: TaskContext, placing: PlacingPlan, parts: int, part: int, received: ReceivedRows
 ) -> Iterator[SentRows]:
+    """Keep the pieces of a part; in the last part place the described subscriptions, and send the unit of each."""
     if part < parts:
         for tag, rows in received:
             yield part, tag, rows
-    else:
-        yield from _place(context, placing, parts, received)
-
-
-def _place(context: TaskContext, placing: PlacingPlan, parts: int, received: ReceivedRows) -> Iterator[SentRows]:
-    """Place the described subscriptions; send the unit of each to the part of its pieces."""
+        return
     plan, version = placing.plan, placing.placement_version
-    rows = pa.Table.from_batches([rows for _, rows in received]).sort_by("subscription_key").combine_chunks()
-    (described,) = rows.to_batches()
+    table = pa.Table.from_batches([rows for _, rows in received]).sort_by("subscription_key").combine_chunks()
+    (described,) = table.to_batches()
     ranges = np.column_stack([described.column(name).to_numpy() for name in RANGE])
     subscriptions, _ = describe(
         described.column("subscription_key").to_numpy(), ranges, *csr(described.column("terms"))
@@ -300,8 +273,11 @@ def _place(context: TaskContext, placing: PlacingPlan, parts: int, received: Rec
     units = {"subscription_key": subscriptions.keys, "unit": placed.units.astype(np.int64)}
     yield from send_by_key(pa.RecordBatch.from_pydict(units), PLACED, parts)
     after = PlacementState(state.present_to, state.object_scale, placed.loads, state.areas + len(placed.areas))
-    yield parts, STATE, state_rows(version, context.batch_id, placing.step, after)
-    yield parts, AREAS, area_rows(version, state.areas, placed.areas)
+    row, schema = _row(version, context.batch_id, placing.step, after), TABLES[names.PLACEMENTS].schema
+    yield parts, STATE, pa.RecordBatch.from_pylist([row], schema=schema)
+    columns = {name: pa.array(placed.areas[:, side]) for side, name in enumerate(RANGE)}
+    columns |= {"plan_version": np.full(len(placed.areas), version), "number": np.arange(state.areas, after.areas)}
+    yield parts, AREAS, pa.RecordBatch.from_pydict(columns, schema=TABLES[names.PLACEMENT_AREAS].schema)
 
 
 def _record_units(

@@ -104,9 +104,11 @@ def _send_ended(
     """
     dispatch = dispatch_index(context.home, plan_version)
     frequencies = term_frequencies(context.home, plan_version)
-    up_to = ends[1]
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
-        for part in split_by_bytes(rows.filter(_may_end(rows, deletions, up_to))):
+        expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US)
+        is_deleted = np.isin(rows.column("subscription_key").to_numpy(), deletions[0])
+        ends_now = pc.or_(pa.array(is_deleted), pc.less_equal(expires, ends[1]))
+        for part in split_by_bytes(rows.filter(pc.and_(pc.equal(rows.column("op"), "insert"), ends_now))):
             pieces = apply_deletions(make_pieces(part), deletions)
             is_missing = ~is_among(pieces.column("subscription_key").to_numpy(), present)
             ended = pieces.filter(pa.array(_is_within(pieces.column("end_at").to_numpy(), ends) & is_missing))
@@ -126,10 +128,3 @@ def _indexed_keys(deletions: Deletions, ends: tuple[int, int], slices: tuple[Sli
 def _is_within(until: np.ndarray, ends: tuple[int, int]) -> np.ndarray:
     """Return which ends are in the range: bool[n]."""
     return (until > ends[0]) & (until <= ends[1])
-
-
-def _may_end(rows: pa.RecordBatch, deletions: Deletions, up_to: int) -> pa.Array:
-    """Return which insertions are deleted, or expire up to a time (microseconds)."""
-    expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US)
-    deleted = np.isin(rows.column("subscription_key").to_numpy(), deletions[0])
-    return pc.and_(pc.equal(rows.column("op"), "insert"), pc.or_(pa.array(deleted), pc.less_equal(expires, up_to)))

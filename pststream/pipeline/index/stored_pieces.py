@@ -1,12 +1,5 @@
-"""Compare pieces with those in the worker index: find replaced ones, write missing ones, look up recorded units.
+"""Compare pieces with those in the worker index: write missing ones, look up recorded units."""
 
-A batch writes the pieces of a subscription with memory again when its threshold has changed, so only those of its last
-batch are needed. They may be in any files, and at other workers than the older pieces. So before a compaction the keys
-and batches of all pieces meet by subscription key in a shuffle, and those that are replaced go to the compactions whose
-files have them.
-"""
-
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,25 +7,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values, look_up
-from pststream.engine.contract import ReceivedRows, SentRows
+from pststream.engine.contract import ReceivedRows
 from pststream.engine.task_context import TaskContext, segment_cache
 from pststream.kernels.matching.match_segment import find_pieces
-from pststream.pipeline.index.build_index import PIECES as BUILD_INDEX_PIECES
 from pststream.pipeline.index.build_index import write_index_rows
-from pststream.pipeline.index.place_pieces import send_by_key
 from pststream.plans.pieces import IDENTITY, NO_UNIT, number_pieces
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.state.data_files import DataFile, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, segment_files
 from pststream.state.slices import BATCH_ROWS, KeyRange, read_slices, whole_file
-
-START, PIECES, REPLACED = 0, 1, 2
-"""Tags of sent rows: a row that makes a compaction run; pieces with their batch; keys with the last batch of each."""
-
-PART_ROWS = 8_000_000
-"""Pieces of some 24 bytes that a task compares, about."""
 
 
 def has_standing_queries(home: Home, requests_to: int = names.MAX_INT64, is_weighed: bool | None = None) -> bool:
@@ -44,58 +28,6 @@ def has_standing_queries(home: Home, requests_to: int = names.MAX_INT64, is_weig
     kinds = [answers for answers in ranked_answers().values() if is_weighed in (None, answers.is_weighed)]
     files = requests.files(list_data_files(home, names.REQUESTS))
     return any(answers.mark in file.low for answers in kinds for file in files)
-
-
-def send_batches(number: int, paths: Sequence[str], parts: int) -> Iterator[SentRows]:
-    """Send the subscription key and the batch of each piece in the files of a compaction to the part of its key."""
-    yield 0, START, pa.record_batch({"number": pa.array([number])})
-    for rows in read_slices([whole_file(path) for path in paths], ["subscription_key", "batch_id", "kind"]):
-        of_memory = rows.filter(pc.is_valid(rows.column("kind"))).drop_columns(["kind"])
-        of_memory = of_memory.append_column("number", pa.array(np.full(of_memory.num_rows, number)))
-        yield from send_by_key(of_memory, PIECES, parts)
-
-
-def send_replaced(_: int, received: ReceivedRows) -> Iterator[SentRows]:
-    """Send each compaction the keys of which it has replaced pieces, with the last batch of each; and START rows."""
-    pieces = []
-    for tag, rows in received:
-        if tag == START:
-            yield rows.column("number")[0].as_py(), START, rows
-        else:
-            pieces.append(rows)
-    if not pieces:
-        return
-    columns = pa.Table.from_batches(pieces)
-    key, batch, number = (columns.column(name).to_numpy() for name in ("subscription_key", "batch_id", "number"))
-    order = np.lexsort((batch, key))
-    last = np.flatnonzero(np.append(np.diff(key[order]) != 0, True))
-    newest = np.empty(len(order), np.int64)
-    newest[order] = np.repeat(batch[order[last]], np.diff(last, prepend=-1))
-    is_replaced = batch < newest
-    for compaction in distinct_values(number[is_replaced]).tolist():
-        chosen = is_replaced & (number == compaction)
-        keys, first = np.unique(key[chosen], return_index=True)
-        yield compaction, REPLACED, pa.record_batch({"key": keys, "batch_id": newest[chosen][first]})
-
-
-def receive_replaced(received: ReceivedRows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the received keys, ascending, and the last batch of each: int64[n] each."""
-    parts = [rows for tag, rows in received if tag == REPLACED]
-    if not parts:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    rows = pa.Table.from_batches(parts)
-    key, batch = rows.column("key").to_numpy(), rows.column("batch_id").to_numpy()
-    order = np.argsort(key)
-    return key[order], batch[order]
-
-
-def are_replaced(pieces: pa.RecordBatch, keys: np.ndarray, batches: np.ndarray) -> np.ndarray:
-    """Return which pieces are of an earlier batch than the last of their subscription: bool[pieces].
-
-    keys, batches: as `receive_replaced` returns them
-    """
-    last = look_up(pieces.column("subscription_key").to_numpy(), keys, batches, -1)
-    return np.asarray(pieces.column("batch_id").to_numpy() < last)
 
 
 _WRITTEN = (*IDENTITY, "batch_id")
@@ -155,4 +87,4 @@ def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_versi
             piece, position = find_pieces(marked, segment.subscription_keys, segment.key_order)
             units[len(keys) - 1 - position] = segment.units[piece]
     recorded = pa.array(units, mask=units < 0).take(pa.array(position_of))
-    return pieces.set_column(BUILD_INDEX_PIECES.get_field_index("unit"), "unit", recorded)
+    return pieces.set_column(pieces.schema.get_field_index("unit"), "unit", recorded)

@@ -28,7 +28,7 @@ from pststream.input.manifests import (
 from pststream.state import fetched_files
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.storage.contract import ObjectChanged, StoredObject
+from pststream.storage.contract import ObjectChanged, ObjectStore, StoredObject
 from pststream.storage.registry import local_path, storage_of
 
 GROUP_BYTES = 4 << 30
@@ -69,6 +69,8 @@ class ObjectSource:
     known: the hashes in the cache whose content is in the log or in quarantine
     tolerant: an object that cannot be copied waits for the next ingest, and an address without files is no error
     max_bytes: larger objects are not copied
+    ready: the objects to copy
+    skipped: how many objects are not copied because their content is known
     """
 
     def __init__(
@@ -98,25 +100,25 @@ class ObjectSource:
         if only is not None:
             format_of(prefix, format)
             self.skipped = int(self._cached(only) in known)
-            self._ready = [only] if not self.skipped else []
+            self.ready = [only] if not self.skipped else []
         else:
             self._choose(folder, objects, format, known)
-        if not (self._ready or self.skipped or tolerant):
+        if not (self.ready or self.skipped or tolerant):
             first = f": {self._pending[0].key}: {self._pending[0].reason}" if self._pending else ""
             raise InputFileError(
                 address, f"has no input file that is ready, {len(self._pending)} pending{first}", "see docs/input.md"
             )
 
-    @property
-    def has_ready(self) -> bool:
-        """Whether there is an object to copy."""
-        return bool(self._ready)
-
     def fetch_groups(self) -> Iterator[list[OfferedFile]]:
         """Copy the ready files and yield them in groups; copies of a group are removed when the next one starts."""
         copied = 0
-        for group in _split_into_groups(self._ready):
-            offered = self._copy_all(self._select_fitting(group))
+        for group in _split_into_groups(self.ready):
+            fitting = self._select_fitting(group)
+            with ThreadPoolExecutor(THREADS) as pool:
+                try:
+                    offered = [one for one in pool.map(self._copy, fitting) if one is not None]
+                finally:
+                    pool.shutdown(cancel_futures=True)
             fetched_files.write_hash_cache(self._home, self._hashes)
             crash_point("fetch.copied")
             copied += len(offered)
@@ -145,16 +147,20 @@ class ObjectSource:
             done = self._manifests(folder, [one for one in objects if self._cached(one) == _DONE])
             manifests += [one for one in done if not find_missing(one, existing)]
         self.skipped = len(ingested)
-        self._ready, pending = choose_ready(folder, objects, manifests, ingested, format)
+        self.ready, pending = choose_ready(folder, objects, manifests, ingested, format)
         self._pending += pending
-        self._pending += [
-            PendingObject(key, "its upload is not completed", since) for key, since in self._uploads(folder)
-        ]
+        try:
+            uploads = self._store.unfinished_uploads(folder)
+        except RetryableError:
+            raise
+        except PstError:  # listing them is not permitted
+            uploads = []
+        self._pending += [PendingObject(key, "its upload is not completed", since) for key, since in uploads]
         here, root = self._store.address(folder), self._store.address("")
         gone = [name for name in self._hashes if name.startswith(here) and name.removeprefix(root) not in existing]
         for name in gone:
             del self._hashes[name]
-        ready = {one.key for one in self._ready}
+        ready = {one.key for one in self.ready}
         done = [one for one in manifests if not find_missing(one, existing) and not ready & one.files.keys()]
         for manifest in done:
             self._cache(manifest.stored, _DONE)
@@ -185,15 +191,6 @@ class ObjectSource:
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(read, chosen))
 
-    def _uploads(self, folder: str) -> list[tuple[str, dt.datetime]]:
-        """Return unfinished uploads; none if listing them is not permitted."""
-        try:
-            return self._store.unfinished_uploads(folder)
-        except RetryableError:
-            raise
-        except PstError:
-            return []
-
     def _select_fitting(self, group: list[StoredObject]) -> list[StoredObject]:
         """Return the objects that can be copied: whose keys are names, and for which the disk has room; in order."""
         self._home.work_folder.mkdir(parents=True, exist_ok=True)
@@ -213,24 +210,14 @@ class ObjectSource:
                 left -= one.bytes
         return fitting
 
-    def _copy_all(self, group: list[StoredObject]) -> list[OfferedFile]:
-        """Copy objects into the home; skip those that cannot be copied now."""
-        with ThreadPoolExecutor(THREADS) as pool:
-            try:
-                return [one for one in pool.map(self._copy, group) if one is not None]
-            finally:
-                pool.shutdown(cancel_futures=True)
-
     def _copy(self, stored: StoredObject) -> OfferedFile | None:
         """Copy an object into the home; None if it cannot be copied now."""
         address = self._store.address(stored.key)
         if self._failures >= MAX_FAILURES:
             self._postpone(stored, RetryableError(f"{address}: not requested: other requests have failed"))
             return None
-        partial = fetched_files.partial_copy_path(self._home, address)
         try:
-            with open(partial, "wb") as file:
-                sha256 = self._store.copy_object(stored, file)
+            sha256 = _copy_object(self._home, self._store, stored, address)
         except PstError as error:
             self._failures += isinstance(error, RetryableError) and not isinstance(error, ObjectChanged)
             self._postpone(stored, error)
@@ -241,7 +228,6 @@ class ObjectSource:
                 return None
             raise
         self._failures = 0
-        fetched_files.finish_copy(partial, fetched_files.readable_path(self._home, {"path": address, "sha256": sha256}))
         self._cache(stored, sha256)
         return OfferedFile(address, sha256, stored.bytes)
 
@@ -259,10 +245,16 @@ def fetch_again(home: Home, file: dict[str, Any]) -> None:
     store = storage_of(file["path"]).objects(file["path"])
     stored = store.find_object(store.prefix)
     if stored is not None and stored.bytes == file["bytes"]:
-        partial = fetched_files.partial_copy_path(home, file["path"])
-        with open(partial, "wb") as copy:
-            sha256 = store.copy_object(stored, copy)
-        fetched_files.finish_copy(partial, fetched_files.readable_path(home, file | {"sha256": sha256}))
+        _copy_object(home, store, stored, file["path"])
+
+
+def _copy_object(home: Home, store: ObjectStore, stored: StoredObject, address: str) -> str:
+    """Copy an object into the home, and return the SHA-256 of the copy, by which it is named."""
+    partial = fetched_files.partial_copy_path(home, address)
+    with open(partial, "wb") as file:
+        sha256 = store.copy_object(stored, file)
+    fetched_files.finish_copy(partial, fetched_files.readable_path(home, {"path": address, "sha256": sha256}))
+    return sha256
 
 
 def _draw_manifests(manifests: list[StoredObject]) -> tuple[list[StoredObject], list[StoredObject]]:

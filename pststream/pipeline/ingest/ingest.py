@@ -9,8 +9,9 @@ files after all.
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,20 @@ from pststream.base.texts import counted, escape_controls
 from pststream.input.confined_files import find_folders
 from pststream.input.input_files import find_files
 from pststream.input.suite_files import Suite
-from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, fetch_again, is_fetched
+from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, is_fetched
 from pststream.pipeline.ingest.ingest_transaction import (
+    append_file_of_home,
     append_files,
     finish_interrupted_ingest,
     number_files,
     stage_files,
 )
-from pststream.pipeline.ingest.landing_gate import File, load_landed_suites, quarantine_failing_files
+from pststream.pipeline.ingest.landing_gate import load_landed_suites, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
-from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, StagedFile, object_options
+from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, File, StagedFile, object_options
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
-from pststream.state.quarantine import discard
 from pststream.tables.ledgers import Ledger, known_hashes
 
 MAX_LISTED_PENDING = 100
@@ -106,8 +107,10 @@ def ingest(
         if local:
             intake.ingest_group(offered, ledger, stamps)
         try:
-            for source in sources:
-                intake.ingest_source(source)
+            for source in sources:  # copy the objects at an address group by group, and ingest each group
+                intake.skipped += source.skipped
+                for group in source.fetch_groups():
+                    intake.ingest_group(group, Ledger(home))
         finally:
             fetched_files.remove_unneeded_copies(home)
     ingested = {one.path for one in offered} - set(intake.postponed)
@@ -118,6 +121,7 @@ def ingest(
     return summary_of(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs)
 
 
+@dataclass
 class _Intake:
     """Ingests the files of one kind, group after group, and collects what became of them; the home is locked.
 
@@ -128,55 +132,38 @@ class _Intake:
     data_docs    addresses of the Data Docs that the suites have written
     """
 
-    def __init__(
-        self,
-        home: Home,
-        settings: Settings,
-        kind: str,
-        options: ReaderOptions,
-        quarantine_unreadable: bool,
-        suites: Sequence[Suite],
-        progress: Progress,
-        folders: Mapping[str, str],
-    ) -> None:
-        self._home, self._settings, self._kind, self._options = home, settings, kind, options
-        self._quarantine_unreadable, self._suites, self._progress = quarantine_unreadable, suites, progress
-        self._folders = folders
-        self.done: list[dict[str, Any]] = []
-        self.quarantined: list[dict[str, Any]] = []
-        self.postponed: list[str] = []
-        self.data_docs: list[str] = []
-        self.skipped = 0
+    home: Home
+    settings: Settings
+    kind: str
+    options: ReaderOptions
+    quarantine_unreadable: bool
+    suites: Sequence[Suite]
+    progress: Progress
+    folders: Mapping[str, str]
+    done: list[dict[str, Any]] = field(default_factory=list)
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
+    postponed: list[str] = field(default_factory=list)
+    data_docs: list[str] = field(default_factory=list)
+    skipped: int = 0
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
         """List the objects to ingest at each address in a bucket."""
         if not addresses:
             return []
-        hashes = fetched_files.read_hash_cache(self._home)
-        known = self.known_hashes([sha256 for _, _, sha256 in hashes.values()])
+        hashes = fetched_files.read_hash_cache(self.home)
+        known = known_of_kind(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()])
         return [
             ObjectSource(
-                self._home,
+                self.home,
                 address,
-                self._options.format,
+                self.options.format,
                 known,
                 hashes,
-                tolerant=self._quarantine_unreadable,
-                max_bytes=self._settings.max_fetch_bytes,
+                tolerant=self.quarantine_unreadable,
+                max_bytes=self.settings.max_fetch_bytes,
             )
             for address in addresses
         ]
-
-    def ingest_source(self, source: ObjectSource) -> None:
-        """Copy the objects at an address group by group, and ingest each group."""
-        self.skipped += source.skipped
-        for group in source.fetch_groups():
-            self.ingest_group(group, Ledger(self._home))
-
-    def known_hashes(self, offered: Collection[str]) -> set[str]:
-        """Return the hashes of all quarantined content, and the hashes in `offered` whose content is in the log."""
-        judged = quarantine.judged_files(self._home)
-        return {sha256 for kind, sha256 in known_hashes(self._home, offered) | judged if kind == self._kind}
 
     def ingest_group(
         self, offered: Sequence[OfferedFile], ledger: Ledger, stamps: dict[str, Stamp] | None = None
@@ -186,13 +173,12 @@ class _Intake:
         ledger: as it is before these files
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
         """
-        home, settings = self._home, self._settings
         files = self._select_new(offered, ledger)
         skipped = f", {self.skipped:,} skipped (ingested before)" if self.skipped else ""
-        self._progress(f"{self._kind}: {counted(len(files), 'new file')}{skipped}")
+        self.progress(f"{self.kind}: {counted(len(files), 'new file')}{skipped}")
         if not files:
             return
-        staged = stage_files(home, settings, files, self._progress, self._quarantine_unreadable)
+        staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable)
         changed = [file for file in files if has_changed(file["path"], stamps or {})]
         self._postpone(changed, offered)
         unavailable = [(file, one.passing) for file, one in zip(files, staged) if one.passing]
@@ -203,41 +189,47 @@ class _Intake:
         files, staged = _without([*changed, *(file for file, _ in unavailable)], files, staged)
         if not files:
             return
-        gate = quarantine_failing_files(home, settings, files, staged, self._suites)
-        self.data_docs += gate.data_docs
-        for page in gate.data_docs:
-            self._progress(escape_controls(f"Data Docs: {page}"))
-        for hold in gate.quarantined:
-            self._progress(escape_controls(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
-        self._postpone(gate.changed, offered)
-        self.quarantined += gate.quarantined
-        files, staged = _without([*gate.quarantined, *gate.changed], files, staged)
+        holds, changed, pages = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
+        self.data_docs += pages
+        for page in pages:
+            self.progress(escape_controls(f"Data Docs: {page}"))
+        for hold in holds:
+            self.progress(escape_controls(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
+        self._postpone(changed, offered)
+        self.quarantined += holds
+        files, staged = _without([*holds, *changed], files, staged)
         if files:
-            self.done += append_files(home, settings, files, staged, ledger, self._progress)
+            self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress)
 
     def _postpone(
         self, files: Sequence[File], offered: Sequence[OfferedFile], reason: str = "it changed while it was read"
     ) -> None:
         """Leave files, and every offered file with the same hash, for the next ingest."""
         for file in files:
-            if not self._quarantine_unreadable:
+            if not self.quarantine_unreadable:
                 raise RetryableError(f"{file['path']}: {reason}", "run this again when nobody writes to it")
-            self._progress(escape_controls(f"{file['path']}: left for the next ingest: {reason}"))
+            self.progress(escape_controls(f"{file['path']}: left for the next ingest: {reason}"))
             self.postponed += [one.path for one in offered if one.sha256 == file["sha256"]]
 
     def _select_new(self, offered: Sequence[OfferedFile], ledger: Ledger) -> list[File]:
         """Return ledger rows of the files whose content is new."""
-        known, files = self.known_hashes([one.sha256 for one in offered]), []
+        known, files = known_of_kind(self.home, self.kind, [one.sha256 for one in offered]), []
         for one in offered:
             if one.sha256 not in known:
                 known.add(one.sha256)
-                more = {name: getattr(self._settings, name) for name in STORED_SETTINGS}
-                if one.path in self._folders:
-                    more[FOLDER] = self._folders[one.path]
-                options = json.dumps(self._options.__dict__ | more, sort_keys=True)
-                files.append({"kind": self._kind, **asdict(one), "options": options})
+                more = {name: getattr(self.settings, name) for name in STORED_SETTINGS}
+                if one.path in self.folders:
+                    more[FOLDER] = self.folders[one.path]
+                options = json.dumps(self.options.__dict__ | more, sort_keys=True)
+                files.append({"kind": self.kind, **asdict(one), "options": options})
         self.skipped += len(offered) - len(files)
         return number_files(ledger, files)
+
+
+def known_of_kind(home: Home, kind: str, hashes: Collection[str]) -> set[str]:
+    """Return the hashes of all quarantined content of a kind, and those in `hashes` whose content is in the log."""
+    known = known_hashes(home, hashes) | quarantine.judged_files(home)
+    return {sha256 for of_kind, sha256 in known if of_kind == kind}
 
 
 def _without(out: list[File], files: list[File], staged: list[StagedFile]) -> tuple[list[File], list[StagedFile]]:
@@ -259,14 +251,10 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
         finish_interrupted_ingest(home, settings, progress)
         for hold in quarantine.find_quarantined(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
-            ledger = Ledger(home)
             options = {key: value for key, value in json.loads(file["options"]).items() if key != FOLDER}
             options |= {MAX_AHEAD: settings.max_ahead_seconds}
             copy = {"path": f"{home.path}/{hold['copy']}", "options": json.dumps(options, sort_keys=True)}
-            files = number_files(ledger, [file | copy])
-            if is_fetched(home.path):
-                fetch_again(home, files[0])
-            done += append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
+            done += append_file_of_home(home, settings, file | copy, Ledger(home), progress)
         quarantine.remove_unneeded_copies(home)
         fetched_files.remove_unneeded_copies(home)
     return summary_of(done)
@@ -281,10 +269,7 @@ def summary_of(
     data_docs: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the document of `ingest`."""
-    reasons: dict[str, int] = {}
-    for file in done:
-        for reason, count in file["reasons"].items():
-            reasons[reason] = reasons.get(reason, 0) + count
+    reasons = sum((Counter(file["reasons"]) for file in done), Counter[str]())
     accepted, rejected = sum(f["accepted"] for f in done), sum(f["rejected"] for f in done)
     return {
         "files": len(done),
@@ -310,7 +295,7 @@ def decide_quarantined(
     """Return what `ingest` returns, or {"discarded": [{"hold_id", "path"}]}; holds: numbers of the files."""
     if action == "release":
         return release(home, settings, holds, progress)
-    return {"discarded": [{name: row[name] for name in ("hold_id", "path")} for row in discard(home, holds)]}
+    return {"discarded": [{name: row[name] for name in ("hold_id", "path")} for row in quarantine.discard(home, holds)]}
 
 
 def read_numbers(text: str) -> list[int]:

@@ -20,13 +20,10 @@ from pststream.base.utc_times import from_micros, to_micros, utc_now
 from pststream.engine.contract import TasksStalled
 from pststream.engine.running_engine import get_engine
 from pststream.input.input_files import sha256_of
-from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
-from pststream.pipeline.ingest.deduplicate import deduplicate
+from pststream.pipeline.ingest.deduplicate import TABLE_OF, AppendedFile, AppendTask, append_staged_rows, deduplicate
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
-from pststream.pipeline.ingest.isolated_reader import ReadLimits, noted_reading, stage_isolated
-from pststream.pipeline.ingest.landing_gate import File
-from pststream.pipeline.ingest.stage_file import StagedFile
-from pststream.pipeline.ingest.stage_in_parts import stage_in_parts
+from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
+from pststream.pipeline.ingest.stage_file import File, StagedFile, stage_in_parts
 from pststream.pipeline.ingest.staged_rows import StagedRows, is_intact
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables
@@ -39,7 +36,6 @@ from pststream.tables.ledgers import Ledger
 
 STAGING = "staging"
 _LIST = f"{STAGING}/staged.json"
-_FIELDS = ("file_seq", "parts", "last_row", "max_time")
 
 
 def staging_path(home: Home) -> str:
@@ -52,14 +48,14 @@ def clear_staging(home: Home) -> None:
     home.files.delete(home.files.names(STAGING))
 
 
-def save_staged(home: Home, files: list[dict[str, Any]], staged: list[StagedFile]) -> None:
+def save_staged(home: Home, files: list[File], staged: list[StagedFile]) -> None:
     """Write the list of the staged files of these input files (ledger rows)."""
-    rows = [{name: asdict(one)[name] for name in _FIELDS} for one in staged]
+    rows = [{name: asdict(one)[name] for name in ("file_seq", "parts", "last_row", "max_time")} for one in staged]
     content = {"home_format": FORMAT, "of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
     home.files.write(_LIST, json.dumps(content).encode())
 
 
-def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | None:
+def load_staged(home: Home, files: list[File]) -> list[StagedFile] | None:
     """Return the staged files of exactly these input files; None if any is missing or has other bytes."""
     try:
         content = json.loads(home.files.read(_LIST))
@@ -75,7 +71,7 @@ def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | N
     return staged if all(is_intact(part) for one in staged for part in one.parts) else None
 
 
-def _hashes(files: list[dict[str, Any]]) -> list[str]:
+def _hashes(files: list[File]) -> list[str]:
     return [file["sha256"] for file in files]
 
 
@@ -112,17 +108,16 @@ def _stage_suspects_apart(home: Home, settings: Settings, files: list[File], pro
 
     The other files are read again in this way if memory runs out or a task does not end: this process survives both.
     """
-    place = (files[0]["kind"], staging_path(home), files[0]["started_at"])
-    limits = ReadLimits.of(settings)
+    target = (files[0]["kind"], staging_path(home), files[0]["started_at"])
     with noted_reading(home, [file["sha256"] for file in files]) as dead:
         suspects = [file for file in files if file["sha256"] in dead]
         others = [file for file in files if file["sha256"] not in dead]
-        staged = stage_isolated(*place, suspects, limits, progress)
+        staged = stage_isolated(*target, suspects, settings, progress)
         try:
             if others:
-                staged += stage_in_parts(get_engine(settings), *place, others, progress, limits.seconds)
+                staged += stage_in_parts(get_engine(settings), *target, others, progress, settings.read_seconds)
         except (MemoryError, TasksStalled):
-            staged += stage_isolated(*place, others, limits, progress)
+            staged += stage_isolated(*target, others, settings, progress)
     return sorted(staged, key=lambda one: one.file_seq)
 
 
@@ -133,17 +128,30 @@ def append_files(
 
     ledger: as it was read before these files. The staged files are kept until the ingest is done.
     """
-    files = [file | {"options": _with_lateness(file["options"], settings)} for file in files]
+    # A process that finishes this ingest later applies the present lateness.
+    more = {"lateness_seconds": settings.lateness_seconds}
+    files = [file | {"options": json.dumps(json.loads(file["options"]) | more, sort_keys=True)} for file in files]
     save_staged(home, files, staged)
     ledger_tables.append(home, names.FILES, files)
     crash_point("ingest.started")
     return _run_with_lineage(home, settings, files, staged, ledger, progress)
 
 
+def append_file_of_home(
+    home: Home, settings: Settings, file: File, ledger: Ledger, progress: Progress
+) -> list[dict[str, Any]]:
+    """Append a file in a folder of the home, without the landing gate; arguments and result as of `append_files`."""
+    files = number_files(ledger, [file])
+    if is_fetched(home.path):
+        fetch_again(home, files[0])
+    return append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
+
+
 def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress) -> Ledger:
     """Finish the ingest that the ledger says was interrupted, if there is one; return the ledger after it.
 
-    The home is locked.
+    The home is locked. An object of a bucket is fetched again if its copy is gone; raises HomeError if a file that must
+    be read again has changed.
     """
     ledger = Ledger(home)
     files = [dict(file) for file in ledger.unfinished_ingest()]
@@ -153,33 +161,23 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
     staged = load_staged(home, files)
     if staged is None:
         for file in files:
-            _check_input(home, file)
+            if not _is_unchanged(home, file) and is_fetched(file["path"]):
+                fetch_again(home, file)
+            if not _is_unchanged(home, file):
+                raise HomeError(
+                    home.path,
+                    f"ingest {file['ingest_id']} was interrupted, and its file {file['path']} is gone or has changed",
+                    "put the file back as it was, then run this again",
+                )
         staged = stage_files(home, settings, files, progress)
     _run_with_lineage(home, settings, files, staged, ledger, progress)
     return Ledger(home)
-
-
-def _check_input(home: Home, file: File) -> None:
-    """Raise HomeError unless the input file is there, unchanged; fetch an object of a bucket again if it is not."""
-    if not _is_unchanged(home, file) and is_fetched(file["path"]):
-        fetch_again(home, file)
-    if not _is_unchanged(home, file):
-        raise HomeError(
-            home.path,
-            f"ingest {file['ingest_id']} was interrupted, and its file {file['path']} is gone or has changed",
-            "put the file back as it was, then run this again",
-        )
 
 
 def _is_unchanged(home: Home, file: File) -> bool:
     """Whether the file has the content that the ledger says."""
     path = fetched_files.readable_path(home, file)
     return Path(path).is_file() and sha256_of(path) == file["sha256"]
-
-
-def _with_lateness(options: str, settings: Settings) -> str:
-    """Add the present lateness to a file's options: a process that finishes this ingest later applies the same one."""
-    return json.dumps(json.loads(options) | {"lateness_seconds": settings.lateness_seconds}, sort_keys=True)
 
 
 def _run_with_lineage(
@@ -235,13 +233,10 @@ def _watermarks(ledger: Ledger, files: list[File], staged: list[StagedFile]) -> 
         return {file["file_seq"]: None for file in files}
     before = ledger.watermark()
     greatest = None if before is None else to_micros(before)
-    max_times = {one.file_seq: one.max_time for one in staged}
     watermarks: dict[int, int | None] = {}
-    for file in files:
-        watermarks[file["file_seq"]] = greatest
-        max_time = max_times[file["file_seq"]]
-        if max_time is not None:
-            greatest = max_time if greatest is None else max(greatest, max_time)
+    for one in staged:
+        watermarks[one.file_seq] = greatest
+        greatest = max((time for time in (greatest, one.max_time) if time is not None), default=None)
     return watermarks
 
 
@@ -253,12 +248,11 @@ def _done_rows(
 ) -> list[dict[str, Any]]:
     """Return the files' ledger rows with status `done`, and the number of rejects by reason of each."""
     done = []
-    of_file = {one.file_seq: one for one in staged}
     written_of: dict[int, list[AppendedFile]] = {file["file_seq"]: [] for file in files}
     for one in appended:
         written_of[one.file_seq].append(one)
-    for file in files:
-        read, written = of_file[file["file_seq"]], written_of[file["file_seq"]]
+    for file, read in zip(files, staged, strict=True):
+        written = written_of[file["file_seq"]]
         reasons = sum((Counter(one.reasons) for one in written), Counter[str]())
         times = [one.min_time for one in written if one.min_time is not None]
         done.append(

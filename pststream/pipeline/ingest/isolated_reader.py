@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -33,19 +32,6 @@ LOOK_SECONDS = 0.05
 """How often the time and the memory of the process are compared with their limits."""
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True)
-class ReadLimits:
-    """Seconds and bytes of memory that reading one file may take."""
-
-    seconds: float
-    bytes: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> "ReadLimits":
-        """Return the limits that the settings give."""
-        return cls(settings.read_seconds, settings.read_memory_bytes)
 
 
 @contextmanager
@@ -87,15 +73,15 @@ class IsolatedReader(Generic[Answer]):
         except (EOFError, ConnectionError):
             raise RuntimeError(f"the process that reads files {_describe_end(process.wait())} at its start") from None
 
-    def read(self, arguments: tuple[Any, ...], path: str, limits: ReadLimits) -> Answer:
+    def read(self, arguments: tuple[Any, ...], path: str, settings: Settings) -> Answer:
         """Return what the function, which reads the file at `path`, returns for these arguments in the process.
 
-        Raises InputFileError if the function does, or if the process dies or exceeds a limit; it is of no more use
-        then. Raises RuntimeError for an unforeseen error that is not of the file.
+        Raises InputFileError if the function does, or if the process dies or exceeds a limit of the settings; it is of
+        no more use then. Raises RuntimeError for an unforeseen error that is not of the file.
         """
         try:
             self._connection.send(arguments)
-            self._wait(path, limits)
+            self._wait(path, settings)
             answer, error = self._connection.recv()
         except (EOFError, ConnectionError):
             raise InputFileError(path, f"its reader {_describe_end(self._process.wait())}") from None
@@ -106,14 +92,14 @@ class IsolatedReader(Generic[Answer]):
         result: Answer = answer
         return result
 
-    def _wait(self, path: str, limits: ReadLimits) -> None:
-        until = time.monotonic() + limits.seconds
+    def _wait(self, path: str, settings: Settings) -> None:
+        until = time.monotonic() + settings.read_seconds
         while not self._connection.poll(LOOK_SECONDS):
             if time.monotonic() > until:
-                reason = f"reading it takes more than {counted(limits.seconds, 'second')}"
+                reason = f"reading it takes more than {counted(settings.read_seconds, 'second')}"
                 raise InputFileError(path, reason, "if it is sound, split it, or raise the setting read_seconds")
-            if used_bytes(self._process.pid) > limits.bytes:
-                reason = f"reading it takes more than {limits.bytes:,} bytes of memory"
+            if used_bytes(self._process.pid) > settings.read_memory_bytes:
+                reason = f"reading it takes more than {settings.read_memory_bytes:,} bytes of memory"
                 raise InputFileError(path, reason, "if it is sound, split it, or raise the setting read_memory_bytes")
 
 
@@ -131,7 +117,7 @@ def _describe_end(code: int) -> str:
 
 
 def stage_isolated(
-    kind: str, folder: str, at: dt.datetime, files: Sequence[dict[str, Any]], limits: ReadLimits, progress: Progress
+    kind: str, folder: str, at: dt.datetime, files: Sequence[dict[str, Any]], settings: Settings, progress: Progress
 ) -> list[StagedFile]:
     """Return the staged files of input files (ledger rows), in their order; arguments and errors as of `stage_file`.
 
@@ -143,7 +129,7 @@ def stage_isolated(
             for file in files[len(staged) :]:
                 progress(escape_controls(f"{file['path']}: reading it in a process of its own"))
                 try:
-                    staged.append(reader.read((kind, folder, at, file), file["path"], limits))
+                    staged.append(reader.read((kind, folder, at, file), file["path"], settings))
                 except InputFileError as error:
                     progress(escape_controls(f"{file['path']}: {error.reason}"))
                     problem = (error.path, error.reason, error.hint)
@@ -176,7 +162,10 @@ def noted_reading(
 
     note: name of the note in the home
     """
-    before = _read_note(home, note)
+    try:
+        before = {str(sha256): int(count) for sha256, count in json.loads(home.files.read(note)).items()}
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):
+        before = {}  # there is no note, or none that can be read
     suspects = {sha256: tries for sha256 in hashes if (tries := before.get(sha256, 0)) >= DEAD_TRIES}
     tried = {sha256: before.get(sha256, 0) + 1 for sha256 in hashes}
     rest = {sha256: tries for sha256, tries in before.items() if sha256 not in tried}
@@ -190,15 +179,6 @@ def noted_reading(
         _write_note(home, note, rest | suspects)
         raise
     _write_note(home, note, rest | dict.fromkeys(suspects, DEAD_TRIES))
-
-
-def _read_note(home: Home, note: str) -> dict[str, int]:
-    """Return the dead tries by hash; none if there is no note, or none that can be read."""
-    try:
-        tries = json.loads(home.files.read(note))
-        return {str(sha256): int(count) for sha256, count in tries.items()}
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):
-        return {}
 
 
 def _write_note(home: Home, note: str, tries: dict[str, int]) -> None:

@@ -5,7 +5,6 @@ First the figures of the landing gate are compared with their thresholds, then t
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from pststream.input.expectations import (
 from pststream.input.judged_rows import LANDED, SUBJECTS, draw_places, make_frame
 from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
 from pststream.input.suite_files import Suite
-from pststream.pipeline.ingest.stage_file import StagedFile, folder_of
+from pststream.pipeline.ingest.stage_file import File, StagedFile, folder_of
 from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
@@ -37,51 +36,13 @@ from pststream.state.home import Home
 from pststream.tables.ledgers import recent_row_counts
 from pststream.tables.open_tables import latest_table
 
-# Judge the accepted rows of staged files by the suites of the home, before they enter the log.
-
 MAX_BYTES = 1 << 28
 """Bytes of the rows of a file that are judged at most; in pandas they take several times as many."""
-
-
-@dataclass(frozen=True)
-class JudgedFiles:
-    """The results of the suites for each judged file, by its place, and the addresses of the Data Docs."""
-
-    results: dict[int, list[SuiteResult]] = field(default_factory=dict)
-    data_docs: tuple[str, ...] = ()
 
 
 def load_landed_suites(home: Home, kinds: Sequence[str]) -> dict[str, list[Suite]]:
     """Return the checked suites for files of each kind; raises as `load_suites`."""
     return {kind: load_suites(home.files, home.path, LANDED[kind]) for kind in kinds}
-
-
-def judge_files(
-    home: Home,
-    settings: Settings,
-    suites: Sequence[Suite],
-    staged: Sequence[StagedFile],
-    titles: Sequence[str | None],
-    hashes: Sequence[str],
-) -> JudgedFiles:
-    """Judge each staged file that has a title and accepted rows; write the Data Docs of the run into the home.
-
-    titles: the last part of each file's path, by which the Data Docs name it; None: the file is not judged
-    hashes: the SHA-256 of each file
-    """
-    wanted = {index for index, title in enumerate(titles) if title is not None and _count_accepted(staged[index])}
-    if not suites or not wanted:
-        return JudgedFiles()
-    subject = suites[0].subject
-    columns = [name for name in SUBJECTS[subject].names if any(name in suite.columns for suite in suites)]
-    indexes = sorted(wanted)
-    secret, limit = _read_secret(home), settings.suite_rows
-    frames = (
-        (titles[index] or "", make_frame(_read_rows(staged[index], subject, columns, limit, secret + hashes[index])))
-        for index in indexes
-    )
-    results, page = judge_frames(home.files, home.path, suites, frames)
-    return JudgedFiles(dict(zip(indexes, results, strict=True)), (page,))
 
 
 def _read_secret(home: Home) -> str:
@@ -124,42 +85,46 @@ def _draw_rows(
     return read
 
 
-File = dict[str, Any]
-"""A row of the ledger of files."""
-
-
-@dataclass(frozen=True)
-class GateOutcome:
-    """What the gate did with files of one kind.
-
-    quarantined  rows of `quarantine`, of the files that failed
-    changed      files that failed but have changed since they were read: neither quarantined nor to be ingested
-    data_docs    addresses of the Data Docs that the suites have written
-    """
-
-    quarantined: list[File]
-    changed: list[File]
-    data_docs: tuple[str, ...]
-
-
 def quarantine_failing_files(
     home: Home,
     settings: Settings,
     files: Sequence[File],
     staged: Sequence[StagedFile],
     suites: Sequence[Suite],
-) -> GateOutcome:
-    """Check files of one kind, whose rows are in `staged`.
+) -> tuple[list[File], list[File], tuple[str, ...]]:
+    """Check files of one kind, whose rows are in `staged`, and quarantine those that fail.
 
-    The results are written first, so an ingest that is interrupted here checks the files again and quarantines each
-    once.
+    Returns the new rows of `quarantine`; the files that failed but have changed since they were read, which are neither
+    quarantined nor to be ingested; and the addresses of the Data Docs that the suites have written. The results are
+    written first, so an ingest that is interrupted here checks the files again and quarantines each once.
     """
     checked = _check(home, settings, files, staged)
-    labels = [Path(file["path"]).name if one.success else None for file, one in zip(files, checked, strict=True)]
-    judged = judge_files(home, settings, suites, staged, labels, [file["sha256"] for file in files])
-    of_suites = [judged.results.get(index, []) for index in range(len(files))]
-    results = [_result_row(file, judgement) for file, judgement in zip(files, checked) if judgement.results]
-    results += [_suite_row(file, result) for file, of_file in zip(files, of_suites) for result in of_file]
+    passed = [index for index, one in enumerate(checked) if one.success and _count_accepted(staged[index])]
+    of_suites: list[list[SuiteResult]] = [[] for _ in files]
+    data_docs: tuple[str, ...] = ()
+    if suites and passed:
+        subject, secret = suites[0].subject, _read_secret(home)
+        columns = [name for name in SUBJECTS[subject].names if any(name in suite.columns for suite in suites)]
+
+        def frame_of(index: int) -> tuple[str, Any]:
+            seed = secret + files[index]["sha256"]
+            rows = _read_rows(staged[index], subject, columns, settings.suite_rows, seed)
+            return Path(files[index]["path"]).name, make_frame(rows)  # the Data Docs show the name
+
+        judged, page = judge_frames(home.files, home.path, suites, map(frame_of, passed))
+        for index, of_file in zip(passed, judged, strict=True):
+            of_suites[index] = of_file
+        data_docs = (page,)
+    results = [
+        quality_row(file["kind"], file["path"], one.success, one.reasons, _figures(one))
+        for file, one in zip(files, checked)
+        if one.results
+    ]
+    results += [
+        quality_row(one.suite.label, file["path"], one.success, one.reasons, one.rows)
+        for file, of_file in zip(files, of_suites)
+        for one in of_file
+    ]
     if results:
         ledger_tables.append(home, names.QUALITY_RESULTS, results)
     crash_point("gate.checked")
@@ -169,13 +134,13 @@ def quarantine_failing_files(
     ]
     failed = [(file, of_file) for file, of_file in zip(files, reasons) if of_file]
     if not failed:
-        return GateOutcome([], [], judged.data_docs)
+        return [], [], data_docs
     first = max((hold["hold_id"] for hold in quarantine.read_entries(home)), default=0) + 1
     quarantined = quarantine.add_entries(home, failed, first, _open_confined)
     crash_point("gate.quarantined")
     hashes = {one["sha256"] for one in quarantined}
     changed = [file for file, _ in failed if file["sha256"] not in hashes]
-    return GateOutcome(quarantined, changed, judged.data_docs)
+    return quarantined, changed, data_docs
 
 
 def _open_confined(file: File, path: str) -> AbstractContextManager[str]:
@@ -195,30 +160,24 @@ def _check(home: Home, settings: Settings, files: Sequence[File], staged: Sequen
     return check_thresholds(figures, landing_thresholds(kind, settings))
 
 
-def _result_row(file: File, judgement: CheckResults) -> dict[str, Any]:
-    """Return the row of `quality_results` for a file that the gate has checked."""
-    return {
-        "checked_at": utc_now(),
-        "suite": file["kind"],
-        "subject": file["path"],
-        "success": judgement.success,
-        "failed": judgement.reasons,
-        "results": [
-            {"name": r.name, "value": None if isinstance(r.value, str) else r.value, "success": r.success}
-            for r in judgement.results
-        ],
-        "batch_id": None,
-    }
+def _figures(judgement: CheckResults) -> list[dict[str, Any]]:
+    """Return the column `results` of a file that the gate has checked; it has numbers only."""
+    return [
+        {"name": one.name, "value": None if isinstance(one.value, str) else one.value, "success": one.success}
+        for one in judgement.results
+    ]
 
 
-def _suite_row(file: File, result: SuiteResult) -> dict[str, Any]:
-    """Return the row of `quality_results` for a file that a suite has judged."""
+def quality_row(
+    suite: str,
+    subject: str,
+    success: bool,
+    failed: list[str],
+    results: list[dict[str, Any]],
+    batch_id: int | None = None,
+) -> dict[str, Any]:
+    """Return a row of `quality_results`."""
     return {
-        "checked_at": utc_now(),
-        "suite": result.suite.label,
-        "subject": file["path"],
-        "success": result.success,
-        "failed": result.reasons,
-        "results": result.rows,
-        "batch_id": None,
-    }
+        "checked_at": utc_now(), "suite": suite, "subject": subject, "success": success, "failed": failed,
+        "results": results, "batch_id": batch_id,
+    }  # fmt: skip

@@ -20,14 +20,9 @@ from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.input.input_files import sha256_of
 from pststream.input.row_chunks import RETRIABLE
-from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
+from pststream.pipeline.ingest.fetch_objects import is_fetched
 from pststream.pipeline.ingest.ingest import ReaderOptions, summary_of
-from pststream.pipeline.ingest.ingest_transaction import (
-    append_files,
-    finish_interrupted_ingest,
-    number_files,
-    stage_files,
-)
+from pststream.pipeline.ingest.ingest_transaction import append_file_of_home, finish_interrupted_ingest
 from pststream.pipeline.ingest.stage_file import STORED_SETTINGS
 from pststream.settings import Settings
 from pststream.state import fetched_files
@@ -57,14 +52,14 @@ def retry_rejects(home: Home, settings: Settings, reason: str, progress: Progres
         finish_interrupted_ingest(home, settings, progress)
         remove_unneeded_files(home)
         ledger = Ledger(home)
-        rejects = KeyRange("ingest_id", _retried_to(home, reason), ledger.next_ingest_id - 1)
+        retries = retries_among(read_table(home.table(names.FILES), list(COLUMNS), is_retry()))
+        retried_to = max((one.ingests_to for one in retries if one.reason == reason), default=0)
+        rejects = KeyRange("ingest_id", retried_to, ledger.next_ingest_id - 1)
         local, retried = _write_records(home, reason, rejects)
         done = []
         if local is not None:
-            files = number_files(ledger, [_store_file(home, settings, local, reason, rejects.up_to)])
-            if is_fetched(home.path):
-                fetch_again(home, files[0])
-            done = append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
+            file = _store_file(home, settings, local, reason, rejects.up_to)
+            done = append_file_of_home(home, settings, file, ledger, progress)
             remove_unneeded_files(home)
             fetched_files.remove_unneeded_copies(home)
     return {**summary_of(done), "retried": retried}
@@ -76,12 +71,6 @@ def remove_unneeded_files(home: Home) -> None:
     home.files.delete(name for name in home.files.names(FOLDER) if name.rpartition("/")[2] not in needed)
     if is_fetched(home.path):  # a retry that was killed before its file was in the bucket
         shutil.rmtree(home.work_folder / FOLDER, ignore_errors=True)
-
-
-def _retried_to(home: Home, reason: str) -> int:
-    """Return the last ingest whose rejects of this reason were retried; 0 if there is none."""
-    retries = retries_among(read_table(home.table(names.FILES), list(COLUMNS), is_retry()))
-    return max((one.ingests_to for one in retries if one.reason == reason), default=0)
 
 
 def _write_records(home: Home, reason: str, rejects: KeyRange) -> tuple[Path | None, int]:

@@ -1,12 +1,19 @@
-"""Parse one input file and write its rows, each with its reject reason or null, to staged files."""
+"""Parse input files and write their rows, each with its reject reason or null, to staged files.
+
+A large file is read by several tasks, each of which reads a part of it.
+"""
 
 import datetime as dt
 import json
+import os
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +24,20 @@ import pyarrow.compute as pc
 from pststream.base import names
 from pststream.base.arrow_columns import TIME, micros
 from pststream.base.errors import InputFileError, PassingError, PstError, passing_number
+from pststream.base.progress import Progress, StepCounter, no_progress
 from pststream.base.utc_times import to_micros
+from pststream.engine.contract import Engine, TaskEnded
 from pststream.input.confined_files import readable_below
+from pststream.input.file_parts import (
+    MIN_PART_BYTES,
+    CountedRange,
+    FileRange,
+    choose_part_bytes,
+    count_range,
+    cut_into_ranges,
+    make_parts,
+    split_row_groups,
+)
 from pststream.input.parse_objects import ObjectOptions, parse_objects
 from pststream.input.parse_requests import REQUESTS, parse_request_chunk, request_fields
 from pststream.input.readers import read_chunks, read_requests
@@ -28,7 +47,8 @@ from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.state.tables import IDS
 
-REASON = "future"
+File = dict[str, Any]
+"""A row of the ledger of files; its path can be read where a task reads the file."""
 
 
 def split_future_objects(objects: pa.RecordBatch, latest: int) -> list[pa.RecordBatch]:
@@ -40,8 +60,8 @@ def split_future_objects(objects: pa.RecordBatch, latest: int) -> list[pa.Record
     is_future = pc.cast(objects.column("ts"), pa.int64()).to_numpy() > latest
     if not np.any(is_future):
         return [objects]
-    future = objects.filter(pa.array(is_future))
-    reject = {"field": "ts", "reason": REASON, "detail": REASONS[REASON], "raw": future.column("ts").cast(pa.string())}
+    future, reason = objects.filter(pa.array(is_future)), "future"
+    reject = {"field": "ts", "reason": reason, "detail": REASONS[reason], "raw": future.column("ts").cast(pa.string())}
     for name, value in reject.items():
         future = future.append_column(name, pa.repeat(value, len(future)) if isinstance(value, str) else value)
     return [objects.filter(pa.array(~is_future)), future]
@@ -107,18 +127,15 @@ class StagedFile:
         return sum(part.rows for part in self.parts)
 
 
-def stage_file(
-    kind: str, folder: str, at: dt.datetime, file: dict[str, Any], part: FilePart | None = None
-) -> StagedFile:
-    """Read an input file (a ledger row), or a part of it, into staged files in `folder`.
+def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePart | None = None) -> StagedFile:
+    """Read an input file, or a part of it, into staged files in `folder`.
 
     at: the time when the ingest began
     Raises PassingError if the rows cannot be written.
     """
     writer = StagedWriter(folder, SCHEMAS[kind], WHOLE_FILE_ROWS if part is None else sys.maxsize)
-    last_row, greatest, problem, faults = 0, names.NO_TIME, None, Counter[tuple[str, str]]()
+    last_row, greatest, problem, faults, passing = 0, names.NO_TIME, None, Counter[tuple[str, str]](), 0
     parts: tuple[StagedRows, ...] = ()
-    passing = 0
     try:
         try:
             with readable_below(file["path"], folder_of(file)) as path:
@@ -128,8 +145,9 @@ def stage_file(
                         last_row = max(last_row, int(rows.column("row").to_numpy().max()))
                         check_row_number(path, last_row)
                         writer.write(rows)
-                        faults.update(_faults(rows))
                         accepted = pc.is_null(rows.column("reason"))
+                        rejected = rows.filter(pc.invert(accepted))
+                        faults.update(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
                         greatest = int(micros(rows.column(TIME_OF[kind]).filter(accepted)).max(initial=greatest))
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)
@@ -152,8 +170,8 @@ def stage_file(
     )
 
 
-def folder_of(file: dict[str, Any]) -> str | None:
-    """Return the folder that an input file (a ledger row) must not lead out of; None if there is none."""
+def folder_of(file: File) -> str | None:
+    """Return the folder that an input file must not lead out of; None if there is none."""
     folder: str | None = json.loads(file["options"]).get(FOLDER)
     return folder
 
@@ -184,13 +202,7 @@ def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[p
         raise InputFileError(path, f"{UNFORESEEN}: {what}", "please report it") from error
 
 
-def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
-    """Count the rejected rows by field and reason."""
-    rejected = rows.filter(pc.is_valid(rows.column("reason")))
-    return Counter(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
-
-
-def _parse(kind: str, file: dict[str, Any], at: dt.datetime, part: FilePart | None) -> Iterator[pa.RecordBatch]:
+def _parse(kind: str, file: File, at: dt.datetime, part: FilePart | None) -> Iterator[pa.RecordBatch]:
     options = json.loads(file["options"])
     if kind == "requests":
         bounds = {name: options[name] for name in REQUEST_BOUNDS}
@@ -215,9 +227,107 @@ def object_options(options: dict[str, Any]) -> ObjectOptions:
 
 def _add_missing_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the columns of `schema`, null where the rows have none."""
-    present = set(rows.schema.names)
-    columns = [
-        rows.column(field.name).cast(field.type) if field.name in present else pa.nulls(rows.num_rows, field.type)
-        for field in schema
-    ]
+    present, count = set(rows.schema.names), rows.num_rows
+    columns = [rows.column(f.name).cast(f.type) if f.name in present else pa.nulls(count, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """A part of a file to read, or the whole file if `part` is None; tasks are numbered in the order of the rows."""
+
+    number: int
+    file: File
+    part: FilePart | None
+
+    @property
+    def weight(self) -> float:
+        """The work as a share of a full task; a part of a file is about a full one."""
+        return float(self.file["bytes"]) / MIN_PART_BYTES if self.part is None else 1.0
+
+
+def stage_in_parts(
+    engine: Engine,
+    kind: str,
+    folder: str,
+    at: dt.datetime,
+    files: Sequence[File],
+    progress: Progress = no_progress,
+    seconds: float | None = None,
+) -> list[StagedFile]:
+    """Return the staged files of input files of one kind, in the order of `files`.
+
+    Large files are split. A file of which any part cannot be read has the problem of the first such part. Raises
+    TasksStalled if no file or part has been read for `seconds`.
+    """
+    parts = _split_files(engine, files, seconds)
+    tasks = [StageTask(number, file, part) for number, (file, part) in enumerate(parts)]
+    counter = _count_files(tasks, f"reading {kind}", progress)
+    staged = engine.run_tasks(tasks, partial(_stage, kind, folder, at), counter, seconds)
+    in_order = sorted(staged, key=lambda one: one[0])
+    return [join_parts([one for _, one in group]) for _, group in groupby(in_order, lambda one: one[1].file_seq)]
+
+
+def _count_files(tasks: Sequence[StageTask], step: str, progress: Progress) -> TaskEnded:
+    """Return a function that counts the bytes of each task that has ended, and the files that have been read whole."""
+    waiting = Counter(task.file["file_seq"] for task in tasks)
+    sizes = [task.file["bytes"] // waiting[task.file["file_seq"]] for task in tasks]
+    counter, files = StepCounter(progress, step, "byte", sum(sizes)), len(waiting)
+
+    def count(stage: int, number: int) -> None:
+        file_seq = tasks[number].file["file_seq"]
+        waiting[file_seq] -= 1
+        if not waiting[file_seq]:
+            del waiting[file_seq]
+        counter.add(sizes[number], f"{files - len(waiting):,} of {files:,} files" if files > 1 else "")
+
+    return count
+
+
+def _stage(kind: str, folder: str, at: dt.datetime, task: StageTask) -> tuple[int, StagedFile]:
+    return task.number, stage_file(kind, folder, at, task.file, task.part)
+
+
+def _split_files(
+    engine: Engine, files: Sequence[File], seconds: float | None = None
+) -> list[tuple[File, FilePart | None]]:
+    """Return each file with each of its parts, or with None if it is read as a whole."""
+    part_bytes = choose_part_bytes([_size(file["path"]) for file in files])
+    folders = {file["path"]: folder_of(file) for file in files}
+    ranges: list[FileRange] = []
+    parts_of: dict[str, list[FilePart]] = {}
+    for path, format in {file["path"]: json.loads(file["options"])["format"] for file in files}.items():
+        with suppress(PstError), readable_below(path, folders[path]) as readable:
+            cuts = cut_into_ranges(readable, format, part_bytes)
+            ranges += [replace(one, path=path) for one in cuts]
+            parts_of[path] = [] if cuts else split_row_groups(readable, format, part_bytes)
+    counts = engine.run_tasks(ranges, partial(_count_range, folders), seconds=seconds) if ranges else []
+    counted = sorted(counts, key=lambda one: one.range.start)
+    split: list[tuple[File, FilePart | None]] = []
+    for file in files:
+        path = file["path"]
+        if of_file := [one for one in counted if one.range.path == path]:
+            with suppress(PstError), readable_below(path, folders[path]) as readable:
+                parts_of[path] = make_parts([replace(one, range=replace(one.range, path=readable)) for one in of_file])
+        parts = parts_of.get(path)
+        split += [(file, part) for part in parts] if parts else [(file, None)]
+    return split
+
+
+def _count_range(folders: dict[str, str | None], task: FileRange) -> CountedRange:
+    """Count a range; one that cannot be read has no records, so the file is not split and its one reader decides.
+
+    folders: those that the files must not lead out of, by path
+    """
+    try:
+        with readable_below(task.path, folders[task.path]) as readable:
+            return replace(count_range(replace(task, path=readable)), range=task)
+    except PstError:
+        return CountedRange(task, 0, -1, False, 0)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

@@ -18,7 +18,7 @@ from pststream.input.input_files import files_below, has_format
 from pststream.pipeline.batch.micro_batch import batch_summary, match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
-from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, known_of_kind
 from pststream.pipeline.ingest.landing_gate import load_landed_suites
 from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
@@ -26,11 +26,11 @@ from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
 from pststream.settings import Settings
-from pststream.state import fetched_files, quarantine
+from pststream.state import fetched_files
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
 from pststream.tables.delta_tables import latest_dataset
-from pststream.tables.ledgers import FileRow, Ledger, known_hashes, read_files, read_latest
+from pststream.tables.ledgers import FileRow, Ledger, read_files, read_latest
 
 
 def run(
@@ -119,7 +119,13 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
             return True
         folders = ((kind, f"{landing.rstrip('/')}/{kind}") for kind in KINDS)
         if fetched:
-            return any(_has_new_objects(home, settings, kind, folder) for kind, folder in folders)
+            hashes = fetched_files.read_hash_cache(home)
+            for kind, folder in folders:
+                known = known_of_kind(home, kind, {sha256 for _, _, sha256 in hashes.values()})
+                source = ObjectSource(home, folder, None, known, hashes, True, settings.max_fetch_bytes)
+                if source.ready or source.pending(settings.pending_seconds):
+                    return True
+            return False
         if any(_has_new_files(home, kind, folder) for kind, folder in folders):
             return True
         return questions_wait(home, landing)
@@ -137,21 +143,7 @@ def _has_new_files(home: Home, kind: str, folder: str) -> bool:
         if any(path not in hashes or hashes[path][:2] != stamp for path, stamp in stamps.items()):
             return True
     offered = {file.sha256 for file in hash_files(home, stamps, tolerant=True, folders=folders)}
-    return not offered <= _known(home, kind, offered)
-
-
-def _has_new_objects(home: Home, settings: Settings, kind: str, folder: str) -> bool:
-    """Whether a bucket folder has an object to copy, or one that `run` reports as pending; the home is locked."""
-    hashes = fetched_files.read_hash_cache(home)
-    known = _known(home, kind, {sha256 for _, _, sha256 in hashes.values()})
-    source = ObjectSource(home, folder, None, known, hashes, tolerant=True, max_bytes=settings.max_fetch_bytes)
-    return source.has_ready or bool(source.pending(settings.pending_seconds))
-
-
-def _known(home: Home, kind: str, hashes: set[str]) -> set[str]:
-    """Return the hashes of all quarantined content of a kind, and those in `hashes` whose content is in the log."""
-    quarantined = quarantine.judged_files(home)
-    return {sha256 for of_kind, sha256 in known_hashes(home, hashes) | quarantined if of_kind == kind}
+    return not offered <= known_of_kind(home, kind, offered)
 
 
 def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:

@@ -280,7 +280,7 @@ class _Watcher:
 
     def _answer(self, paths: list[str]) -> None:
         """Answer files of questions; those that cannot be answered now are tried again later."""
-        passed_over: Collection[str] = ()
+        passed_over: Collection[str] = [str(Path(path).absolute()) for path in paths]
         try:
             done = answer_landed_questions(
                 self.home, self.settings, self.landing, paths, self.progress, wait_seconds=0.0
@@ -289,10 +289,8 @@ class _Watcher:
             self.totals["questions"] += done["questions"]
         except QuestionsBusy as error:
             self.progress(LogMessage(f"questions wait: {error.holder}"))
-            passed_over = [str(Path(path).absolute()) for path in paths]
         except RetryableError as error:
             self.progress(LogMessage(f"questions are tried again: {mask_urls(str(error))}", level="warning"))
-            passed_over = [str(Path(path).absolute()) for path in paths]
         self.scanner.mark_ingested(paths, passed_over)
 
     def _warm_up(self) -> None:
@@ -305,18 +303,17 @@ class _Watcher:
         self._ledger_at = time.monotonic()
         self._pending = bool(done["batches"])
         if (version := table_version(self.home.table(names.BATCHES))) != self._sinks_woken_at_version:
-            self._sinks_woken_at_version = (
-                version  # changed by a batch of this round, of a failed round or of another command
-            )
+            # It was changed by a batch of this round, of a failed round or of another command.
+            self._sinks_woken_at_version = version
             self.sinks.wake()
         if not self._pending:
             self.scanner.mark_matched()
             return
-        self.totals |= {"batches": self.totals["batches"] + 1}
-        self.totals |= {name: self.totals[name] + done[name] for name in ("objects", "matches", "changes")}
-        batch_at = iso(utc_now(), "milliseconds")
-        last = {"batch_id": done["batches"][-1]["batch_id"], "batch_at": batch_at}
-        self._report("working", batches=self.totals["batches"], **last)
+        self.totals["batches"] += 1
+        for name in ("objects", "matches", "changes"):
+            self.totals[name] += done[name]
+        batch_id, batch_at = done["batches"][-1]["batch_id"], iso(utc_now(), "milliseconds")
+        self._report("working", batches=self.totals["batches"], batch_id=batch_id, batch_at=batch_at)
 
     def _handle_failure(self, error: Exception) -> float:
         """Log a failed round; return the seconds to wait. Raises RetryableError if Spark has died."""

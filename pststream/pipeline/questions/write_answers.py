@@ -18,7 +18,7 @@ from pststream.base.texts import escape_controls
 from pststream.engine.running_engine import engine_is_alive, get_engine
 from pststream.engine.task_context import cache_place
 from pststream.input.row_chunks import Reject
-from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, ReadLimits, isolated_reader, noted_reading
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, isolated_reader, noted_reading
 from pststream.pipeline.questions.answer_on_engine import AnsweredPart, answer_on_engine, build_missing
 from pststream.pipeline.questions.question_ledger import QuestionFile, settings_of
 from pststream.pipeline.questions.written_answers import (
@@ -120,7 +120,7 @@ class PartReader:
             except MemoryError:
                 self.isolated = True
         with isolated_reader(read_part) as reader:
-            return reader.read(arguments, self.name, ReadLimits.of(self.settings))
+            return reader.read(arguments, self.name, self.settings)
 
 
 def _split(part: ReadQuestions, count: int) -> tuple[ReadQuestions, ReadQuestions]:

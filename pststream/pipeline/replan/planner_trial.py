@@ -164,7 +164,7 @@ class Trial:
         """Match the objects of the batch once more against the same index, and measure; the matches are discarded."""
         seconds = np.zeros(self.settings.workers)
         for report in match_and_discard(self.scratch, self.settings, 1, slice(None)):
-            seconds[report.worker] = report.counts.cpu_seconds + report.index_seconds
+            seconds[report.worker] = report.cpu_seconds + report.index_seconds
         self.rounds.append(seconds)
 
     @property

@@ -17,7 +17,14 @@ from pststream.engine.task_context import make_task_context
 from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_index
-from pststream.pipeline.index.place_pieces import INDEX_BUILT, REBUILD, read_counts, read_state, save_counts, save_start
+from pststream.pipeline.index.place_pieces import (
+    INDEX_BUILT,
+    REBUILD,
+    placement_counts,
+    read_state,
+    save_counts,
+    save_start,
+)
 from pststream.pipeline.planning.plan import new_plan
 from pststream.pipeline.replan.measured_loads import plan_after_undo
 from pststream.pipeline.replan.plan_topk import plan_topk
@@ -104,7 +111,7 @@ def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
     vocabulary = read_table(home.table(names.VOCABULARY), filter=of_index).drop_columns(["plan_version"])
     save_vocabulary(scratch, tried.version, vocabulary)
     if tried.placement:
-        counts = read_counts(home, tried.placement, tried.plan.grid)
+        counts = placement_counts(home.path, tried.placement, tried.plan.grid)
         save_counts(scratch, tried.version, counts)
         present_to = read_state(home, tried.placement, INDEX_BUILT, REBUILD).present_to
         save_start(scratch, tried.version, present_to, counts.object_scale, tried.plan.units)

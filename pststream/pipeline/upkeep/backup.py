@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from pststream.base import names
 from pststream.base.atomic_files import flush_file, flush_folders, make_folder
 from pststream.base.errors import QuestionsBusy, RetryableError, UsageError
@@ -26,11 +24,11 @@ from pststream.pipeline.questions.written_answers import copy_name
 from pststream.settings import FILE
 from pststream.state import quarantine
 from pststream.state.crash_points import crash_point
+from pststream.state.data_files import list_data_files
 from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.state.tables import TABLES
 from pststream.storage.registry import local_path, normalize
 from pststream.tables.ledgers import Ledger
-from pststream.tables.open_tables import open_table
 
 MAX_READINGS = 100
 PAUSE_SECONDS = 0.01
@@ -56,7 +54,7 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
     logs = [_needed_log(home, name, version) for name, version in versions.items()]
     for entry in (entry for log in logs for entry in log):
         _copy(home, entry, target)
-    data = [file for name in TABLES for file in _data_files(copy, name)]
+    data = [f"tables/{name}/{file.path}" for name in TABLES for file in list_data_files(copy, name)]
     counter = StepCounter(progress, "copying the data", "file", len(data))
     for file in data:
         _copy(home, file, target)
@@ -119,12 +117,6 @@ def _needed_log(home: Home, table: str, version: int) -> list[str]:
 def _version_of(name: str) -> int:
     """Return the version of a log file: the number at the start of its name."""
     return int(name.rpartition("/")[2].split(".")[0])
-
-
-def _data_files(copy: Home, table: str) -> list[str]:
-    """Return the data files that a copied log lists, as paths in the home."""
-    paths = pa.table(open_table(copy.table(table)).get_add_actions(flatten=True)).column("path").to_pylist()
-    return [f"tables/{table}/{path}" for path in paths]
 
 
 def _copy(home: Home, name: str, root: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pststream.answers.bucket_file import read_buffers
 from pststream.answers.contract import OLD_CHANGES, Thresholds, Values, as_numbers, bucket_of, remaining_rows
 from pststream.base import names
-from pststream.base.arrays import distinct_values, find_among
+from pststream.base.arrays import distinct_values, find_among, is_among
 from pststream.base.arrow_columns import integers
 from pststream.base.progress import Counted, Progress, TaskCounter
 from pststream.engine.running_engine import get_engine
@@ -27,6 +27,7 @@ from pststream.pipeline.answers.answer_context import AnswerContext, context_aft
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot, read_snapshot
 from pststream.pipeline.answers.fold_bucket import open_previous_state
 from pststream.pipeline.answers.log_rows import CHANGE
+from pststream.pipeline.upkeep.check_index import EXAMPLES
 from pststream.queries.kinds.registry import kinds_with_answers, ranked_answers
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
@@ -36,8 +37,6 @@ from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import BatchRow, read_batches
-
-COLUMNS = ["request_key", "op", "kind", "subscription_key", "effective_at", "expires_at", "k", "step_us"]
 
 
 class AnswerLimits(NamedTuple):
@@ -56,20 +55,12 @@ class AnswerLimits(NamedTuple):
     created_at: np.ndarray
     end_at: np.ndarray
 
-    def find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which keys (int64[n]) are among them, bool[n], and their indexes, int64[n]; any index for others."""
-        index, is_known = find_among(keys, self.key)
-        return is_known, index
-
-    def live(self, stream_time: int) -> np.ndarray:
-        """Return which of them live at a stream time: bool[n]."""
-        return (self.created_at <= stream_time) & (stream_time < self.end_at)
-
 
 def read_limits(requests: Sequence[Slice], up_to: int, bucket: int, buckets: int) -> AnswerLimits:
     """Read the subscriptions of a bucket from the requests with keys up to `up_to`."""
     inserted, deleted = [np.empty((5, 0), np.int64)], [np.empty((2, 0), np.int64)]
-    for rows in read_slices(requests, COLUMNS, KeyRange("request_key", -1, up_to)):
+    columns = ["request_key", "op", "kind", "subscription_key", "effective_at", "expires_at", "k", "step_us"]
+    for rows in read_slices(requests, columns, KeyRange("request_key", -1, up_to)):
         rows = rows.filter(pa.array(bucket_of(integers(rows, "subscription_key"), buckets) == bucket))
         is_deletion = pc.equal(rows.column("op"), "delete")
         gone = rows.filter(is_deletion)
@@ -78,10 +69,10 @@ def read_limits(requests: Sequence[Slice], up_to: int, bucket: int, buckets: int
         new = rows.filter(pc.and_not(pc.is_in(rows.column("kind"), kinds), is_deletion))
         names_ = (("request_key", 0), ("k", 0), ("step_us", 0), ("effective_at", 0), ("expires_at", names.NEVER_US))
         inserted.append(np.stack([integers(new, name, null) for name, null in names_]))
-    columns = np.concatenate(inserted, axis=1)
-    limits = AnswerLimits(*columns[:, np.argsort(columns[0], kind="stable")])
+    limits_of = np.concatenate(inserted, axis=1)
+    limits = AnswerLimits(*limits_of[:, np.argsort(limits_of[0], kind="stable")])
     keys, times = np.concatenate(deleted, axis=1)
-    is_known, index = limits.find(keys)
+    index, is_known = find_among(keys, limits.key)
     np.minimum.at(limits.end_at, index[is_known], times[is_known])
     return limits
 
@@ -173,7 +164,7 @@ def positions(present: Changes) -> np.ndarray:
 
 def find_misplaced(changes: Changes, limits: AnswerLimits) -> np.ndarray:
     """Return which rows have a rank above k or below 1, or that of another row of their batch: bool[n]."""
-    is_known, index = limits.find(changes.subscription)
+    index, is_known = find_among(changes.subscription, limits.key)
     k = limits.k[index] if len(limits.k) else index
     is_misplaced = (changes.rank < 1) | (is_known & (changes.rank > k))
     group = (changes.rank, changes.entered, changes.batch, changes.tick, changes.subscription)
@@ -208,18 +199,19 @@ def find_dead(present: Changes, limits: AnswerLimits, stream_time: int, knows_al
 
     knows_all: no request was erased, so that a subscription which the log lacks is none
     """
-    is_known, index = limits.find(present.subscription)
+    index, is_known = find_among(present.subscription, limits.key)
     if not len(limits.key):
         return np.full(len(index), knows_all)
     is_tick = (present.ts % np.maximum(limits.step[index], 1) == 0) & (present.ts <= stream_time)
     is_tick &= (limits.created_at[index] <= present.ts) & (present.ts < limits.end_at[index])
-    counts = np.where(present.is_report, is_tick & (limits.step[index] > 0), limits.live(stream_time)[index])
+    is_live = (limits.created_at[index] <= stream_time) & (stream_time < limits.end_at[index])
+    counts = np.where(present.is_report, is_tick & (limits.step[index] > 0), is_live)
     return np.where(is_known, ~counts, knows_all)
 
 
 def find_excess(present: Changes, limits: AnswerLimits) -> np.ndarray:
     """Return which rows come after the k first of their answer: bool[n]."""
-    is_known, index = limits.find(present.subscription)
+    index, is_known = find_among(present.subscription, limits.key)
     if not len(limits.key):
         return is_known
     return is_known & (positions(present) > limits.k[index])
@@ -238,9 +230,6 @@ def find_differences(one: Values, other: Values) -> np.ndarray:
 
 ROUND_ROWS = 2_000_000
 """Changes, or entries of a snapshot, that a task compares at a time, about; some 300 bytes each while it does."""
-
-EXAMPLES = 3
-"""Subscription keys that are reported for each figure, at most."""
 
 SCHEMA = pa.schema([field_ for field_ in TABLES[names.ANSWER_LOG].schema if field_.name != "part"])
 
@@ -292,11 +281,6 @@ class BucketFaults:
         self.examples[figure] = sorted(set(some))[:EXAMPLES]
 
 
-def has_answers(home: Home) -> bool:
-    """Whether a batch has changed an answer."""
-    return bool(list_data_files(home, names.ANSWER_LOG))
-
-
 def count_answer_faults(home: Home, settings: Settings, batch_id: int, passed: int, progress: Progress) -> TableFaults:
     """Return the figures of the check `answers` (input/expectations.py) after a batch that is done.
 
@@ -313,7 +297,13 @@ def count_answer_faults(home: Home, settings: Settings, batch_id: int, passed: i
         figure: sorted({key for one in faults for key in one.examples.get(figure, [])})[:EXAMPLES] for figure in counts
     }
     logged = sum((one.changes for one in faults), np.zeros(batch_id + 1, np.int64))
-    counts["changes_off"] = _count_batches_off(home, check, logged)
+    changes_off = 0
+    for batch in read_batches(home, check.complete_from - 1, check.batch_id):
+        if batch["changes"] is not None:
+            kinds = dict(batch["changes"])
+            expected = sum(count for kind, count in kinds.items() if check.has_reports or kind in ranked_answers())
+            changes_off += int(expected != logged[batch["batch_id"]])
+    counts["changes_off"] = changes_off
     if check.snapshot is None:
         counts["snapshot_off"] = None
     return TableFaults(counts, examples, tuple(_list_skipped(check)))
@@ -363,17 +353,6 @@ def _slices(home: Home, name: str, files: list[DataFile]) -> Iterator[tuple[Data
         yield file, whole_file(path, rows)
 
 
-def _count_batches_off(home: Home, check: AnswerCheck, logged: np.ndarray) -> int:
-    """Count the batches of which `answer_log` has another number of changes than the ledger; logged: int64[batches]."""
-    counted = 0
-    for batch in read_batches(home, check.complete_from - 1, check.batch_id):
-        if batch["changes"] is not None:
-            kinds = dict(batch["changes"])
-            expected = sum(count for kind, count in kinds.items() if check.has_reports or kind in ranked_answers())
-            counted += int(expected != logged[batch["batch_id"]])
-    return counted
-
-
 def _check_bucket(check: AnswerCheck, bucket: int) -> BucketFaults:
     context = check.context
     faults = BucketFaults(np.zeros(check.batch_id + 1, np.int64))
@@ -390,7 +369,7 @@ def _check_bucket(check: AnswerCheck, bucket: int) -> BucketFaults:
 
 def _best(entries: Values, limits: AnswerLimits) -> Values:
     """Return the answers in the buffers (by subscription, the best first) of subscriptions that the log has."""
-    is_known, index = limits.find(entries.subscription)
+    index, is_known = find_among(entries.subscription, limits.key)
     first = np.searchsorted(entries.subscription, entries.subscription)
     is_known[is_known] &= (np.arange(len(index)) - first)[is_known] < limits.k[index[is_known]]
     return Values(*(column[is_known] for column in entries))
@@ -430,13 +409,9 @@ def _find_faults(
         ("excess", present, find_excess(present, limits)),
     ):
         faults.add(figure, side.subscription[is_fault])
-    faults.add("sums_off", find_differences(_answers(present, limits), of_state))
-
-
-def _answers(present: Changes, limits: AnswerLimits) -> Values:
-    """Return the rows that are objects, of subscriptions that the log has."""
-    rows = present.take(np.flatnonzero(~present.is_report & limits.find(present.subscription)[0]))
-    return Values(rows.subscription, rows.object, rows.ts, rows.value)
+    answers = present.take(np.flatnonzero(~present.is_report & is_among(present.subscription, limits.key)))
+    answered = Values(answers.subscription, answers.object, answers.ts, answers.value)
+    faults.add("sums_off", find_differences(answered, of_state))
 
 
 def _compare_snapshot(context: AnswerContext, bucket: int, known: AnswerLimits) -> np.ndarray:
@@ -458,7 +433,7 @@ def _compare_snapshot(context: AnswerContext, bucket: int, known: AnswerLimits) 
             sides = (_of_round(side, rounds, round_) for side in (built, read))
             differences.append(find_differences(*sides))
     subscriptions = np.concatenate(differences)
-    return subscriptions[known.find(subscriptions)[0]]
+    return subscriptions[is_among(subscriptions, known.key)]
 
 
 def _of_round(values: Values, rounds: int, round_: int) -> Values:

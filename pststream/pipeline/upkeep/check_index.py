@@ -24,7 +24,7 @@ from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import dispatch_index
 from pststream.input.expectations import FIGURES
 from pststream.matching.segments import merge_deletions
-from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces
+from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, select_deletions, workers_by_row
 from pststream.plans.pieces import IDENTITY
 from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
@@ -68,9 +68,6 @@ workers  number of workers that must have the row
 mine     whether `worker` is one of these workers
 """
 
-Fault = tuple[int, list[int]]
-"""The number of rows with a fault, and the subscription keys of some."""
-
 EXAMPLES = 3
 """Subscription keys that are reported for each figure, at most."""
 
@@ -94,15 +91,6 @@ class IndexCheck:
     migrated: bool
 
 
-@dataclass(frozen=True)
-class KeyRound:
-    """The subscription keys of one round: `key % rounds == number`; they are split into `parts` parts."""
-
-    number: int
-    rounds: int
-    parts: int
-
-
 def count_placement_faults(
     home: Home, settings: Settings, requests_to: int, batch_id: int, bound: int, progress: Progress
 ) -> tuple[dict[str, int | None], dict[str, list[int]]]:
@@ -113,13 +101,13 @@ def count_placement_faults(
     """
     version = current_version(home)
     files = tuple(index_files(home, version)) if version else ()
-    check = IndexCheck(home.path, files, requests_to, batch_id, bound, _may_have_strays(home, version))
+    # A killed migration has added pieces to the index of a plan, but made no plan.
+    index = index_version(home, version)
+    has_migrated = last_transaction(home.table(names.WORKER_INDEX), migration_application(index)) >= 0
+    check = IndexCheck(home.path, files, requests_to, batch_id, bound, index != version or has_migrated)
     requests = list_data_files(home, names.REQUESTS)
-    wanted = KeyRange("request_key", 0, requests_to)
-    tasks = [
-        (REQUESTED, slices)
-        for slices in split_into_tasks(addresses_and_rows(home, names.REQUESTS, wanted.files(requests)))
-    ]
+    wanted = addresses_and_rows(home, names.REQUESTS, KeyRange("request_key", 0, requests_to).files(requests))
+    tasks = [(REQUESTED, slices) for slices in split_into_tasks(wanted)]
     tasks += [(STORED, slices) for slices in split_into_tasks((file.path, file.rows) for file in files)]
     engine = get_engine(settings)
     parts = PARTS_PER_TASK * engine.parallelism
@@ -131,12 +119,10 @@ def count_placement_faults(
     # subscription keys.
     sizes = rows_of_tasks(slices for _, slices in tasks)
     for ordinal in range(rounds):
-        round_ = KeyRound(ordinal, rounds, parts)
         of_round = f"placement, round {ordinal + 1} of {rounds}" if rounds > 1 else "placement"
         counter = TaskCounter(progress, Counted(of_round, "row", sizes), Counted(of_round, "part", [1] * parts))
-        for faults in engine.run_shuffled(
-            tasks, partial(_send_rows, check, round_), [Stage(parts, partial(_compare_part, check))], counter
-        ):
+        send = partial(_send_rows, check, ordinal, rounds, parts)
+        for faults in engine.run_shuffled(tasks, send, [Stage(parts, partial(_compare_part, check))], counter):
             for figure, (count, keys) in faults.items():
                 counts[figure] = (counts[figure] or 0) + count
                 examples[figure] = sorted([*examples[figure], *keys])[:EXAMPLES]
@@ -145,19 +131,15 @@ def count_placement_faults(
     return counts, examples
 
 
-def _may_have_strays(home: Home, version: int) -> bool:
-    """Whether a migration, finished or killed, added pieces to the index of a plan; a killed one made no plan."""
-    index = index_version(home, version)
-    return index != version or last_transaction(home.table(names.WORKER_INDEX), migration_application(index)) >= 0
-
-
-def _send_rows(check: IndexCheck, round_: KeyRound, task: tuple[int, tuple[Slice, ...]]) -> Iterator[SentRows]:
-    """Send the rows of a round to the part of their subscription key."""
+def _send_rows(
+    check: IndexCheck, ordinal: int, rounds: int, parts: int, task: tuple[int, tuple[Slice, ...]]
+) -> Iterator[SentRows]:
+    """Send the rows of a round, whose subscription keys are `ordinal` modulo `rounds`, to the part of their key."""
     tag, slices = task
     for of_tag, rows in _read_requests(check, slices) if tag == REQUESTED else _read_index(check, slices):
         keys = rows.column("subscription_key").to_numpy()
-        of_round = rows.filter(pa.array(keys % round_.rounds == round_.number))
-        bucket = of_round.column("subscription_key").to_numpy() // round_.rounds % round_.parts
+        of_round = rows.filter(pa.array(keys % rounds == ordinal))
+        bucket = of_round.column("subscription_key").to_numpy() // rounds % parts
         for part in distinct_values(bucket):
             yield int(part), of_tag, of_round.filter(pa.array(bucket == part))
 
@@ -168,12 +150,7 @@ def _read_requests(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tup
         pieces = make_pieces(rows)
         terms, _ = _sums(pieces.column("clauses"))
         yield REQUESTED, pieces.append_column("terms", pa.array(terms)).select(COLUMNS[REQUESTED].names)
-        deleted = rows.filter(pc.equal(rows.column("op"), "delete"))
-        ends = {
-            "subscription_key": deleted.column("subscription_key"),
-            "end_at": deleted.column("effective_at").cast(pa.int64()),
-        }
-        yield DELETED, pa.RecordBatch.from_pydict(ends, schema=COLUMNS[DELETED])
+        yield DELETED, select_deletions(rows, check.batch_id).select(COLUMNS[DELETED].names)
 
 
 def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -185,23 +162,18 @@ def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[
             if file.worker == names.EVERY_WORKER:
                 yield STORED_DELETED, rows.select(COLUMNS[STORED_DELETED].names)
                 continue
-            yield STORED, _describe_index_rows(check, file, rows.filter(pc.is_null(rows.column("kind"))))
-
-
-def _describe_index_rows(check: IndexCheck, file: IndexFile, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns of STORED for pieces of an index file."""
-    offsets, workers = dispatch_index(check.home, file.plan_version).workers_of_rows(rows)
-    owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
-    terms, posted = _sums(rows.column("clauses"))
-    described = {
-        "terms": terms,
-        "posted": posted,
-        "worker": np.full(rows.num_rows, file.worker),
-        "workers": np.diff(offsets).astype(np.int64),
-        "mine": np.bincount(owner[workers == file.worker], minlength=rows.num_rows) > 0,
-    }
-    copied = {name: rows.column(name) for name in ("subscription_key", *(field.name for field in BOX))}
-    return pa.RecordBatch.from_pydict(copied | described, schema=COLUMNS[STORED])
+            pieces = rows.filter(pc.is_null(rows.column("kind")))
+            owner, workers = workers_by_row(pieces, dispatch_index(check.home, file.plan_version))
+            terms, posted = _sums(pieces.column("clauses"))
+            described = {
+                "terms": terms,
+                "posted": posted,
+                "worker": np.full(pieces.num_rows, file.worker),
+                "workers": np.bincount(owner, minlength=pieces.num_rows),
+                "mine": np.bincount(owner[workers == file.worker], minlength=pieces.num_rows) > 0,
+            }
+            copied = {name: pieces.column(name) for name in ("subscription_key", *(field.name for field in BOX))}
+            yield STORED, pa.RecordBatch.from_pydict(copied | described, schema=COLUMNS[STORED])
 
 
 def _sums(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
@@ -213,8 +185,8 @@ def _sums(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
     return before[inner[outer[1:]]] - before[starts], before[inner[outer[:-1] + 1]] - before[starts]
 
 
-def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str, Fault]:
-    """Return the faults of the subscription keys of a part, by figure."""
+def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str, tuple[int, list[int]]]:
+    """Return the number of rows with each fault in a part, and the subscription keys of some, by figure."""
     batches: dict[int, list[pa.RecordBatch]] = {tag: [] for tag in COLUMNS}
     for tag, rows in received:
         batches[tag].append(rows)
@@ -226,8 +198,11 @@ def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str
     deleted_at, index_deleted_at = _first_deletions(key, deleted), _first_deletions(key, stored_deleted)
     end_at = np.minimum(requested["end_at"].to_numpy(), deleted_at)
 
-    # How many of the workers that must have a requested piece have it.
-    position = _find_requested(stored, requested)
+    # The position of the requested piece of each index row, -1 where there is none; how many of the workers that must
+    # have a requested piece have it.
+    pieces = requested[[*IDENTITY]].assign(position=np.arange(len(requested)))
+    merged = stored[[*IDENTITY]].merge(pieces, how="left", on=[*IDENTITY])
+    position = merged["position"].fillna(-1).to_numpy(np.int64)
     has_request = position >= 0
     doubled = stored.duplicated([*IDENTITY, "worker"]).to_numpy()
     mine = stored["mine"].to_numpy()
@@ -251,13 +226,6 @@ def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str
         "lost_deletions": stored_key[outlives][lacks_deletion[position[outlives]]],
     }
     return {figure: (len(keys), keys[:EXAMPLES].tolist()) for figure, keys in faults.items()}
-
-
-def _find_requested(stored: "DataFrame", requested: "DataFrame") -> np.ndarray:
-    """Return the position of the requested piece of each index row: int64, -1 where there is none."""
-    pieces = requested[[*IDENTITY]].assign(position=np.arange(len(requested)))
-    merged = stored[[*IDENTITY]].merge(pieces, how="left", on=[*IDENTITY])
-    return merged["position"].fillna(-1).to_numpy(np.int64)
 
 
 def _first_deletions(keys: np.ndarray, deletions: "DataFrame") -> np.ndarray:

@@ -26,11 +26,12 @@ from pststream.base.errors import PstError
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros, utc_now
 from pststream.engine.running_engine import get_engine
-from pststream.input.expectations import CheckResults, TableFaults, check_thresholds, table_thresholds
+from pststream.input.expectations import TableFaults, check_thresholds, table_thresholds
 from pststream.input.judged_rows import PAIRS, SUBJECTS, make_frame
 from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
 from pststream.input.suite_files import Suite
-from pststream.pipeline.upkeep.check_answers import count_answer_faults, has_answers
+from pststream.pipeline.ingest.landing_gate import quality_row
+from pststream.pipeline.upkeep.check_answers import count_answer_faults
 from pststream.pipeline.upkeep.check_index import count_placement_faults
 from pststream.planning.papers.topk_planners import plan_levels
 from pststream.plans.plan_rows import topk_plan_from_row
@@ -75,7 +76,9 @@ def is_whole(row: Mapping[str, Any]) -> bool:
 
 Figures = dict[str, int | None]
 
-_BATCH = ["objects_after", "objects_to", "requests_after", "requests_to", "objects"]
+RANGES = ("objects_after", "objects_to", "requests_after", "requests_to")
+"""Columns of `batches` with the key ranges of a batch."""
+
 _FILE = ["kind", "accepted", "rejected", "watermark", "max_ts", "withdrawal_id"]
 
 
@@ -87,10 +90,8 @@ def count_ledger_faults(home: Home, max_ahead_seconds: int = 0) -> Figures:
     removed are counted as if they were there. Reads some columns of the ledgers and the lists of data files; of
     `objects` only the keys in files that the last batch matched in part.
     """
-    batches, files = (
-        read_latest(home, names.BATCHES, "batch_id", _BATCH),
-        read_latest(home, names.FILES, "file_seq", _FILE),
-    )
+    batches = read_latest(home, names.BATCHES, "batch_id", [*RANGES, "objects"])
+    files = read_latest(home, names.FILES, "file_seq", _FILE)
     done, ingested = _done(batches), _done(files)
     unfinished = files.num_rows - ingested.num_rows
     matched_to = done.column("objects_to")[-1].as_py() if done.num_rows else 0
@@ -149,9 +150,8 @@ def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
 def _missing(home: Home, table: str, column: str) -> int:
     """Count the numbers from 1 to the greatest that have no row, plus each further `done` row of the same number."""
     rows = read_table(home.table(table), [column, "status"])
-    numbers = rows.column(column)
+    numbers, done = rows.column(column), _done(rows).column(column)
     greatest = pc.max(numbers).as_py() or 0
-    done = rows.filter(pc.equal(rows.column("status"), "done")).column(column)
     return int(greatest - pc.count_distinct(numbers).as_py() + len(done) - pc.count_distinct(done).as_py())
 
 
@@ -198,8 +198,7 @@ def _units_off(home: Home) -> int:
     return int(units - sum(row["units"] for row in plans))
 
 
-COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
-FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests_to", "matches", "retractions")
+FIELDS = (*RANGES, "matches", "retractions")
 
 
 @dataclass
@@ -219,8 +218,8 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int, prog
     A task has 65,536 rows of `matches` in memory at a time, and two counts for each batch.
     """
     batch_id = pds.field("batch_id")
-    rows = read_latest(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (batch_id > after) & (batch_id <= to))
-    batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
+    rows = read_latest(home, names.BATCHES, "batch_id", list(FIELDS), (batch_id > after) & (batch_id <= to))
+    batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in ("batch_id", *FIELDS)}
     wanted = KeyRange("batch_id", after, to)
     tasks = split_into_tasks(
         addresses_and_rows(home, names.MATCHES, wanted.files(list_data_files(home, names.MATCHES)))
@@ -242,9 +241,8 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int, prog
 def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice, ...]) -> TaskCounts:
     count = len(batches["batch_id"])
     counts = TaskCounts(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
-    for rows in read_slices(slices, COLUMNS, wanted):
-        numbers = rows.column("batch_id").to_numpy()
-        index, known = find_among(numbers, batches["batch_id"])
+    for rows in read_slices(slices, ["object_key", "subscription_keys", "retracted", "batch_id"], wanted):
+        index, known = find_among(rows.column("batch_id").to_numpy(), batches["batch_id"])
         counts.unknown += int((~known).sum())
         _count_pairs(batches, rows.filter(pa.array(known)), index[known], counts)
     return counts
@@ -269,15 +267,6 @@ def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, index: np
     counts.retractions += np.bincount(batch[retracted], minlength=len(counts.pairs))
 
 
-@dataclass(frozen=True)
-class PairCheck:
-    """The document of the check, its rows of `quality_results`, and the addresses of its Data Docs."""
-
-    document: dict[str, Any]
-    rows: list[dict[str, Any]]
-    data_docs: list[str]
-
-
 def load_pair_suites(home: Home) -> list[Suite]:
     """Return the checked suites for pairs; raises as `load_suites`, and MissingExtra if DuckDB is not installed."""
     suites = load_suites(home.files, home.path, PAIRS)
@@ -286,10 +275,13 @@ def load_pair_suites(home: Home) -> list[Suite]:
     return suites
 
 
-def check_pairs(home: Home, settings: Settings, suites: Sequence[Suite], after: int, to: int) -> PairCheck:
+def check_pairs(
+    home: Home, settings: Settings, suites: Sequence[Suite], after: int, to: int
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
     """Judge the pairs of the batches after `after` up to `to`, at most `suite_rows` of them, drawn at random.
 
-    Without pairs nothing is judged, and the check passes.
+    Without pairs nothing is judged, and the check passes. Returns the document of the check, its rows of
+    `quality_results`, and the addresses of its Data Docs.
     """
     began = time.perf_counter()
     columns = [name for name in SUBJECTS[PAIRS].names if any(name in suite.columns for suite in suites)]
@@ -307,25 +299,14 @@ def check_pairs(home: Home, settings: Settings, suites: Sequence[Suite], after: 
     judged = min(count, settings.suite_rows)
     passed = [f"pairs of the batches up to {after:,}: an earlier check has passed them"] if after else []
     beyond = [f"{count - judged:,} pairs: suite_rows bounds those that are judged"] if judged < count else []
-    document = {
-        "check": PAIRS,
-        "success": all(one.success for one in results),
-        "failed": [reason for one in results for reason in one.reasons],
-        "skipped": [*passed, *beyond],
-        "figures": {"pairs": count, "judged": judged},
-        "batch_id": to,
-        "seconds": round(time.perf_counter() - began, 3),
-    }
-    rows = [_row(one.suite.label, PAIRS, one.success, one.reasons, one.rows, to) for one in results]
-    return PairCheck(document, rows, data_docs)
-
-
-def _row(suite: str, subject: str, success: bool, failed: Any, results: Any, batch_id: int) -> dict[str, Any]:
-    """Return the row of `quality_results`."""
-    return {
-        "checked_at": utc_now(), "suite": suite, "subject": subject, "success": success, "failed": failed,
-        "results": results, "batch_id": batch_id,
-    }  # fmt: skip
+    failed = [reason for one in results for reason in one.reasons]
+    figures = {"pairs": count, "judged": judged}
+    document = _document(PAIRS, all(one.success for one in results), failed, [*passed, *beyond], figures, to, began)
+    return (
+        document,
+        [quality_row(one.suite.label, PAIRS, one.success, one.reasons, one.rows, to) for one in results],
+        data_docs,
+    )
 
 
 SUITE = "tables"
@@ -345,26 +326,32 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
     checks, rows = [], []
     with home.locked():
         ledger = Ledger(home)
-        last = _last_done(home, ledger)
+        batch, unfinished = ledger.last_batch, ledger.unfinished_batch()
+        if unfinished is not None:
+            batch = next(iter(read_batches(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
+        last: dict[str, Any] = dict(batch) if batch else {"batch_id": 0, "requests_to": 0}
         for name, count in _fault_counters(home, settings, ledger, last, everything, progress).items():
             began = time.perf_counter()
             faults = count()
             (judged,) = check_thresholds([faults.figures], table_thresholds(name))
-            checks.append(_document(name, faults, judged, last["batch_id"], time.perf_counter() - began))
+            failed = [
+                one.sentence + _examples(faults.examples.get(one.name)) for one in judged.results if not one.success
+            ]
+            skipped = faults.list_skipped()
+            checks.append(_document(name, judged.success, failed, skipped, faults.figures, last["batch_id"], began))
             results = [
                 {"name": figure, "value": value, "success": value == 0}
                 for figure, value in faults.figures.items()
                 if value is not None
             ]
-            rows.append(_row(SUITE, name, judged.success, checks[-1]["failed"], results, last["batch_id"]))
+            rows.append(quality_row(SUITE, name, judged.success, failed, results, last["batch_id"]))
             _report(progress, checks[-1])
-        data_docs = []
+        data_docs: list[str] = []
         if suites:
             since = 0 if everything else min(_passed(home, suite.label, PAIRS) for suite in suites)
-            of_pairs = check_pairs(home, settings, suites, since, last["batch_id"])
-            checks.append(of_pairs.document)
-            rows += of_pairs.rows
-            data_docs += of_pairs.data_docs
+            document, of_pairs, data_docs = check_pairs(home, settings, suites, since, last["batch_id"])
+            checks.append(document)
+            rows += of_pairs
             _report(progress, checks[-1])
         ledger_tables.append(home, names.QUALITY_RESULTS, rows)
     return {"success": all(one["success"] for one in checks), "checks": checks, "data_docs": data_docs}
@@ -390,7 +377,7 @@ def _fault_counters(
             dict(count_match_faults(home, settings, after, last["batch_id"], progress)), {}, passed_before
         ),
     }
-    if has_answers(home) and last["batch_id"]:
+    if list_data_files(home, names.ANSWER_LOG) and last["batch_id"]:
         counters["answers"] = lambda: count_answer_faults(
             home, settings, last["batch_id"], 0 if everything else _passed(home, SUITE, "answers"), progress
         )
@@ -403,14 +390,6 @@ def _report(progress: Progress, check: dict[str, Any]) -> None:
         progress(f"{check['check']}: not compared: {what}")
 
 
-def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
-    """Return the last batch that is done."""
-    batch, unfinished = ledger.last_batch, ledger.unfinished_batch()
-    if unfinished is not None:
-        batch = next(iter(read_batches(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
-    return dict(batch) if batch else {"batch_id": 0, "requests_to": 0}
-
-
 def _passed(home: Home, suite: str, name: str) -> int:
     """Return the number of the last batch that a check has passed."""
     passed = (pds.field("suite") == suite) & (pds.field("subject") == name) & pds.field("success")
@@ -418,18 +397,26 @@ def _passed(home: Home, suite: str, name: str) -> int:
     return max(rows.column(0).to_pylist(), default=0)
 
 
-def _document(name: str, faults: TableFaults, judged: CheckResults, batch_id: int, seconds: float) -> dict[str, Any]:
-    failed = []
-    for result in judged.results:
-        if not result.success:
-            keys = ", ".join(map(str, faults.examples.get(result.name, [])))
-            failed.append(result.sentence + (f" (subscription keys such as {keys})" if keys else ""))
+def _examples(keys: Sequence[int] | None) -> str:
+    return f" (subscription keys such as {', '.join(map(str, keys))})" if keys else ""
+
+
+def _document(
+    name: str,
+    success: bool,
+    failed: list[str],
+    skipped: list[str],
+    figures: Mapping[str, int | None],
+    batch_id: int,
+    began: float,
+) -> dict[str, Any]:
+    """Return the document of a check; began: time (of `time.perf_counter`) when it began."""
     return {
         "check": name,
-        "success": judged.success,
+        "success": success,
         "failed": failed,
-        "skipped": faults.list_skipped(),
-        "figures": faults.figures,
+        "skipped": skipped,
+        "figures": figures,
         "batch_id": batch_id,
-        "seconds": round(seconds, 3),
+        "seconds": round(time.perf_counter() - began, 3),
     }

@@ -9,7 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from pststream.pipeline.questions.written_answers import commit_unfinished_answe
 from pststream.pipeline.upkeep.row_changes import (
     MAX_SOUGHT,
     AnswersOf,
-    FoundRows,
     LettersOf,
     MatchesOf,
     PositionsIn,
@@ -47,7 +46,7 @@ from pststream.pipeline.upkeep.row_changes import (
     SentencesOf,
     TextFinder,
     WordsOf,
-    any_between,
+    any_within,
     find_rows,
     may_have_reports,
     rewrite_files,
@@ -63,8 +62,6 @@ from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.tables.delta_tables import QueryError, query_table, read_table
 from pststream.tables.ledgers import Ledger
-
-# Find rows to erase: keys of objects and subscriptions by their ids, ids by a condition, words no other row has.
 
 TEXT_BEGINNING = 64
 """Characters of an erased text by which rejects and pages are searched for it."""
@@ -102,10 +99,6 @@ LOGS = {
 }
 
 
-def _none() -> np.ndarray:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True)
 class FoundKeys:
     """What the rows of some ids have.
@@ -117,11 +110,15 @@ class FoundKeys:
     texts            beginnings of their texts, keywords and payloads
     """
 
-    keys: np.ndarray = field(default_factory=_none)
-    files: np.ndarray = field(default_factory=_none)
-    terms: np.ndarray = field(default_factory=_none)
-    since: int = names.NEVER_US
-    texts: frozenset[str] = frozenset()
+    keys: np.ndarray
+    files: np.ndarray
+    terms: np.ndarray
+    since: int
+    texts: frozenset[str]
+
+
+KeysByKind = dict[str, FoundKeys]
+"""What the rows of the ids of an erasure have, by the kinds of LOGS."""
 
 
 def select_ids(home: Home, condition: str) -> list[str]:
@@ -136,14 +133,8 @@ def select_ids(home: Home, condition: str) -> list[str]:
 
 def find_keys(home: Home, settings: Settings, kind: str, ids: tuple[str, ...], ingests_to: int) -> FoundKeys:
     """Return what the rows of these ids have, up to an ingest. Reads the ids of the files whose bounds allow them."""
-    if not ids:
-        return FoundKeys()
     log, ordered = LOGS[kind], sorted(ids)
-    files = [
-        file
-        for file in list_data_files(home, log.name)
-        if any_between(ordered, file.low.get(log.id, ordered[0]), file.high.get(log.id, ordered[-1]))
-    ]
+    files = [file for file in list_data_files(home, log.name) if any_within(ordered, file, log.id)]
     tasks = split_into_tasks(addresses_and_rows(home, log.name, files))
     parts = get_engine(settings).run_tasks(tasks, partial(_find_ids, kind, ids, ingests_to)) if tasks else []
     return _joined(parts)
@@ -222,16 +213,15 @@ def _words_of_answers(terms: np.ndarray, slices: tuple[Slice, ...]) -> dict[int,
     return words
 
 
-def terms_of_others(home: Home, settings: Settings, terms: np.ndarray, erased: dict[str, np.ndarray]) -> np.ndarray:
-    """Return which of these terms (ascending) other rows of the logs have: int64, ascending.
-
-    erased: by kind, keys of the rows to erase, ascending
-    """
+def terms_of_others(home: Home, settings: Settings, terms: np.ndarray, erased: KeysByKind) -> np.ndarray:
+    """Return which of these terms (ascending) rows of the logs have that are not erased: int64, ascending."""
     parts = []
     for kind, log in LOGS.items():
         files = addresses_and_rows(home, log.name, list_data_files(home, log.name))
         tasks = split_into_tasks(files) if len(terms) else []
-        parts += get_engine(settings).run_tasks(tasks, partial(_others, kind, terms, erased[kind])) if tasks else []
+        parts += (
+            get_engine(settings).run_tasks(tasks, partial(_others, kind, terms, erased[kind].keys)) if tasks else []
+        )
     return _distinct(parts)
 
 
@@ -258,8 +248,7 @@ BLOCK_BYTES = 1 << 22
 
 def refuse_quarantined(home: Home, asked: PendingErasure) -> None:
     """Raise UsageError if a file in quarantine names one of the ids: with the file, other rows would go."""
-    ids = {"objects": asked.object_ids, "requests": asked.subscription_ids}
-    finders = {kind: TextFinder(wanted) for kind, wanted in ids.items() if wanted}
+    finders = {kind: TextFinder(wanted) for kind, wanted in _ids_by_kind(asked).items() if wanted}
     for entry in quarantine.read_needed_entries(home):
         if entry["kind"] in finders and _names_id(home, entry, finders[entry["kind"]]):
             number, path = entry["hold_id"], escape_controls(entry["path"])
@@ -267,6 +256,10 @@ def refuse_quarantined(home: Home, asked: PendingErasure) -> None:
                 f"quarantined file {number} ({path}) names an id to erase; nothing was changed",
                 f"pststream quarantine release {number}, or discard {number}; then run this again",
             )
+
+
+def _ids_by_kind(asked: PendingErasure) -> dict[str, tuple[str, ...]]:
+    return {"objects": asked.object_ids, "requests": asked.subscription_ids}
 
 
 def _names_id(home: Home, entry: dict[str, Any], finder: TextFinder) -> bool:
@@ -325,14 +318,6 @@ PAGE_CHARACTERS = 16
 """Pages may cut longer ids, at more characters than this."""
 
 
-@dataclass(frozen=True)
-class ErasedKeys:
-    """The rows of the ids of an erasure: their objects and their subscriptions."""
-
-    objects: FoundKeys
-    subscriptions: FoundKeys
-
-
 def erase(
     home: Home,
     settings: Settings,
@@ -356,7 +341,10 @@ def erase(
     home.check()
     if dry_run:
         asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
-        return _document(home, asked, keys, _count(home, settings, asked, keys), dry_run=True)
+        counts = Counter[str]()
+        for change in _changes(asked, keys):
+            counts[change.table] += find_rows(home, settings, change).rows
+        return _document(home, asked, keys, dict(+counts), dry_run=True)
     with home.locked(), without_other_writers(home, settings):
         finish_interrupted_work(home, settings, progress)
         finish_erasure(home, settings, progress)
@@ -410,55 +398,43 @@ def without_other_writers(home: Home, settings: Settings) -> Iterator[None]:
         yield
 
 
-def _find(home: Home, settings: Settings, asked: PendingErasure) -> ErasedKeys:
-    return ErasedKeys(
-        find_keys(home, settings, "objects", asked.object_ids, asked.ingests_to),
-        find_keys(home, settings, "requests", asked.subscription_ids, asked.ingests_to),
-    )
+def _find(home: Home, settings: Settings, asked: PendingErasure) -> KeysByKind:
+    ids = _ids_by_kind(asked)
+    return {kind: find_keys(home, settings, kind, ids[kind], asked.ingests_to) for kind in LOGS}
 
 
-def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[PendingErasure, ErasedKeys]:
+def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[PendingErasure, KeysByKind]:
     """Find the rows; add to `asked` their texts, and the words that tables show and no other row has."""
     keys = _find(home, settings, asked)
-    words = words_of_terms(
-        home, settings, distinct_values(np.concatenate([keys.objects.terms, keys.subscriptions.terms]))
-    )
+    words = words_of_terms(home, settings, _distinct([one.terms for one in keys.values()]))
     terms = np.array(sorted(words), np.int64)
-    of_logs = {"objects": keys.objects.keys, "requests": keys.subscriptions.keys}
-    only = terms[~is_among(terms, terms_of_others(home, settings, terms, of_logs))].tolist()
-    texts = tuple(sorted(keys.objects.texts | keys.subscriptions.texts))
+    only = terms[~is_among(terms, terms_of_others(home, settings, terms, keys))].tolist()
+    texts = tuple(sorted({text for one in keys.values() for text in one.texts}))
     return replace(asked, texts=texts, terms=tuple(only), words=tuple(words[term] for term in only)), keys
 
 
-def _changes(asked: PendingErasure, keys: ErasedKeys) -> list[RowChange]:
+def _changes(asked: PendingErasure, keys: KeysByKind) -> list[RowChange]:
     """Return the changes of the tables but `deliveries`, in the order of names.ERASABLE."""
-    objects, subscriptions, finder = keys.objects.keys, keys.subscriptions.keys, _finder(asked, LONGEST_VALUE)
+    objects, subscriptions = keys["objects"].keys, keys["requests"].keys
+    finder = _finder(asked, LONGEST_VALUE)
     return [
         AnswersOf(asked.object_ids, asked.words),
         ReportsOf(subscriptions, asked.words),
         LettersOf(frozenset(asked.object_ids), frozenset(asked.subscription_ids), frozenset(asked.words)),
-        MatchesOf(objects, subscriptions, keys.subscriptions.since),
-        RowsByKey(names.WORKER_INDEX, "subscription_key", subscriptions),
+        MatchesOf(objects, subscriptions, keys["requests"].since),
+        RowsByKey(names.WORKER_INDEX, ("subscription_key",), subscriptions),
         WordsOf(np.array(asked.terms, np.int64)),
-        SentencesOf(names.QUALITY_RESULTS, "failed", finder),
-        SentencesOf(names.QUARANTINE, "reasons", finder),
+        SentencesOf(names.QUALITY_RESULTS, ("failed",), finder),
+        SentencesOf(names.QUARANTINE, ("reasons",), finder),
         RejectsOf("objects", asked.object_ids, asked.texts, asked.ingests_to),
         RejectsOf("requests", asked.subscription_ids, asked.texts, asked.ingests_to),
-        RowsByKey(names.REQUESTS, "subscription_key", subscriptions),
-        RowsByKey(names.OBJECTS, "object_key", objects),
+        RowsByKey(names.REQUESTS, ("subscription_key",), subscriptions),
+        RowsByKey(names.OBJECTS, ("object_key",), objects),
     ]
 
 
-def _count(home: Home, settings: Settings, asked: PendingErasure, keys: ErasedKeys) -> dict[str, int]:
-    """Return the rows to remove or change, by table."""
-    rows = Counter[str]()
-    for change in _changes(asked, keys):
-        rows[change.table] += find_rows(home, settings, change).rows
-    return dict(+rows)
-
-
 def _run(
-    home: Home, settings: Settings, asked: PendingErasure, keys: ErasedKeys, progress: Progress
+    home: Home, settings: Settings, asked: PendingErasure, keys: KeysByKind, progress: Progress
 ) -> tuple[dict[str, int], int]:
     """Do every step of an erasure; each may have been done by an earlier try.
 
@@ -466,16 +442,16 @@ def _run(
     """
     rows = Counter[str]()
     for change in _changes(asked, keys):
-        affected = find_rows(home, settings, change)
-        if affected.rows:
-            restart_deliveries(home, settings, asked.erasure_id, ERASE, change.table, affected.pairs.batch_ids)
-        remove_rows(home, settings, change, affected, asked.erasure_id, ERASE)
-        if affected.rows:
-            progress(f"{change.table}: {affected.rows:,} rows removed or changed")
-        rows[change.table] += affected.rows
+        if count := remove_rows(home, settings, change, asked.erasure_id, ERASE):
+            progress(f"{change.table}: {count:,} rows removed or changed")
+            rows[change.table] += count
     erasures.restore_tables(home)
     erasures.write_checkpoints(home)
-    _delete_copies(home)
+    # Delete copies of input files and rows that are not needed: of quarantined files, and of commands killed.
+    clear_staging(home)
+    retry_rejects.remove_unneeded_files(home)
+    fetched_files.remove_unneeded_copies(home)
+    quarantine.remove_unneeded_copies(home)
     deleted = delete_files_that_name(home, _finder(asked, PAGE_CHARACTERS))
     SegmentCache(settings.cache_dir, settings.cache_bytes).clear()
     crash_point("erase.files_deleted")
@@ -484,15 +460,7 @@ def _run(
             erasures.drop_older_versions(home, name)
             crash_point("erase.vacuumed")
     erasures.forget_pending(home)
-    return dict(+rows), deleted
-
-
-def _delete_copies(home: Home) -> None:
-    """Delete copies of input files and rows that are not needed: of quarantined files, and of commands killed."""
-    clear_staging(home)
-    retry_rejects.remove_unneeded_files(home)
-    fetched_files.remove_unneeded_copies(home)
-    quarantine.remove_unneeded_copies(home)
+    return dict(rows), deleted
 
 
 def _finder(asked: PendingErasure, longest: int) -> TextFinder:
@@ -503,27 +471,23 @@ def _finder(asked: PendingErasure, longest: int) -> TextFinder:
     return TextFinder([one for one in shown if len(one) <= longest], (*cut, *texts))
 
 
-def remove_rows(
-    home: Home, settings: Settings, change: RowChange, affected: FoundRows, erasure_id: int, cause: str
-) -> None:
-    """Remove the rows that `find_rows` counted, if there are any, and record it; the home is locked."""
+def remove_rows(home: Home, settings: Settings, change: RowChange, erasure_id: int, cause: str) -> int:
+    """Remove or change the rows of a change, and record it; return how many. The home is locked."""
+    affected = find_rows(home, settings, change)
     if not affected.rows:
-        return
+        return 0
+    restart_deliveries(home, settings, erasure_id, cause, change.table, affected.pairs.batch_ids)
     added = rewrite_files(home, settings, change, affected)
     matched = 0
     if change.table == names.OBJECTS:  # objects below a bound in time are all matched
         last = Ledger(home).objects_matched
         matched = int(np.searchsorted(change.keys, last, "right")) if isinstance(change, RowsByKey) else affected.rows
+    removal = Removal(affected.rows, matched, affected.pairs)
+    days = settings.retention_days
     erasures.commit_removal(
-        home,
-        change.table,
-        added,
-        affected.files,
-        Removal(affected.rows, matched, affected.pairs),
-        erasure_id=erasure_id,
-        cause=cause,
-        retention_days=settings.retention_days,
+        home, change.table, added, affected.files, removal, erasure_id=erasure_id, cause=cause, retention_days=days
     )
+    return affected.rows
 
 
 def restart_deliveries(
@@ -541,23 +505,17 @@ def restart_deliveries(
     saved = [(sink.name, read_progress(home, sink.name)) for sink in settings.sinks]
     current = [(name, one) for name, one in saved if not one.complete]
     if table != names.MATCHES:
-        batch_ids = _with_changes(home, [one.batch_id for _, one in current])
+        is_current = pds.field("batch_id").isin([one.batch_id for _, one in current])
+        rows = read_table(home.table(names.BATCHES), ["batch_id", "changes"], is_current).to_pylist()
+        batch_ids = [row["batch_id"] for row in rows if any(dict(row["changes"] or ()).values())]
     batches = tuple((name, one.batch_id) for name, one in current if one.message_limit or one.batch_id in batch_ids)
-    change = PositionsIn(batches)
-    remove_rows(home, settings, change, find_rows(home, settings, change), erasure_id, cause)
-
-
-def _with_changes(home: Home, batch_ids: Sequence[int]) -> list[int]:
-    """Return those of some batches that changed answers."""
-    is_one = pds.field("batch_id").isin(list(batch_ids))
-    rows = read_table(home.table(names.BATCHES), ["batch_id", "changes"], is_one).to_pylist()
-    return [row["batch_id"] for row in rows if any(dict(row["changes"] or ()).values())]
+    remove_rows(home, settings, PositionsIn(batches), erasure_id, cause)
 
 
 def _document(
-    home: Home, asked: PendingErasure, keys: ErasedKeys, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
+    home: Home, asked: PendingErasure, keys: KeysByKind, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
 ) -> dict[str, Any]:
-    file_seqs = distinct_values(np.concatenate([keys.objects.files, keys.subscriptions.files]))
+    file_seqs = _distinct([one.files for one in keys.values()])
     wanted = pds.field("file_seq").isin(file_seqs.tolist()) & (pds.field("status") == "done")
     paths = read_table(home.table(names.FILES), ["path"], wanted).column(0).to_pylist()
     columns = ["erasure_id", "files_until"]  # not the lists of batches, one number for each

@@ -1,11 +1,11 @@
 """Run `pststream maintain`: remove old rows, compact the index and all tables, trim Delta logs, delete unused files."""
 
 from collections import Counter
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyarrow.fs import FileSelector, FileType
 
 from pststream.answers.bucket_file import read_parts
@@ -38,12 +38,6 @@ from pststream.storage.array_cache import Paths
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import Ledger
 
-# Rewrite neighbouring files of the tables that grow with the data as larger files, without changing a row.
-#
-# `maintain` calls this, as each ingest and each batch leaves small files. Delta's own OPTIMIZE is not used: delta-rs
-# rounds the greatest time of a file down to milliseconds, so a reader that skips files by it would miss rows. Besides,
-# tasks read row groups, whose size PSTStream chooses.
-
 ORDERED_BY = {
     names.OBJECTS: "object_key",
     names.REQUESTS: "request_key",
@@ -61,39 +55,24 @@ COMPACTIONS = "join"
 """The application of the transaction ids of compactions, in the tables' Delta logs."""
 
 
-@dataclass(frozen=True)
-class FileGroup:
-    """Neighbouring files of a partition of a table that become one; root: the folder of the table."""
-
-    table: str
-    root: str
-    paths: tuple[str, ...]
-    partition: tuple[tuple[str, Any], ...] = ()
-
-
 def compact_tables(home: Home, settings: Settings) -> int:
     """Rewrite neighbouring files as files of at most MAX_BYTES, in one commit a table; the home is locked.
 
     Returns the number of files before, minus the number of files after.
-    The commits declare that they change no data, so that a reader of the table as a stream gets no row twice.
+    The commits declare that they change no data, so that a reader of the table as a stream gets no row twice. Delta's
+    own OPTIMIZE is not used: delta-rs rounds the greatest time of a file down to milliseconds, so a reader that skips
+    files by it would miss rows. Besides, tasks read row groups, whose size PSTStream chooses.
     """
     fewer = 0
     for name, column in ORDERED_BY.items():
-        groups = [
-            group for files in _split_partitions(list_data_files(home, name)) for group in _neighbours(files, column)
-        ]
+        groups = _neighbours(list_data_files(home, name), column)
         if not groups:
             continue
         tasks = [
-            FileGroup(
-                name,
-                home.table(name),
-                tuple(path for path, _ in addresses_and_rows(home, name, files)),
-                tuple(files[0].partition.items()),
-            )
-            for files in groups
+            ([path for path, _ in addresses_and_rows(home, name, files)], dict(files[0].partition)) for files in groups
         ]
-        added = [file for file in get_engine(settings).run_tasks(tasks, _write_compacted) if file]
+        write = partial(_write_compacted, home.table(name), TABLES[name].schema)
+        added = [file for file in get_engine(settings).run_tasks(tasks, write) if file]
         removed = [file for files in groups for file in files]
         # A compaction that was killed has committed nothing, so each try has a transaction id of its own.
         last = last_transaction(home.table(name), COMPACTIONS)
@@ -102,20 +81,21 @@ def compact_tables(home: Home, settings: Settings) -> int:
     return fewer
 
 
-def _split_partitions(files: list[DataFile]) -> list[list[DataFile]]:
-    """Return the files of each partition."""
-    partitions: dict[tuple[tuple[str, Any], ...], list[DataFile]] = {}
-    for file in files:
-        partitions.setdefault(tuple(file.partition.items()), []).append(file)
-    return list(partitions.values())
-
-
 def _neighbours(files: list[DataFile], column: str) -> list[list[DataFile]]:
-    """Return groups of two or more neighbours of MAX_BYTES together at most."""
+    """Return groups of two or more neighbours in a partition, of MAX_BYTES together at most.
+
+    Files with equal values in `column` are in the order of their rows.
+    """
+
+    def order(file: DataFile) -> tuple[str, int, int, int, str]:
+        bounds = file.low.get(column, -1), file.high.get(column, -1), file.low.get("row", -1)
+        return str(file.partition), *bounds, file.path
+
     groups: list[list[DataFile]] = [[]]
     size = 0
-    for file in sorted(files, key=lambda file: _order(file, column)):
-        if groups[-1] and size + file.bytes > MAX_BYTES:
+    for file in sorted(files, key=order):
+        last = groups[-1]
+        if last and (size + file.bytes > MAX_BYTES or file.partition != last[0].partition):
             groups.append([])
             size = 0
         groups[-1].append(file)
@@ -123,15 +103,10 @@ def _neighbours(files: list[DataFile], column: str) -> list[list[DataFile]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _order(file: DataFile, column: str) -> tuple[int, int, int, str]:
-    """Return the sort key of a file among those of its table; files of one number are in the order of their rows."""
-    return file.low.get(column, -1), file.high.get(column, -1), file.low.get("row", -1), file.path
-
-
-def _write_compacted(group: FileGroup) -> DataFile | None:
-    writer = FileWriter(group.root, TABLES[group.table].schema, dict(group.partition))
-    slices = [whole_file(path) for path in group.paths]
-    for rows in read_slices(slices, writer.schema.names):
+def _write_compacted(root: str, schema: pa.Schema, task: tuple[list[str], dict[str, Any]]) -> DataFile | None:
+    paths, partition = task
+    writer = FileWriter(root, schema, partition)
+    for rows in read_slices(map(whole_file, paths), writer.schema.names):
         writer.write(rows)
     return writer.close()
 
@@ -166,27 +141,21 @@ def snapshot_answers(home: Home, settings: Settings, progress: Progress) -> dict
         crash_point("maintain.snapshot")
         sizes = {name: sum(getattr(file, name) for file in files) for name in ("rows", "bytes")}
         snapshot = {"batch_id": last["batch_id"], **sizes}
-    _drop_state_rows(home, last["batch_id"])
+    # State rows and boundaries up to the batch of the last snapshot but one. Whole files are dropped, since `maintain`
+    # compacts only rows after that batch.
+    batches = {file.high["batch_id"] for file in list_data_files(home, names.ANSWERS)}
+    bound = max((batch for batch in batches if batch < last["batch_id"]), default=0)
+    files = [*list_state_files(home, -1, bound), *list_boundary_files(home, -1, bound)]
+    unneeded = [file for file in files if file.high["batch_id"] <= bound]
+    if unneeded:
+        commit_files(home, names.ANSWER_LOG, [], unneeded, application=TRANSACTIONS, transaction=bound)
+        crash_point("maintain.state_dropped")
     return snapshot
 
 
 def _snapshot_bucket(context: AnswerContext, bucket: int) -> DataFile | None:
     with open_previous_state(context, bucket, context.queries()) as state:
         return write_snapshot(Home(context.home), context.previous.batch_id, bucket, read_parts(state, READ_ROWS))
-
-
-def _drop_state_rows(home: Home, last: int) -> None:
-    """Drop files of state rows and boundaries up to the batch of the last snapshot but one; last: that of the last.
-
-    Whole files are dropped, since `maintain` compacts only rows after that batch.
-    """
-    batches = {file.high["batch_id"] for file in list_data_files(home, names.ANSWERS)}
-    bound = max((batch for batch in batches if batch < last), default=0)
-    files = [*list_state_files(home, -1, bound), *list_boundary_files(home, -1, bound)]
-    files = [file for file in files if file.high["batch_id"] <= bound]
-    if files:
-        commit_files(home, names.ANSWER_LOG, [], files, application=TRANSACTIONS, transaction=bound)
-        crash_point("maintain.state_dropped")
 
 
 def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -> dict[str, Any]:
@@ -220,8 +189,14 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
         dropped = compact_index(home, settings, version) if before and idle else 0
         compacted = compact_tables(home, settings)
         drop_old_statistics(home)
-        _discard_segments(home, settings, segments, objects_expired=names.OBJECTS in expired)
-        _compact_control_tables(home, settings.retention_days)
+        if names.OBJECTS in expired:
+            object_cache(settings.cache_dir, settings.cache_bytes).clear_objects()
+        else:
+            discard_segments(settings, segments.difference(_segment_groups(home, settings)))
+        for table in TABLES.values():
+            if table.writer == "control":
+                ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
+            ledger_tables.trim_log(home, table.name, settings.retention_days)
         removed = _delete_unused_files(home, settings.retention_days, progress)
         return {
             "plan_version": version,
@@ -238,26 +213,6 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
 def _segment_groups(home: Home, settings: Settings) -> set[Paths]:
     """Return the groups of data files of `objects` that are segments of stored objects now."""
     return set(list_segments(home, settings.cache_dir, settings.cache_bytes).groups)
-
-
-def _discard_segments(home: Home, settings: Settings, before: set[Paths], objects_expired: bool) -> None:
-    """Delete the segments of objects in files that were removed or compacted from this node's cache.
-
-    before           groups of files before the removal and the compaction
-    objects_expired  whether rows of `objects` were removed: all segments are deleted then
-    """
-    if objects_expired:
-        object_cache(settings.cache_dir, settings.cache_bytes).clear_objects()
-    else:
-        discard_segments(settings, before.difference(_segment_groups(home, settings)))
-
-
-def _compact_control_tables(home: Home, retention_days: int) -> None:
-    """Compact the control tables, and delete the old log entries of all tables."""
-    for table in TABLES.values():
-        if table.writer == "control":
-            ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
-        ledger_tables.trim_log(home, table.name, retention_days)
 
 
 def _delete_unused_files(home: Home, retention_days: int, progress: Progress) -> int:

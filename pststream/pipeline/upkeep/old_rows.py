@@ -20,7 +20,7 @@ from pststream.base.progress import Progress
 from pststream.base.utc_times import to_micros, utc_now
 from pststream.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_other_writers
-from pststream.pipeline.upkeep.row_changes import RejectsBelow, ReportsBelow, RowsBelow, find_rows
+from pststream.pipeline.upkeep.row_changes import RejectsBelow, ReportsBelow, RowChange, RowsBelow
 from pststream.settings import Settings, read_keep
 from pststream.state import erasures
 from pststream.state.crash_points import crash_point
@@ -49,7 +49,7 @@ LEDGER_OF = {
 }
 """The ledger with the time of each number, where the age is a number."""
 
-ALSO_READ = {names.MATCHES: ("subscription_keys", "retracted", "batch_id"), names.REJECTS: ("kind", "file")}
+MATCH_COLUMNS = ("ts", "subscription_keys", "retracted", "batch_id")
 
 
 def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[str, int]:
@@ -71,39 +71,41 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
             bound = _bound(home, settings, ledger, name, oldest)
             if bound is None:
                 continue
-            change = RowsBelow(name, AGE_OF[name], bound, ALSO_READ.get(name, ()))
-            if name == names.REJECTS:
-                change = RejectsBelow(name, AGE_OF[name], bound, ALSO_READ[name], _recent_questions(home, oldest))
-            reports = [ReportsBelow(names.ANSWER_LOG, "ts", bound, ("term",))] if name == names.OBJECTS else []
-            for one in (*reports, change):
-                affected = find_rows(home, settings, one)
-                if affected.rows:
-                    restart_deliveries(home, settings, erasure_id, KEEP, one.table, affected.pairs.batch_ids)
-                remove_rows(home, settings, one, affected, erasure_id, KEEP)
-                if affected.rows:
-                    removed[one.table] = removed.get(one.table, 0) + affected.rows
+            for change in _changes(home, name, bound, oldest):
+                if count := remove_rows(home, settings, change, erasure_id, KEEP):
+                    removed[change.table] = removed.get(change.table, 0) + count
         erasures.restore_tables(home)
     return removed
 
 
-def _recent_questions(home: Home, oldest: dt.datetime) -> tuple[str, ...]:
-    """Return the files of questions that were answered since, as RejectsBelow names them."""
-    is_recent = pds.field("started_at") >= oldest
-    rows = read_table(home.table(names.QUESTION_FILES), ["ingest_id", "path"], is_recent)
-    return tuple(sorted({f"{row['ingest_id']} {row['path']}" for row in rows.to_pylist()}))
+def _changes(home: Home, name: str, bound: int, oldest: dt.datetime) -> list[RowChange]:
+    """Return the changes that remove the rows below a bound from a table, and of `objects` the reports on them."""
+    if name == names.OBJECTS:
+        return [ReportsBelow(names.ANSWER_LOG, ("ts", "term"), bound), RowsBelow(name, ("ts",), bound)]
+    if name == names.REJECTS:
+        answered = read_table(
+            home.table(names.QUESTION_FILES), ["ingest_id", "path"], pds.field("started_at") >= oldest
+        )
+        recent = {f"{row['ingest_id']} {row['path']}" for row in answered.to_pylist()}
+        return [RejectsBelow(name, ("ingest_id", "kind", "file"), bound, tuple(sorted(recent)))]
+    return [RowsBelow(name, MATCH_COLUMNS if name == names.MATCHES else (AGE_OF[name],), bound)]
 
 
 def _bound(home: Home, settings: Settings, ledger: Ledger, name: str, oldest: dt.datetime) -> int | None:
     """Return the value of the column AGE_OF below which rows are too old; None if none is."""
     if name in LEDGER_OF:
-        stored, column = LEDGER_OF[name], AGE_OF[name]
-        recent = read_table(home.table(stored), [column], pds.field("started_at") >= oldest).column(0)
-        first = pc.min(recent).as_py()
-        return greatest_value(home.table(stored), column) + 1 if first is None else int(first)
+        return _first_since(home, LEDGER_OF[name], AGE_OF[name], oldest)
     if name == names.DEAD_LETTERS:
         return to_micros(oldest)
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
     return None if horizon is None else min(to_micros(oldest), to_micros(horizon))
+
+
+def _first_since(home: Home, ledger: str, column: str, oldest: dt.datetime) -> int:
+    """Return the first number in a ledger that started at a time or later; if there is none, that of the next."""
+    recent = read_table(home.table(ledger), [column], pds.field("started_at") >= oldest).column(0)
+    first = pc.min(recent).as_py()
+    return greatest_value(home.table(ledger), column) + 1 if first is None else int(first)
 
 
 CHANGE = {"part": "change"}
@@ -128,7 +130,7 @@ def remove_old_changes(home: Home, settings: Settings) -> dict[str, int]:
     The home is locked, and no batch is unfinished. The transaction id of the commit is the last batch with old changes.
     """
     days = read_keep(settings.keep).get(names.ANSWER_LOG)
-    up_to = _last_old_batch(home, utc_now() - dt.timedelta(days=days)) if days else 0
+    up_to = _first_since(home, names.BATCHES, "batch_id", utc_now() - dt.timedelta(days=days)) - 1 if days else 0
     if up_to <= last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES):
         return {}
     with without_other_writers(home, settings):
@@ -153,13 +155,6 @@ def _remove(home: Home, settings: Settings, up_to: int) -> dict[str, int]:
     commit_files(home, names.ANSWER_LOG, added, files, application=OLD_CHANGES, transaction=up_to)
     crash_point("maintain.changes_removed")
     return {names.ANSWER_LOG: removed}
-
-
-def _last_old_batch(home: Home, oldest: dt.datetime) -> int:
-    """Return the last batch before the first that started at a time or later; 0: there is none."""
-    recent = read_table(home.table(names.BATCHES), ["batch_id"], pds.field("started_at") >= oldest).column(0)
-    first = pc.min(recent).as_py()
-    return greatest_value(home.table(names.BATCHES), "batch_id") if first is None else int(first) - 1
 
 
 def _sum_up(old: _OldChanges, bucket: int) -> tuple[list[DataFile], int]:

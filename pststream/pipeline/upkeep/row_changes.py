@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import ne
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,49 +39,57 @@ _JSON_IN_HTML = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&'"})
 _WORD_BEGIN, _WORD_END = "(?:^|[^0-9A-Za-z_])", "(?:$|[^0-9A-Za-z_])"
 
 
-@dataclass(frozen=True)
-class RowsByKey:
-    """Removes the rows whose `column` is one of `keys` (int64, ascending)."""
+class RowChange:
+    """A change of the rows of one table; travels pickled.
+
+    table    name of the table
+    columns  those that it reads
+    """
 
     table: str
-    column: str
-    keys: np.ndarray
+    columns: tuple[str, ...]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
-        return (self.column,)
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have rows to change; here any file."""
+        return True
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Return the rows that stay, some of them changed, and the number of rows that went or changed."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RowsByKey(RowChange):
+    """Removes the rows whose column, the only one of `columns`, is one of `keys` (int64, ascending)."""
+
+    table: str
+    columns: tuple[str, ...]
+    keys: np.ndarray
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the keys."""
-        return _any_within(self.keys, file, self.column)
+        return any_within(self.keys, file, self.columns[0])
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove the rows with these keys."""
-        return _without(rows, is_among(rows.column(self.column).to_numpy(), self.keys))
+        return _without(rows, is_among(rows.column(self.columns[0]).to_numpy(), self.keys))
 
 
 @dataclass(frozen=True)
-class RowsBelow:
-    """Removes the rows whose `column`, a number or a time in microseconds, is below `bound`."""
+class RowsBelow(RowChange):
+    """Removes the rows whose first one of `columns`, a number or a time in microseconds, is below `bound`."""
 
     table: str
-    column: str
+    columns: tuple[str, ...]
     bound: int
-    also_read: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
-        return (self.column, *self.also_read)
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have a value below the bound."""
-        return bool(file.low.get(self.column, self.bound - 1) < self.bound)
+        return bool(file.low.get(self.columns[0], self.bound - 1) < self.bound)
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove the rows below the bound."""
-        return _without(rows, micros(rows.column(self.column)) < self.bound)
+        return _without(rows, micros(rows.column(self.columns[0])) < self.bound)
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ class RejectsBelow(RowsBelow):
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove the rejects."""
-        number = rows.column(self.column)
+        number = rows.column(self.columns[0])
         file = pc.binary_join_element_wise(number.cast(pa.string()), rows.column("file"), " ")
         is_recent = pc.and_(
             pc.equal(rows.column("kind"), names.QUESTIONS), pc.is_in(file, pa.array(self.recent, pa.string()))
@@ -105,7 +113,7 @@ class RejectsBelow(RowsBelow):
 
 
 @dataclass(frozen=True)
-class AnswersOf:
+class AnswersOf(RowChange):
     """Removes the answers of questions that are these objects or these words."""
 
     object_ids: tuple[str, ...]
@@ -115,11 +123,7 @@ class AnswersOf:
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the objects or words; ids of more than 4,096 bytes have no bounds."""
-        if self.words or not self.object_ids:
-            return bool(self.words)
-        ordered = sorted(self.object_ids)
-        low, high = file.low.get("object_id", ordered[0]), file.high.get("object_id", ordered[-1])
-        return any_between(ordered, low, high)
+        return bool(self.words) or any_within(sorted(self.object_ids), file, "object_id")
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove the rows."""
@@ -131,7 +135,7 @@ class AnswersOf:
 
 
 @dataclass(frozen=True)
-class ReportsOf:
+class ReportsOf(RowChange):
     """Removes the rows of reports of `frequent_terms` that are of these subscriptions (ascending) or name these words.
 
     Other rows of the answers of subscriptions with memory stay: they have keys of objects, and no words.
@@ -145,7 +149,7 @@ class ReportsOf:
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the subscriptions or words."""
         return may_have_reports(file) and (
-            bool(self.words) or _any_within(self.subscription_keys, file, "subscription_key")
+            bool(self.words) or any_within(self.subscription_keys, file, "subscription_key")
         )
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
@@ -168,11 +172,11 @@ class ReportsBelow(RowsBelow):
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove the rows."""
         is_report = pc.is_valid(rows.column("term")).to_numpy(zero_copy_only=False)
-        return _without(rows, is_report & (micros(rows.column(self.column)) < self.bound))
+        return _without(rows, is_report & (micros(rows.column(self.columns[0])) < self.bound))
 
 
 @dataclass(frozen=True)
-class MatchesOf:
+class MatchesOf(RowChange):
     """Removes the rows of `matches` of these objects, and these subscriptions from the lists of the others.
 
     since: no object of these subscriptions has a ts (microseconds) before it
@@ -186,7 +190,7 @@ class MatchesOf:
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the objects, or an object of the subscriptions."""
-        return _any_within(self.object_keys, file, "object_key") or (
+        return any_within(self.object_keys, file, "object_key") or (
             len(self.subscription_keys) > 0 and file.may_contain("ts", self.since, names.NEVER_US)
         )
 
@@ -207,7 +211,7 @@ class MatchesOf:
 
 
 @dataclass(frozen=True)
-class RejectsOf:
+class RejectsOf(RowChange):
     """Removes the rejects of rows with these ids: those whose raw value is an id, or names an id or a text, and those
     whose stored fields have the id.
     """
@@ -244,7 +248,7 @@ class RejectsOf:
 
 
 @dataclass(frozen=True)
-class LettersOf:
+class LettersOf(RowChange):
     """Removes the dead letters of these subscriptions and objects, and those of reports of these words.
 
     A digest of other objects too loses the objects, a report with other words the words.
@@ -255,10 +259,6 @@ class LettersOf:
     words: frozenset[str] = frozenset()
     table: str = names.DEAD_LETTERS
     columns: tuple[str, ...] = ("subscription_id", "message", "message_id")
-
-    def may_change(self, file: DataFile) -> bool:
-        """Whether a file may have such letters: any file."""
-        return True
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove letters, objects of digests, and words of reports."""
@@ -290,7 +290,7 @@ class LettersOf:
 
 
 @dataclass(frozen=True)
-class WordsOf:
+class WordsOf(RowChange):
     """Sets the words of these terms (int64, ascending) in `vocabulary` to null; the counts of the terms stay."""
 
     terms: np.ndarray
@@ -299,7 +299,7 @@ class WordsOf:
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have one of the terms."""
-        return _any_within(self.terms, file, "term_id")
+        return any_within(self.terms, file, "term_id")
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Set the words to null."""
@@ -310,33 +310,25 @@ class WordsOf:
 
 
 @dataclass(frozen=True)
-class SentencesOf:
+class SentencesOf(RowChange):
     """Deletes the sentences in a column of lists that name what is erased; suites quote values of rows."""
 
     table: str
-    column: str
+    columns: tuple[str, ...]
     finder: "TextFinder"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
-        return (self.column,)
-
-    def may_change(self, file: DataFile) -> bool:
-        """Whether a file may have such sentences: any file."""
-        return True
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Delete the sentences; the rows and their other sentences stay."""
-        sentences = rows.column(self.column)
+        (column,) = self.columns
+        sentences = rows.column(column)
         named = iter(self.finder.search(pc.list_flatten(sentences)).tolist())
         before = sentences.to_pylist()
         after = [[text for text in one if not next(named)] for one in before]
-        return _with_column(rows, self.column, pa.array(after, sentences.type)), sum(map(ne, before, after))
+        return _with_column(rows, column, pa.array(after, sentences.type)), sum(map(ne, before, after))
 
 
 @dataclass(frozen=True)
-class PositionsIn:
+class PositionsIn(RowChange):
     """Sets the delivery positions in these batches of each sink to the beginning of the batch."""
 
     batches: tuple[tuple[str, int], ...]
@@ -377,17 +369,16 @@ class TextFinder:
 
 
 def _patterns(texts: Iterable[str], end: str) -> list[str]:
-    spelled = sorted({one for text in texts for one in _spellings(text)})
+    """Return patterns that find the texts as they are, as JSON writes them, alone and in HTML, and as HTML does."""
+    spellings: set[str] = set()
+    for text in texts:
+        json_texts = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+        escaped = html.escape(text)
+        spellings |= {text, escaped, escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"), *json_texts}
+        spellings |= {one.translate(_JSON_IN_HTML) for one in json_texts}
+    spelled = sorted(spellings)
     groups = [spelled[at : at + TEXTS_OF_PATTERN] for at in range(0, len(spelled), TEXTS_OF_PATTERN)]
     return [f"{_WORD_BEGIN}(?:{'|'.join(map(re.escape, group))}){end}" for group in groups]
-
-
-def _spellings(text: str) -> set[str]:
-    """Return a text as it is, as JSON writes it, alone and in HTML, and as HTML does."""
-    json_texts = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    in_html = {one.translate(_JSON_IN_HTML) for one in json_texts}
-    escaped = html.escape(text)
-    return {text, escaped, escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"), *json_texts, *in_html}
 
 
 def may_have_reports(file: DataFile) -> bool:
@@ -401,11 +392,11 @@ def any_between(ordered: Sequence[Any] | np.ndarray, low: Any, high: Any) -> boo
     return bool(index < len(ordered) and ordered[index] <= high)
 
 
-def _any_within(keys: np.ndarray, file: DataFile, column: str) -> bool:
-    if not len(keys):
+def any_within(ordered: Sequence[Any] | np.ndarray, file: DataFile, column: str) -> bool:
+    """Whether a file may have one of the ordered values in a column."""
+    if not len(ordered):
         return False
-    low, high = file.low.get(column, int(keys[0])), file.high.get(column, int(keys[-1]))
-    return any_between(keys, low, high)
+    return any_between(ordered, file.low.get(column, ordered[0]), file.high.get(column, ordered[-1]))
 
 
 def _with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
@@ -418,24 +409,6 @@ def _with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.Record
 def _without(rows: pa.RecordBatch, gone: np.ndarray) -> tuple[pa.RecordBatch, int]:
     count = int(gone.sum())
     return (rows.filter(pa.array(~gone)), count) if count else (rows, 0)
-
-
-class RowChange(Protocol):
-    """A change of the rows of one table; travels pickled."""
-
-    @property
-    def table(self) -> str:
-        """Name of the table."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
-
-    def may_change(self, file: DataFile) -> bool:
-        """Whether a file may have rows to change."""
-
-    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """Return the rows that stay, some of them changed, and the number of rows that went or changed."""
 
 
 @dataclass(frozen=True)
@@ -465,15 +438,11 @@ def find_rows(home: Home, settings: Settings, change: RowChange) -> FoundRows:
     counted = get_engine(settings).run_tasks(tasks, partial(_count, change)) if tasks else []
     changed = sum((one.changed for one in counted), Counter[str]())
     left = sum((one.left for one in counted), Counter[str]())
-    affected = [file for file, (address, _) in zip(files, addresses) if changed[address]]
-    emptied = frozenset(
-        file.path for file, (address, _) in zip(files, addresses) if changed[address] and not left[address]
+    of_files = [(file, address) for file, (address, _) in zip(files, addresses) if changed[address]]
+    emptied = frozenset(file.path for file, address in of_files if not left[address])
+    return FoundRows(
+        [file for file, _ in of_files], emptied, sum(changed.values()), _sum_pairs([one.pairs for one in counted])
     )
-    parts = [one.pairs for one in counted]
-    pairs = PairCounts.sum(
-        *(_joined([getattr(p, name) for p in parts]) for name in ("batch_ids", "pairs", "retractions"))
-    )
-    return FoundRows(affected, emptied, sum(changed.values()), pairs)
 
 
 def rewrite_files(home: Home, settings: Settings, change: RowChange, affected: FoundRows) -> list[DataFile]:
@@ -482,14 +451,13 @@ def rewrite_files(home: Home, settings: Settings, change: RowChange, affected: F
     A file of which no row is left is not written.
     """
     tasks = [file for file in affected.files if file.path not in affected.emptied]
-    written = (
-        get_engine(settings).run_tasks(tasks, partial(_rewrite, change, home.table(change.table))) if tasks else []
-    )
+    rewrite = partial(_rewrite, change, home.table(change.table))
+    written = get_engine(settings).run_tasks(tasks, rewrite) if tasks else []
     return [file for file in written if file is not None]
 
 
 def _count(change: RowChange, slices: tuple[Slice, ...]) -> _Counted:
-    changed, left, parts = Counter[str](), Counter[str](), [PairCounts()]
+    changed, left, parts = Counter[str](), Counter[str](), list[PairCounts]()
     for one in slices:
         for rows in read_slices([one], list(change.columns)):
             stay, count = change.apply(rows)
@@ -497,19 +465,23 @@ def _count(change: RowChange, slices: tuple[Slice, ...]) -> _Counted:
             left[one.path] += stay.num_rows
             if count and change.table == names.MATCHES:
                 parts.append(_lost_pairs(rows, stay))
-    columns = (_joined([getattr(p, name) for p in parts]) for name in ("batch_ids", "pairs", "retractions"))
-    return _Counted(changed, left, PairCounts.sum(*columns))
+    return _Counted(changed, left, _sum_pairs(parts))
+
+
+def _sum_pairs(parts: Sequence[PairCounts]) -> PairCounts:
+    columns = ("batch_ids", "pairs", "retractions")
+    none = np.empty(0, np.int64)
+    return PairCounts.sum(*(np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in columns))
 
 
 def _lost_pairs(before: pa.RecordBatch, after: pa.RecordBatch) -> PairCounts:
-    batch_ids, pairs, retractions = [], [], []
+    sides = []
     for rows, sign in ((before, 1), (after, -1)):
         lengths = sign * np.diff(csr(rows.column("subscription_keys"))[0])
         retracted = rows.column("retracted").to_numpy(zero_copy_only=False).astype(bool)
-        batch_ids.append(rows.column("batch_id").to_numpy())
-        pairs.append(np.where(retracted, 0, lengths))
-        retractions.append(np.where(retracted, lengths, 0))
-    counts = PairCounts.sum(np.concatenate(batch_ids), np.concatenate(pairs), np.concatenate(retractions))
+        batch_ids = rows.column("batch_id").to_numpy()
+        sides.append(PairCounts(batch_ids, np.where(retracted, 0, lengths), np.where(retracted, lengths, 0)))
+    counts = _sum_pairs(sides)
     lost = (counts.pairs != 0) | (counts.retractions != 0)
     return PairCounts(counts.batch_ids[lost], counts.pairs[lost], counts.retractions[lost])
 
@@ -519,7 +491,3 @@ def _rewrite(change: RowChange, root: str, file: DataFile) -> DataFile | None:
     for rows in read_slices([whole_file(f"{root}/{file.path}")], writer.schema.names):
         writer.write(change.apply(rows)[0])
     return writer.close()
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)

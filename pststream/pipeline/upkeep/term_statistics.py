@@ -8,7 +8,6 @@ killed before has changed nothing; the next one removes the counts that it left.
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -54,18 +53,10 @@ TERMS, OBJECTS = 0, 1
 _COUNTS = pa.schema({"term_id": pa.int64(), "documents": pa.int64()})
 
 
-@dataclass(frozen=True)
-class _Target:
-    """Where the parts write: the folder of the table, and the version; no folder: a dry run."""
-
-    root: str
-    version: int
-
-
 class _Counted(NamedTuple):
-    """What a part returns."""
+    """The files that parts wrote, and how many terms and objects they counted."""
 
-    file: DataFile | None
+    files: list[DataFile]
     terms: int
     objects: int
 
@@ -82,17 +73,19 @@ def make_term_statistics(
     home.check()
     began = time.perf_counter()
     if dry_run:
-        parts = _count(home, settings, _Target("", statistics_in_force(home).version + 1))
-        return _document(statistics_in_force(home).version + 1, parts, began, dry_run=True)
-    with home.locked():
-        finish_interrupted_work(home, settings, progress)
-        before = statistics_in_force(home).version
-        if greatest_value(home.table(names.TERM_STATISTICS), "statistics_version") > before:
-            ledger_tables.delete_versions(home, names.TERM_STATISTICS, "statistics_version", before + 1)
-        parts = _count(home, settings, _Target(home.table(names.TERM_STATISTICS), before + 1))
-        crash_point("statistics.counted")
-        _record(home, before + 1, parts)
-        return _document(before + 1, parts, began, dry_run=False)
+        version = statistics_in_force(home).version + 1
+        counted = _count(home, settings, None)
+    else:
+        with home.locked():
+            finish_interrupted_work(home, settings, progress)
+            version = statistics_in_force(home).version + 1
+            if greatest_value(home.table(names.TERM_STATISTICS), "statistics_version") >= version:
+                ledger_tables.delete_versions(home, names.TERM_STATISTICS, "statistics_version", version)
+            counted = _count(home, settings, version)
+            crash_point("statistics.counted")
+            _record(home, version, counted)
+    sums = {"objects": counted.objects, "terms": counted.terms}
+    return {"dry_run": dry_run, "version": version, **sums, "seconds": round(time.perf_counter() - began, 3)}
 
 
 def drop_old_statistics(home: Home) -> None:
@@ -101,57 +94,43 @@ def drop_old_statistics(home: Home) -> None:
     Those are the versions before the one that was in force at the end of the last batch, at the first request, or where
     an unfinished file of questions began.
     """
-    kept = statistics_in_force(home, _first_position(home)).version
+    inserts = (pds.field("kind") == names.REQUESTS) & (pds.field("accepted") > 0)
+    first = pc.min(read_table(home.table(names.FILES), ["file_seq"], inserts).column(0)).as_py()
+    of_batches = names.MAX_INT64 if first is None else max(Ledger(home).requests_applied, log_key(first, 0))
+    first_position = min([of_batches, *(file["objects_to"] for file in unfinished_files(home))])
+    kept = statistics_in_force(home, first_position).version
     if kept > 1:
         ledger_tables.delete_versions(home, names.TERM_STATISTICS, "statistics_version", 1, kept - 1)
 
 
-def _first_position(home: Home) -> int:
-    """Return the first position of the request log whose version a later batch or question may name."""
-    inserts = (pds.field("kind") == names.REQUESTS) & (pds.field("accepted") > 0)
-    first = pc.min(read_table(home.table(names.FILES), ["file_seq"], inserts).column(0)).as_py()
-    of_batches = names.MAX_INT64 if first is None else max(Ledger(home).requests_applied, log_key(first, 0))
-    return min([of_batches, *(file["objects_to"] for file in unfinished_files(home))])
-
-
-def _count(home: Home, settings: Settings, target: _Target) -> list[_Counted]:
-    """Count by tasks; raises UsageError if no object has a word."""
+def _count(home: Home, settings: Settings, version: int | None) -> _Counted:
+    """Count by tasks, and write the counts as a version if one is given; UsageError if no object has a word."""
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, list_data_files(home, names.OBJECTS)))
     parts = min(PARTS, len(tasks))
-    stages = [Stage(parts, partial(_sum_part, target))]
+    stages = [Stage(parts, partial(_sum_part, home.table(names.TERM_STATISTICS), version))]
     counted: list[_Counted] = []
     if tasks:
         counted = get_engine(settings).run_shuffled(tasks, partial(_count_task, parts, withdrawn_objects(home)), stages)
-    if not sum(part.terms for part in counted):
+    terms = sum(part.terms for part in counted)
+    if not terms:
         raise UsageError("term-statistics: no stored object has a word", "ingest objects first")
-    return counted
+    return _Counted([file for part in counted for file in part.files], terms, sum(part.objects for part in counted))
 
 
-def _record(home: Home, version: int, parts: list[_Counted]) -> None:
+def _record(home: Home, version: int, counted: _Counted) -> None:
     """Commit the counts, then write the row of `files` that puts the version in force."""
     last = last_transaction(home.table(names.TERM_STATISTICS), PATH)
-    files = [part.file for part in parts if part.file]
-    commit_files(home, names.TERM_STATISTICS, files, application=PATH, transaction=last + 1)
+    commit_files(home, names.TERM_STATISTICS, counted.files, application=PATH, transaction=last + 1)
     crash_point("statistics.committed")
     ledger = Ledger(home)
-    counted = {"objects": sum(part.objects for part in parts), "terms": sum(part.terms for part in parts)}
+    options = {"objects": counted.objects, "terms": counted.terms, "requested_by": login_name()}
     row = {
         "file_seq": ledger.next_file_seq, "ingest_id": ledger.next_ingest_id, "kind": names.REQUESTS, "path": PATH,
-        "sha256": "", "bytes": 0, "options": json.dumps({**counted, "requested_by": login_name()}), "status": "done",
+        "sha256": "", "bytes": 0, "options": json.dumps(options), "status": "done",
         "rows": 1, "accepted": 0, "rejected": 0, "started_at": utc_now(), "statistics_version": version,
     }  # fmt: skip
     ledger_tables.append(home, names.FILES, [row])
     crash_point("statistics.done")
-
-
-def _document(version: int, parts: list[_Counted], began: float, *, dry_run: bool) -> dict[str, Any]:
-    return {
-        "dry_run": dry_run,
-        "version": version,
-        "objects": sum(part.objects for part in parts),
-        "terms": sum(part.terms for part in parts),
-        "seconds": round(time.perf_counter() - began, 3),
-    }
 
 
 def _count_task(parts: int, withdrawn: WithdrawnObjects, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
@@ -165,7 +144,8 @@ def _count_task(parts: int, withdrawn: WithdrawnObjects, slices: tuple[Slice, ..
     ids, numbers = number_terms(np.concatenate(parts_of_ids))
     documents = np.bincount(numbers, minlength=len(ids))
     order = np.argsort(ids)
-    borders = np.searchsorted(_part_of(ids[order], parts), np.arange(parts + 1))
+    # The hashes of terms are spread evenly, and parts ascend with them.
+    borders = np.searchsorted(((ids[order] >> 32) + (1 << 31)) * parts >> 32, np.arange(parts + 1))
     for part, (low, high) in enumerate(zip(borders, borders[1:])):
         if high > low:
             chosen = order[low:high]
@@ -173,12 +153,7 @@ def _count_task(parts: int, withdrawn: WithdrawnObjects, slices: tuple[Slice, ..
     yield 0, OBJECTS, pa.record_batch([pa.array([0]), pa.array([objects])], schema=_COUNTS)
 
 
-def _part_of(ids: np.ndarray, parts: int) -> np.ndarray:
-    """Return the part of each term: int64[n]; ids are spread evenly, and parts ascend with them."""
-    return ((ids >> 32) + (1 << 31)) * parts >> 32
-
-
-def _sum_part(target: _Target, part: int, received: ReceivedRows) -> _Counted:
+def _sum_part(root: str, version: int | None, part: int, received: ReceivedRows) -> _Counted:
     """Sum the counts of a range of terms, and write them to a data file."""
     waiting, rows, objects = [pa.record_batch([[], []], schema=_COUNTS)], 0, 0
     for tag, batch in received:
@@ -190,8 +165,12 @@ def _sum_part(target: _Target, part: int, received: ReceivedRows) -> _Counted:
         if rows > SUMMED_ROWS:
             waiting, rows = [_summed(waiting)], 0
     sums = _summed(waiting)
-    file = _write(target, sums) if target.root else None
-    return _Counted(file, sums.num_rows, objects)
+    writer = FileWriter(root, TABLES[names.TERM_STATISTICS].schema)
+    if version is not None:
+        versions = pa.array(np.full(sums.num_rows, version, np.int64))
+        writer.write(pa.record_batch([versions, *sums.columns], names=["statistics_version", *_COUNTS.names]))
+    file = writer.close()
+    return _Counted([file] if file else [], sums.num_rows, objects)
 
 
 def _summed(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -202,10 +181,3 @@ def _summed(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     first = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1))
     sums = np.add.reduceat(documents[order], first) if len(first) else documents
     return pa.record_batch([pa.array(ids[first]), pa.array(sums)], schema=_COUNTS)
-
-
-def _write(target: _Target, sums: pa.RecordBatch) -> DataFile | None:
-    writer = FileWriter(target.root, TABLES[names.TERM_STATISTICS].schema)
-    version = pa.array(np.full(sums.num_rows, target.version, np.int64))
-    writer.write(pa.record_batch([version, *sums.columns], names=["statistics_version", *_COUNTS.names]))
-    return writer.close()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pststream.base.progress import Steps, no_progress
-from pststream.pipeline.batch.match_task import MatchCounts, WorkerReport
+from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.calibrate.calibrate import KNN_STYLES, _knn_points, fit_kinds, measure_knn
 from pststream.settings import Settings
 
@@ -66,10 +66,7 @@ def test_the_least_seconds_are_those_of_the_same_worker_in_any_order() -> None:
     """An engine returns the reports of workers in no order."""
     seconds = {0: (5.0, 4.0), 1: (1.0, 2.0)}
     first, second = (
-        {
-            worker: WorkerReport(worker, 7, MatchCounts([], 3 + worker, 0, of_worker[search]))
-            for worker, of_worker in seconds.items()
-        }
+        {worker: WorkerReport(worker, 7, [], 3 + worker, 0, of_worker[search]) for worker, of_worker in seconds.items()}
         for search in (0, 1)
     )
     points = _knn_points([[first[0], first[1]], [second[1], second[0]]])

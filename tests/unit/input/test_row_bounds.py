@@ -14,8 +14,8 @@ from pststream.engine.local_engine import LocalEngine
 from pststream.input import csv_reader, json_reader, row_chunks
 from pststream.input.file_parts import FileRange, count_range, make_parts
 from pststream.input.readers import read_chunks
-from pststream.pipeline.ingest import stage_in_parts
-from pststream.pipeline.ingest.stage_file import stage_file
+from pststream.pipeline.ingest import stage_file as staging
+from pststream.pipeline.ingest.stage_file import stage_file, stage_in_parts
 from tests.file_options import WITHOUT_BOUNDS
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -173,8 +173,8 @@ def test_blank_lines_of_json_have_numbers_too(tmp_path: Path, monkeypatch: pytes
 
 def test_rows_of_parts_are_counted_over_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_chunks, "MAX_ROW", 20)
-    monkeypatch.setattr(stage_in_parts, "choose_part_bytes", lambda sizes: 200)
+    monkeypatch.setattr(staging, "choose_part_bytes", lambda sizes: 200)
     for rows, refused in ((20, False), (21, True)):
         file = written(tmp_path / "x.csv", [OBJECT] * rows)
-        (staged,) = stage_in_parts.stage_in_parts(LocalEngine(), "objects", str(tmp_path / "staged"), NOW, [file])
+        (staged,) = stage_in_parts(LocalEngine(), "objects", str(tmp_path / "staged"), NOW, [file])
         assert (staged.problem is not None and "more than 20 rows" in staged.problem[1]) == refused

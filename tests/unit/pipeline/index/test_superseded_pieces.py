@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pststream.pipeline.index.stored_pieces import are_replaced, receive_replaced, send_batches, send_replaced
+from pststream.pipeline.index.compact_index import are_replaced, receive_replaced, send_batches, send_replaced
 
 PARTS = 3
 SCHEMA = pa.schema({"subscription_key": pa.int64(), "batch_id": pa.int64(), "kind": pa.string()})
@@ -17,7 +17,7 @@ def kept_by(files: list[list[str]]) -> list[list[tuple[int, int, str | None]]]:
     """Run the shuffle over the files of each compaction; return the rows that stay."""
     to_parts: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
     for number, paths in enumerate(files):
-        for part, tag, rows in send_batches(number, paths, PARTS):
+        for part, tag, rows in send_batches(PARTS, (number, paths)):
             to_parts.setdefault(part, []).append((tag, rows))
     to_compactions: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
     for part, received in to_parts.items():

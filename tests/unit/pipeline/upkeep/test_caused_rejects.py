@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.upkeep import selected_objects as module
-from pststream.pipeline.upkeep.selected_objects import Selection, count_caused_rejects, select_objects
+from pststream.pipeline.upkeep import withdraw as module
+from pststream.pipeline.upkeep.withdraw import Selection, count_caused_rejects, select_objects
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.tables.ledgers import log_key

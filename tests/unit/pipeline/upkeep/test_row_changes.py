@@ -64,7 +64,7 @@ def test_files_without_the_keys_are_skipped() -> None:
     for keys, wanted in (([9, 21], False), ([9, 10], True), ([15], True), ([20], True), ([], False)):
         assert MatchesOf(np.array(keys, np.int64), none, 0).may_change(file) is wanted
     assert [MatchesOf(none, np.array([3]), since).may_change(file) for since in (9, 10)] == [True, False]
-    assert [RowsBelow("matches", "ts", bound).may_change(file) for bound in (5, 6)] == [False, True]
+    assert [RowsBelow("matches", ("ts",), bound).may_change(file) for bound in (5, 6)] == [False, True]
 
 
 def test_a_key_in_a_range_is_found_by_bisection() -> None:
