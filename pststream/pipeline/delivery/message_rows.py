@@ -65,9 +65,8 @@ class MessageRows:
 
     def known_subscriptions(self, keys: np.ndarray) -> np.ndarray:
         """Return which subscriptions (int64[n], ascending, distinct) have not been erased: bool[n]."""
-        wanted = _among("request_key", keys)
-        known = self._reader.read(names.REQUESTS, ["request_key"], wanted).column(0).to_numpy()
-        return np.isin(keys, known)
+        known = self._reader.read(names.REQUESTS, ["request_key"], _among("request_key", keys))
+        return np.isin(keys, known.column(0).to_numpy())
 
     def _look_up(
         self, name: str, key: str, columns: Sequence[str], keys: np.ndarray, max_bytes: int | None, some_erased: bool

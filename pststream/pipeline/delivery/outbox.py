@@ -1,4 +1,4 @@
-"""Build the messages of a finished batch from the tables, in the order of delivery, for sink_sender.py to send.
+"""Build the messages of a finished batch from the tables, in the order of delivery, for deliver.py to send.
 
 Order: batches by number; in a batch the matches, then the changes of answers. The messages of a batch and their order
 depend only on the tables and the limit, so a delivery position is a number of messages.
@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import distinct_values, offsets_of
+from pststream.base.arrow_columns import micros
 from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.delivery.change_messages import (
     ENTERED,
@@ -192,7 +193,7 @@ class AnswerMessages:
                 keys = rows.column("subscription_key").to_numpy()
                 is_object = rows.column("object_key").is_valid().to_numpy(zero_copy_only=False)
                 yield keys[is_object]
-                reports.add(np.stack([keys, _micros(rows)])[:, ~is_object])
+                reports.add(np.stack([keys, micros(rows.column("ts"))])[:, ~is_object])
             for of_reports in reports.sorted_rows():
                 yield np.unique(of_reports, axis=1)[0]
 
@@ -235,7 +236,7 @@ def _to_numbers(rows: pa.RecordBatch, words: StoredWords) -> np.ndarray:
     """Return rows of the log as int64[9, n], and store their words."""
     object_key = rows.column("object_key").fill_null(NO_OBJECT).to_numpy()
     value = rows.column("value").fill_null(0).to_numpy().view(np.int32)
-    ts = _micros(rows)
+    ts = micros(rows.column("ts"))
     numbers = {
         SUBSCRIPTION: rows.column("subscription_key").to_numpy(),
         TICK: np.where(object_key == NO_OBJECT, ts, 0),
@@ -248,11 +249,6 @@ def _to_numbers(rows: pa.RecordBatch, words: StoredWords) -> np.ndarray:
         COUNT: rows.column("count").fill_null(0).to_numpy(),
     }
     return np.stack([numbers[column].astype(np.int64) for column in range(9)])
-
-
-def _micros(rows: pa.RecordBatch) -> np.ndarray:
-    micros: np.ndarray = rows.column("ts").cast(pa.int64()).to_numpy()
-    return micros
 
 
 def _units(rows: np.ndarray, limiter: MessageLimiter | None) -> np.ndarray:
@@ -379,5 +375,4 @@ def _with_stream_before(batches: pa.Table) -> pa.Table:
 def _sum_of_each(maps: pa.ChunkedArray) -> np.ndarray:
     """Return the sum of the numbers in each map, whose keys do not count: int64[n]; 0 for null."""
     column = maps.combine_chunks()
-    sums = np.append(0, np.cumsum(column.items.to_numpy()))
-    return np.diff(sums[column.offsets.to_numpy()])
+    return np.diff(offsets_of(column.items.to_numpy())[column.offsets.to_numpy()])
