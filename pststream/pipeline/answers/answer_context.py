@@ -133,17 +133,12 @@ class AnswerContext:
         """Return the folder of the node's cache that has the `topk` index of a bucket."""
         return states_folder(self.cache_dir) / self.states / f"{bucket}-topk"
 
-    def unit_folder(self, unit: int) -> Path:
-        """Return the folder of the node's cache that has the index of a unit of the plan of `topk`, for the weights in
-        force; after a removal of rows it is another one.
-        """
-        return self.units_folder() / str(unit)
-
     def units_folder(self) -> Path:
-        """Return the folder of all units."""
+        """Return the folder of the node's cache that has the indexes of the units of the plan of `topk`, for the
+        weights in force; after a removal of rows it is another one.
+        """
         weights = self.segments.weights
-        made_for = repr((self.topk_version, weights.version, weights.files, self.removals))
-        identity = hashlib.sha256(made_for.encode()).hexdigest()[:16]
+        identity = short_digest((self.topk_version, weights.version, weights.files, self.removals))
         return states_folder(self.cache_dir) / self.states / f"{UNITS}{identity}"
 
     def topk_plan(self) -> TopkPlan | None:
@@ -172,6 +167,11 @@ class AnswerContext:
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
         for rows in read_slices(slices, ["object_key", "ts", "lon", "lat", "terms"], keys):
             yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
+
+
+def short_digest(made_for: tuple[object, ...]) -> str:
+    """Return a name for the folder of an index by what it was made for."""
+    return hashlib.sha256(repr(made_for).encode()).hexdigest()[:16]
 
 
 def states_folder(cache_dir: str) -> Path:

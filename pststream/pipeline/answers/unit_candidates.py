@@ -287,7 +287,7 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
     if plan is None:
         return
     began, objects, candidates = time.thread_time(), 0, list[Values]()
-    with _own_folder(context.unit_folder(unit)) as folder:
+    with _own_folder(context.units_folder() / str(unit)) as folder:
         index = bring_up_unit(context, folder, UnitShare(plan, unit))
         brought_up = time.thread_time()
         for messages in _messages(received, context.segments.weights):

@@ -215,7 +215,10 @@ def balance(
         if proposal is not None and dry_run:
             write_proposal(proposal, Proposal(kind, version, digest_of(load_plan(home, version)), decision))
         if page is not None and decision.adjustment is not None:
-            before = load_plan(home, _plan_that_changes(home, document))
+            # The page compares the new plan with the one before; with the one that was retiring, if it replaces that.
+            row = read_plan_row(home, document["plan_version_before"])
+            retiring = row["retiring_version"] if kind in ("global", "retire") else None
+            before = load_plan(home, row["plan_version"] if retiring is None else retiring)
             write_adjustment(page, home.path, document, before, decision.adjustment.plan)
     return {**document, "seconds": round(time.perf_counter() - began, 3)}
 
@@ -227,16 +230,6 @@ def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Path | None, b
         )
     document = undo_topk(home, version, dry_run)
     return {**document, "kind": "undo", "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3)}
-
-
-def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:
-    """Return the version of the plan that the page compares with the new one.
-
-    This is the plan before the adjustment, or for kinds `global` and `retire` the plan that was retiring, if any.
-    """
-    row = read_plan_row(home, document["plan_version_before"])
-    retiring = row["retiring_version"] if document["kind"] in ("global", "retire") else None
-    return int(row["plan_version"] if retiring is None else retiring)
 
 
 def _apply(
@@ -322,7 +315,17 @@ def _save(
     ledger_tables.delete_versions(home, names.MIGRATIONS, "plan_version", new)
     columns = {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions}
     save_units(home, new, adjustment.plan, columns)
-    ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))
+    shared = {
+        "plan_version": new, "plan_version_before": version, "kind": kind, "decided_at": utc_now(),
+        "subscriptions": document["moved_subscriptions"], "bytes": document["moved_bytes"],
+        **{name: document[name] for name in ("expected_gain", "load_before", "load_after")},
+    }  # fmt: skip
+    moves = [
+        {**shared, "move": ordinal, "reason": reason, "origin": move.origin, "target": move.target,
+         "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
+        for ordinal, (move, reason) in enumerate(zip(adjustment.moves, adjustment.reasons))
+    ]  # fmt: skip
+    ledger_tables.append(home, names.MIGRATIONS, moves)
     crash_point("balance.units_written")
     figures = {**loads.figures, "options": adjustment.plan.options, "seconds": 0.0}
     placement = None
@@ -331,17 +334,3 @@ def _save(
     topk = topk_version_of(home, version)
     save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring, placement, topk)
     crash_point("balance.done")
-
-
-def _migration_rows(version: int, kind: str, adjustment: Adjustment, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of `migrations`, one for each move."""
-    shared = {
-        "plan_version": version + 1, "plan_version_before": version, "kind": kind, "decided_at": utc_now(),
-        "subscriptions": document["moved_subscriptions"], "bytes": document["moved_bytes"],
-        **{name: document[name] for name in ("expected_gain", "load_before", "load_after")},
-    }  # fmt: skip
-    return [
-        {**shared, "move": ordinal, "reason": reason, "origin": move.origin, "target": move.target,
-         "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
-        for ordinal, (move, reason) in enumerate(zip(adjustment.moves, adjustment.reasons))
-    ]  # fmt: skip
