@@ -26,7 +26,7 @@ from pststream.plans.topk_plan import TopkPlan
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings
-from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.plans import load_topk_plan, topk_version_of
@@ -217,7 +217,7 @@ def make_answer_context(
     """
     withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
     withdrawn_before = withdrawn_objects(home, up_to=batch["objects_after"])
-    messages = []
+    messages = list[DataFile]()
     if has_standing_queries(home, batch["requests_to"], is_weighed=True):
         keys = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
         messages = keys.files(list_data_files(home, names.OBJECTS))

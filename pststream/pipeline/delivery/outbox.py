@@ -45,7 +45,6 @@ from pststream.delivery.messages import (
 )
 from pststream.delivery.sinks.contract import Message
 from pststream.pipeline.delivery.message_rows import (
-    CountedSource,
     MessageBlock,
     MessageRows,
     ObjectRows,
@@ -79,7 +78,7 @@ class PairMessages:
         self._rows = MessageRows(reader)
 
     def blocks(self, batch: ChangeBatch, limiter: MessageLimiter | None) -> Iterator[MessageBlock]:
-        """Yield the messages of a batch."""
+        """Yield the messages of a batch; the limiter has counted the earlier batches that its limit spans."""
         with tempfile.TemporaryDirectory(prefix="pststream-deliver-") as folder:
             (pairs_folder := Path(folder) / "pairs").mkdir()
             (beyond_folder := Path(folder) / "beyond").mkdir()
@@ -100,7 +99,7 @@ class PairMessages:
                 yield MessageBlock(groups.shape[1], partial(self._digests, batch.batch_id, rows[1], groups))
 
     def limited_keys(self, batch_id: int) -> Iterator[np.ndarray]:
-        """Yield the subscription keys of matched pairs."""
+        """Yield the subscription keys of matched pairs, int64[n], in any order: they count against a limit."""
         return (rows[2, rows[1] == 0] for rows in self._pairs(batch_id))
 
     def _pairs(self, batch_id: int) -> Iterator[np.ndarray]:
@@ -169,7 +168,7 @@ class AnswerMessages:
         self._rows = MessageRows(reader)
 
     def blocks(self, batch: ChangeBatch, limiter: MessageLimiter | None) -> Iterator[MessageBlock]:
-        """Yield the messages of a batch."""
+        """Yield the messages of a batch; the limiter has counted the earlier batches that its limit spans."""
         with (
             tempfile.TemporaryDirectory(prefix="pststream-deliver-") as folder,
             StoredWords(Path(folder) / "words") as words,
@@ -322,10 +321,11 @@ class Outbox:
         self._started = rows.column("started_at").cast(pa.int64()).to_numpy() // 1_000_000
         pairs = rows.column("matches").to_numpy() + rows.column("retractions").to_numpy()
         changes = _sum_of_each(rows.column("changes"))
-        self._sources = (
-            CountedSource(PairMessages(self._reader), pairs > 0),
-            CountedSource(AnswerMessages(self._reader), changes > 0),
-        )
+        # Each source, and for each batch whether it has messages of it.
+        self._sources: list[tuple[PairMessages | AnswerMessages, np.ndarray]] = [
+            (PairMessages(self._reader), pairs > 0),
+            (AnswerMessages(self._reader), changes > 0),
+        ]
         for name in (names.MATCHES, names.OBJECTS, names.REQUESTS, *([names.ANSWER_LOG] if changes.any() else [])):
             self._reader.dataset(name)
 
@@ -336,24 +336,26 @@ class Outbox:
     def messages(self, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
         """Yield the messages of a batch, without the first `skip`."""
         index = int(np.searchsorted(self.batches, batch_id))
-        for counted in self._sources:
-            if not counted.has_messages[index]:
+        for source, has_messages in self._sources:
+            if not has_messages[index]:
                 continue
-            limiter = self._limiter(counted, index, limit) if limit.messages else None
-            for block in counted.source.blocks(self._batch(index), limiter):
+            limiter = self._limiter(source, has_messages, index, limit) if limit.messages else None
+            for block in source.blocks(self._batch(index), limiter):
                 yield from block.make(skip)
                 skip = max(0, skip - block.count)
 
-    def _limiter(self, counted: CountedSource, index: int, limit: Limit) -> MessageLimiter:
+    def _limiter(
+        self, source: PairMessages | AnswerMessages, has_messages: np.ndarray, index: int, limit: Limit
+    ) -> MessageLimiter:
         """Return a limiter that has counted the earlier batches within the limit's time.
 
         Each source has its own: the subscriptions of a kind with answers have no matches.
         """
         limiter = MessageLimiter(limit.messages)
         window = self._started // limit.seconds
-        is_earlier = (np.arange(len(window)) < index) & (window == window[index]) & counted.has_messages
+        is_earlier = (np.arange(len(window)) < index) & (window == window[index]) & has_messages
         for earlier in self.batches[is_earlier].tolist():
-            for keys in counted.source.limited_keys(earlier):
+            for keys in source.limited_keys(earlier):
                 limiter.count(keys)
         return limiter
 

@@ -174,8 +174,6 @@ def read_part(path: str, settings: Settings, name: str, after: int) -> ReadQuest
     return next(read_parts(path, settings, name, after), None)
 
 
-WRITTEN = (names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)
-
 MAX_TRIES = 5
 """After so many dead tries at the same questions the rest of a file is not answered."""
 
@@ -257,7 +255,8 @@ class _Answerer:
     def answer_part(self, part: ReadQuestions, before: WrittenAnswers, read_seconds: float) -> WrittenAnswers:
         """Return what was written before and for this part; its data files are not committed."""
         began, home, file = time.perf_counter(), self._home, self._file
-        files = {name: list(before.files.get(name, [])) for name in WRITTEN}
+        written = (names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)
+        files = {name: list(before.files.get(name, [])) for name in written}
         asked, rejects = resolve_versions(home, part, file["objects_to"])
         resolved = time.perf_counter()
         build_missing(self._engine, self._segments, self._progress)
