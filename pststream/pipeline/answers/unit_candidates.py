@@ -161,9 +161,10 @@ def _pairs(context: AnswerContext, plan: TopkPlan, keys: np.ndarray, thresholds:
 
 def _subscriptions(context: AnswerContext, keys: np.ndarray, thresholds: np.ndarray) -> Iterator[ScoredSubscriptions]:
     """Yield the scored subscriptions with these keys (int64[n], ascending), COMPARED at a time; without erased ones."""
+    queries = context.queries()
     for first in range(0, len(keys), COMPARED):
         some = slice(first, first + COMPARED)
-        is_known, chosen = context.queries().select(keys[some])
+        is_known, chosen = queries.select(keys[some])
         yield as_subscriptions(chosen, thresholds[some][is_known], context.segments.weights)
 
 

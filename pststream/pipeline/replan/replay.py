@@ -104,7 +104,7 @@ def _tasks(home: Home, batches: KeyRange) -> list[tuple[Slice, ...]]:
 
 
 def _sum_pairs(home: Home, settings: Settings, batches: KeyRange, progress: Progress) -> np.ndarray:
-    """Return the counts of the pairs of each bucket, and the sums of both hashes: uint64[3, BUCKETS]."""
+    """Return the sums of both hashes of the pairs of each bucket, and the counts of the pairs: uint64[3, BUCKETS]."""
     tasks = _tasks(home, batches)
     counter = TaskCounter(progress, Counted("comparing the matches", "row", rows_of_tasks(tasks)))
     total = np.zeros((3, BUCKETS), np.uint64)
