@@ -52,5 +52,5 @@ def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rar
 def _posted(kind: str, count: int, seed: int, rare: float, objects: SyntheticObjects) -> Posted:
     style = SubscriptionStyle(kind, "and", frequent_share=rare if kind == "q2" else 1.0)
     drawn = synthetic_subscriptions(count, seed, objects, style)
-    _, offsets, terms = rarest_clause_first(clause_lists(drawn), frequencies(objects).of)
+    _, offsets, terms = rarest_clause_first(clause_lists(drawn), frequencies(objects).frequency)
     return drawn.boxes, unpack(offsets, terms)

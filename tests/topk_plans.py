@@ -5,7 +5,7 @@ from typing import Any
 
 from pststream.base import names
 from pststream.base.utc_times import utc_now
-from pststream.pipeline.answers.unit_changes import DrawnTopk
+from pststream.pipeline.answers.unit_candidates import DrawnTopk
 from pststream.pipeline.replan.plan_topk import put_in_force
 from pststream.planning.papers.topk_planners import make_topk_plan
 from pststream.planning.papers.topk_sample import count_loads

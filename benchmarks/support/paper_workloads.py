@@ -75,7 +75,7 @@ def draw_paper_sample(
 
 def _sample_columns(things: SyntheticObjects, asked: SyntheticSubscriptions) -> dict[str, Any]:
     """Return the columns of a sample: its objects, and its subscriptions posted under their rarest clauses."""
-    _, post_offsets, post_terms = rarest_clause_first(clause_lists(asked), frequencies(things).of)
+    _, post_offsets, post_terms = rarest_clause_first(clause_lists(asked), frequencies(things).frequency)
     return {
         "lon": things.lon,
         "lat": things.lat,

@@ -37,7 +37,7 @@ def write_peer_files(folder: Path, objects: SyntheticObjects, subscriptions: Syn
         {
             "key": np.arange(len(subscriptions.boxes)),
             **{side: subscriptions.boxes[:, place] for place, side in enumerate(SIDES)},
-            "rarest": _rarest(ids, offsets, frequencies(objects).of(ids)),
+            "rarest": _rarest(ids, offsets, frequencies(objects).frequency(ids)),
             "terms": lists(offsets, ids),
         }
     )

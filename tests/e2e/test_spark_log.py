@@ -55,7 +55,7 @@ def output(*arguments: str) -> Result:
 @pytest.mark.spark
 def test_match_prints_its_own_lines_only(home: Path) -> None:
     done = output("match", "--home", str(home))
-    lines = [line for line in done.out.splitlines() if not re.search(", .* left$", line)]  # progress of slow steps
+    lines = [line for line in done.out.splitlines() if not re.search(", .* left$", line)]  # progress
     assert done.code == 0 and len(lines) == len(MATCH_LINES), done.out
     assert all(re.fullmatch(pattern, line) for pattern, line in zip(MATCH_LINES, lines)), done.out
     assert "Traceback" not in (home / "logs" / "spark-stderr.log").read_text()

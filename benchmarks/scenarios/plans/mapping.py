@@ -76,7 +76,7 @@ def _row_bytes(seed: int) -> float:
     """Measure the bytes of a row of `worker_index` in its data file."""
     objects = synthetic_objects(20_000, seed)
     drawn = synthetic_subscriptions(100_000, seed, objects, AFTER)
-    clauses, _, _ = rarest_clause_first(clause_lists(drawn), frequencies(objects).of)
+    clauses, _, _ = rarest_clause_first(clause_lists(drawn), frequencies(objects).frequency)
     table = index_table(drawn, clauses).select(COLUMNS)
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         writer = FileWriter(f"{folder}/{names.WORKER_INDEX}", table.schema)

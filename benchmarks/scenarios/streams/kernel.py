@@ -50,7 +50,7 @@ def measure(count: int, style: SubscriptionStyle, seed: int, steps: Steps) -> di
     """Measure `count` subscriptions and OBJECTS objects in one segment: the median CPU time of RUNS."""
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(count, seed, objects, style)
-    clauses, _, _ = rarest_clause_first(clause_lists(subscriptions), frequencies(objects).of)
+    clauses, _, _ = rarest_clause_first(clause_lists(subscriptions), frequencies(objects).frequency)
     began = time.process_time()
     segment = build_segment(index_table(subscriptions, clauses))
     built = time.process_time() - began

@@ -78,7 +78,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     steps = Steps(progress, 2 + len(PEERS))
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(SUBSCRIPTIONS[scale], seed, objects, STYLE)
-    clauses, _, _ = rarest_clause_first(clause_lists(subscriptions), frequencies(objects).of)
+    clauses, _, _ = rarest_clause_first(clause_lists(subscriptions), frequencies(objects).frequency)
     segment = build_segment(index_table(subscriptions, clauses))
     expected, kernel = _kernel(objects, segment)
     steps.end(f"kernel: {kernel:,.0f} objects/s")

@@ -18,18 +18,19 @@ from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import cache_place
 from pststream.kernels.compile import node_folder
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot
+from pststream.pipeline.answers.log_rows import slices_of
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
+from pststream.pipeline.answers.standing_regions import group_request_files
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.plans.topk_plan import TopkPlan
-from pststream.search.object_cache import ObjectFile, group_files
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings
-from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.plans import load_topk_plan, topk_version_of
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.tables.delta_tables import describe_snapshot
 from pststream.tables.ledgers import BatchRow, read_batches
@@ -132,17 +133,12 @@ class AnswerContext:
         """Return the folder of the node's cache that has the `topk` index of a bucket."""
         return states_folder(self.cache_dir) / self.states / f"{bucket}-topk"
 
-    def unit_folder(self, unit: int) -> Path:
-        """Return the folder of the node's cache that has the index of a unit of the plan of `topk`, for the weights in
-        force; after a removal of rows it is another one.
-        """
-        return self.units_folder() / str(unit)
-
     def units_folder(self) -> Path:
-        """Return the folder of all units."""
+        """Return the folder of the node's cache that has the indexes of the units of the plan of `topk`, for the
+        weights in force; after a removal of rows it is another one.
+        """
         weights = self.segments.weights
-        made_for = repr((self.topk_version, weights.version, weights.files, self.removals))
-        identity = hashlib.sha256(made_for.encode()).hexdigest()[:16]
+        identity = short_digest((self.topk_version, weights.version, weights.files, self.removals))
         return states_folder(self.cache_dir) / self.states / f"{UNITS}{identity}"
 
     def topk_plan(self) -> TopkPlan | None:
@@ -171,6 +167,11 @@ class AnswerContext:
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
         for rows in read_slices(slices, ["object_key", "ts", "lon", "lat", "terms"], keys):
             yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
+
+
+def short_digest(made_for: tuple[object, ...]) -> str:
+    """Return a name for the folder of an index by what it was made for."""
+    return hashlib.sha256(repr(made_for).encode()).hexdigest()[:16]
 
 
 def states_folder(cache_dir: str) -> Path:
@@ -216,7 +217,10 @@ def make_answer_context(
     """
     withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
     withdrawn_before = withdrawn_objects(home, up_to=batch["objects_after"])
-    has_scored = has_standing_queries(home, batch["requests_to"], is_weighed=True)
+    messages = list[DataFile]()
+    if has_standing_queries(home, batch["requests_to"], is_weighed=True):
+        keys = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
+        messages = keys.files(list_data_files(home, names.OBJECTS))
     version, before_version = (statistics_in_force(home, at) for at in (batch["requests_to"], previous.requests_to))
     is_erased = bool(before) and count_removals(home) > before[-1]["removals"]
     cache_dir, cache_bytes = cache_place(settings)
@@ -231,7 +235,7 @@ def make_answer_context(
         objects_to=batch["objects_to"],
         requests_to=batch["requests_to"],
         request_files=group_requests(home, batch["requests_to"]),
-        messages=tuple(_message_files(home, batch)) if has_scored else (),
+        messages=tuple(slices_of(home, messages, names.OBJECTS)),
         segments=list_segments(home, cache_dir, cache_bytes, up_to=batch["requests_to"]),
         withdrawn=withdrawn,
         withdrawn_before=withdrawn_before,
@@ -261,11 +265,7 @@ def context_after(home: Home, settings: Settings, last: BatchRow) -> AnswerConte
 def group_requests(home: Home, requests_to: int) -> tuple[Paths, ...]:
     """Return the data files of `requests` up to a key, in the groups whose arrays the node's cache keeps."""
     files = KeyRange("request_key", -1, requests_to).files(list_data_files(home, names.REQUESTS))
-    places = zip(files, addresses_and_rows(home, names.REQUESTS, files), strict=True)
-    groups = group_files(
-        ObjectFile(address, rows, file.low.get("request_key", -1), file.bytes) for file, (address, rows) in places
-    )
-    return tuple(groups)
+    return group_request_files(files, addresses_and_rows(home, names.REQUESTS, files))
 
 
 def open_queries(groups: tuple[Paths, ...], cache: tuple[str, int]) -> StandingQueries:
@@ -273,22 +273,16 @@ def open_queries(groups: tuple[Paths, ...], cache: tuple[str, int]) -> StandingQ
     return StandingQueries(groups, _query_cache(*cache))
 
 
-def _message_files(home: Home, batch: Mapping[str, Any]) -> Iterator[Slice]:
-    """Yield the data files of `objects` that have objects of a batch."""
-    keys = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
-    for path, rows in addresses_and_rows(home, names.OBJECTS, keys.files(list_data_files(home, names.OBJECTS))):
-        yield whole_file(path, rows)
-
-
 def read_previous(before: Sequence[BatchRow]) -> Position:
     """Return the end of the batch before a batch; before: the last batches before it, in order."""
     if not before:
         return Position(0, 0, 0, 0, names.NO_TIME)
     last = before[-1]
-    objects_to, stream_time = last["objects_to"], last["stream_time"]
-    latest = names.NO_TIME if stream_time is None else to_micros(stream_time)
-    started_at = to_micros(last["started_at"])
-    return Position(last["batch_id"], objects_to, last["requests_after"], last["requests_to"], latest, started_at)
+    return Position(
+        **{name: last[name] for name in ("batch_id", "objects_to", "requests_after", "requests_to")},
+        stream_time=names.NO_TIME if last["stream_time"] is None else to_micros(last["stream_time"]),
+        started_at=to_micros(last["started_at"]),
+    )
 
 
 def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: WithdrawnObjects) -> int:

@@ -19,12 +19,13 @@ from pststream.base import names
 from pststream.base.arrays import find_among
 from pststream.base.arrow_columns import TIME, integers
 from pststream.base.utc_times import to_micros
-from pststream.pipeline.answers.log_rows import of_batches, slices_of, split_keys
+from pststream.pipeline.answers.log_rows import SCHEMA as LOG_SCHEMA
+from pststream.pipeline.answers.log_rows import complete_rows, of_batches, slices_of, split_keys
 from pststream.pipeline.answers.standing_queries import StandingQueries
 from pststream.search.object_snapshot import LAST_KEY
-from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
+from pststream.state.data_files import DataFile, FileWriter, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, read_slices, whole_file
+from pststream.state.slices import KeyRange, read_slices
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import read_batches
@@ -63,9 +64,9 @@ def _part_rows(batch_id: int, bucket: int, entries: Values, limits: Thresholds) 
     for first in range(0, len(owner), WRITTEN_ROWS):
         some = slice(first, first + WRITTEN_ROWS)
         columns = {
-            "object_key": pa.array(entries.object[some]),
+            "object_key": entries.object[some],
             "ts": pa.array(entries.ts[some]).cast(TIME),
-            "value": pa.array(entries.value[some]),
+            "value": entries.value[some],
         }
         yield _rows(batch_id, bucket, limits, owner[some], columns)
     is_empty = np.ones(len(limits.subscription), bool)
@@ -76,20 +77,19 @@ def _part_rows(batch_id: int, bucket: int, entries: Values, limits: Thresholds) 
 
 
 def _rows(
-    batch_id: int, bucket: int, limits: Thresholds, owner: np.ndarray, columns: dict[str, pa.Array]
+    batch_id: int, bucket: int, limits: Thresholds, owner: np.ndarray, columns: dict[str, pa.Array | np.ndarray]
 ) -> pa.RecordBatch:
-    """Return rows of `answers` of the subscriptions at the places `owner`; columns that are not given are null."""
+    """Return rows of `answers` of the subscriptions at the positions `owner`; columns that are not given are null."""
     infinite = limits.object[owner] < 0
     given = columns | {
-        "batch_id": pa.array(np.full(len(owner), batch_id)),
-        "bucket": pa.array(np.full(len(owner), bucket)),
-        "subscription_key": pa.array(limits.subscription[owner]),
-        "threshold": pa.array(limits.value[owner]),
+        "batch_id": np.full(len(owner), batch_id),
+        "bucket": np.full(len(owner), bucket),
+        "subscription_key": limits.subscription[owner],
+        "threshold": limits.value[owner],
         "limit_object_key": pa.array(limits.object[owner], mask=infinite),
         "limit_ts": pa.array(limits.ts[owner], mask=infinite).cast(TIME),
     }
-    nulls = {field.name: pa.nulls(len(owner), field.type) for field in SCHEMA if field.name not in given}
-    return pa.RecordBatch.from_pydict(given | nulls, schema=SCHEMA)
+    return complete_rows(given, SCHEMA)
 
 
 def read_snapshot(home: Home, batch_id: int, bucket: int) -> Logged:
@@ -113,13 +113,9 @@ def _files_of_bucket(home: Home, batch_id: int, bucket: int) -> list[DataFile]:
 
 
 def _read_keys(home: Home, files: list[DataFile], batch_id: int, bucket: int, keys: KeyRange) -> Logged:
-    slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.ANSWERS, files)]
-
-    def of_bucket() -> Iterator[pa.RecordBatch]:
-        for rows in read_slices(slices, SCHEMA.names, keys):
-            yield of_batches(rows, bucket, KeyRange("batch_id", batch_id - 1, batch_id)).cast(SCHEMA)
-
-    rows = pa.Table.from_batches(of_bucket(), SCHEMA)
+    of_batch = KeyRange("batch_id", batch_id - 1, batch_id)
+    read = read_slices(slices_of(home, files, names.ANSWERS), SCHEMA.names, keys)
+    rows = pa.Table.from_batches((of_batches(part, bucket, of_batch).cast(SCHEMA) for part in read), SCHEMA)
     known, first = np.unique(rows.column("subscription_key").to_numpy(), return_index=True)
     limits = rows.take(pa.array(first))
     rows = rows.filter(pc.is_valid(rows.column("object_key")))
@@ -149,7 +145,6 @@ def build_state(home: Home, path: Path, queries: StandingQueries, bucket: int, b
     return state
 
 
-BOUNDARY_SCHEMA = TABLES[names.ANSWER_LOG].schema
 WINDOW, BOUNDARY = "window", "boundary"
 COLUMNS = ["batch_id", "bucket", "object_key", "ts", "count"]
 
@@ -162,17 +157,16 @@ def write_boundaries(home: Home, bucket: int, end: BatchEnd) -> list[DataFile]:
     ts, key = end.boundaries.reshape(-1, 2).T
     reaches_all = ts == names.NO_TIME
     given = {
-        "batch_id": pa.array(np.full(lengths, end.batch_id)),
-        "bucket": pa.array(np.full(lengths, bucket)),
-        "event": pa.array([BOUNDARY] * lengths, pa.string()),
-        "subscription_key": pa.array(np.full(lengths, -1)),
+        "batch_id": np.full(lengths, end.batch_id),
+        "bucket": np.full(lengths, bucket),
+        "event": pa.repeat(BOUNDARY, lengths),
+        "subscription_key": np.full(lengths, -1),
         "object_key": pa.array(key, mask=reaches_all),
         "ts": pa.array(ts, mask=reaches_all).cast(TIME),
-        "count": pa.array(end.windows),
+        "count": end.windows,
     }
-    writer = FileWriter(home.table(names.ANSWER_LOG), BOUNDARY_SCHEMA, {"part": WINDOW})
-    nulls = {field.name: pa.nulls(lengths, field.type) for field in writer.schema if field.name not in given}
-    writer.write(pa.RecordBatch.from_pydict(given | nulls))
+    writer = FileWriter(home.table(names.ANSWER_LOG), LOG_SCHEMA, {"part": WINDOW})
+    writer.write(complete_rows(given, writer.schema))
     file = writer.close()
     return [] if file is None else [file]
 

@@ -18,20 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.answers.bucket_file import BucketState, key_order, open_bucket
-from pststream.answers.contract import Asked, BatchEnd, Subscriptions, Values, bucket_of
+from pststream.answers.contract import BatchEnd, Subscriptions, Values, bucket_of
 from pststream.answers.fold import Deletions, advance, fold, fold_answers, split_asked
 from pststream.base import names
-from pststream.base.arrays import distinct_values, is_among
+from pststream.base.arrays import distinct_values, is_among, offsets_of
 from pststream.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.answers.answer_context import AnswerContext, Position
 from pststream.pipeline.answers.bucket_snapshots import build_state, with_logged_boundaries, write_boundaries
 from pststream.pipeline.answers.log_rows import FoldedWriter, read_state
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, SCORED_KIND_NAME, RankedQuestions
-from pststream.pipeline.answers.scored_candidates import (
-    drop_other_units,
-    drop_scored_index,
-    find_scored_candidates,
-)
+from pststream.pipeline.answers.scored_candidates import drop_other_units, drop_scored_index, find_scored_candidates
 from pststream.pipeline.answers.standing_queries import Queries, StandingQueries, take_queries
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
@@ -63,12 +59,10 @@ def ask_objects(snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, en
 
 def _clauses(queries: Queries) -> Clauses:
     """Return the clauses; none of a query without keywords, which has one clause of the term of every object."""
-    first_terms = queries.terms[queries.literal_offsets[:-1]]
-    kept = first_terms != names.EVERY_OBJECT
-    sizes = np.diff(queries.literal_offsets)[kept]
+    kept = queries.terms[queries.literal_offsets[:-1]] != names.EVERY_OBJECT
     return Clauses(
-        np.append(0, np.cumsum(kept))[queries.clause_offsets],
-        np.append(0, np.cumsum(sizes)),
+        offsets_of(kept)[queries.clause_offsets],
+        offsets_of(np.diff(queries.literal_offsets)[kept]),
         queries.terms[queries.terms != names.EVERY_OBJECT],
     )
 
@@ -163,7 +157,8 @@ def send_report(report: object, tag: int = WORKER_REPORT) -> SentRows:
 
 def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> BucketReport:
     """Fold what the batch changes for a bucket, and write it as data files of `answer_log`."""
-    report, steps = BucketReport(bucket), _CpuSteps()
+    report = BucketReport(bucket)
+    steps = _CpuSteps(report.seconds)
     candidates, scored, latest = _receive(received, report)
     queries, position = context.queries(), context.end(latest)
     with open_previous_state(context, bucket, queries) as state:
@@ -186,7 +181,10 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
         steps.end("fold")
         written = FoldedWriter(Home(context.home), context.batch_id, bucket)
         for part in split_asked(folded, ASKED, ASKED_VALUES):
-            answers = _evaluate(context, position, queries, part.asked, end)
+            answers = no_values()
+            if len(part.asked.subscription):
+                is_known, chosen = queries.select(part.asked.subscription)
+                answers = ask_objects(context.snapshot(position), chosen, part.asked.kept[is_known], end)
             steps.end("evaluate")
             whole = fold_answers(state, part, answers)
             report.counts.changes.update(_count_by_kind(queries, whole.changes.subscription))
@@ -195,21 +193,18 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
             steps.end("write")
     report.files = written.close() + write_boundaries(Home(context.home), bucket, end)
     steps.end("write")
-    for step, seconds in steps.seconds.items():
-        report.seconds[step] = report.seconds.get(step, 0.0) + seconds
     return report
 
 
 class _CpuSteps:
-    """Measures the CPU seconds of this thread in each step."""
+    """Adds the CPU seconds of this thread in each step to `seconds`."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._since = time.thread_time()
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self._seconds, self._since = seconds, time.thread_time()
 
     def end(self, step: str) -> None:
         now = time.thread_time()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._since
+        self._seconds[step] = self._seconds.get(step, 0.0) + now - self._since
         self._since = now
 
 
@@ -344,16 +339,6 @@ def _indexed_values(
         values = Values(subscription[own], object_key[own], ts[own], indexed.values(of_rows, lon[own], lat[own]))
         counts[name] = len(values.subscription)
         yield values
-
-
-def _evaluate(
-    context: AnswerContext, position: Position, queries: StandingQueries, asked: Asked, end: BatchEnd
-) -> Values:
-    """Return the best objects of the subscriptions that the fold asks for, as of the end of the batch."""
-    if not len(asked.subscription):
-        return no_values()
-    is_known, chosen = queries.select(asked.subscription)
-    return ask_objects(context.snapshot(position), chosen, asked.kept[is_known], end)
 
 
 def _join(parts: list[Values]) -> Values:

@@ -18,7 +18,7 @@ from pststream.base.progress import Counted, no_progress
 from pststream.engine.contract import SentRows
 from pststream.engine.task_context import TaskContext, dispatch_index, term_frequencies
 from pststream.pipeline.answers.answer_context import AnswerContext
-from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
+from pststream.pipeline.answers.log_rows import ENTRY, complete_rows, is_event, list_state_files, slices_of
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, WORLD
 from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
 from pststream.pipeline.index.build_index import (
@@ -149,12 +149,11 @@ def _pieces_of_kind(kind: str, queries: Queries, regions: pa.RecordBatch) -> pa.
     owner, columns = cut_regions(regions)
     has_window = (queries.window_micros > 0) | (queries.window_objects > 0)
     values = {
-        "subscription_key": pa.array(queries.key[owner]),
+        "subscription_key": queries.key[owner],
         **columns,
         "clauses": clauses_of(queries).take(pa.array(owner)),
-        "created_at": pa.array(np.where(has_window, names.NO_TIME, queries.created_at)[owner]),
-        "end_at": pa.array(queries.expires_at[owner]),
-        "kind": pa.array([kind] * len(owner)),
+        "created_at": np.where(has_window, names.NO_TIME, queries.created_at)[owner],
+        "end_at": queries.expires_at[owner],
+        "kind": pa.repeat(kind, len(owner)),
     }
-    nulls = {field.name: pa.nulls(len(owner), field.type) for field in PIECES if field.name not in values}
-    return pa.RecordBatch.from_pydict(values | nulls, schema=PIECES)
+    return complete_rows(values, PIECES)

@@ -3,6 +3,14 @@
 All subscriptions and ticks of the batch are questions about stored objects, asked in tasks of the engine. A task reads
 the subscriptions of its share, and writes its rows as it goes, a part of the ticks at a time. Nothing but the two logs
 decides the rows, so a step that was killed runs again with the same result.
+
+A report is a function of both logs up to the end of a batch, so the report before the batch is a question too: about
+the objects up to the end of the batch before. Nothing else is kept. Once objects were removed, the report before the
+batch is the one that was logged.
+
+Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
+with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
+microseconds.
 """
 
 from collections import Counter
@@ -20,6 +28,7 @@ from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import TIME
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import cache_place
+from pststream.pipeline.answers.log_rows import CHANGE, ENTERED, LEFT, SCHEMA, complete_rows, slices_of
 from pststream.pipeline.answers.standing_regions import RegionLog, RegionShare, StandingRegions, list_regions
 from pststream.queries.kinds.frequent_terms import NAME
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
@@ -27,23 +36,12 @@ from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.search.question_batch import take_regions
 from pststream.search.region_terms import answer_shared
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
+from pststream.state.data_files import DataFile, FileWriter, commit_files, list_data_files
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
-from pststream.state.tables import TABLES
+from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.tables.ledgers import AnswerCounts
 from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
-
-# Compute how a micro-batch changes the reports of `frequent_terms` subscriptions, by questions about stored objects.
-#
-# A report is a function of both logs up to the end of a batch, so the report before the batch is a question too: about
-# the objects up to the end of the batch before. Nothing else is kept. Once objects were removed, the report before the
-# batch is the one that was logged.
-#
-# Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
-# with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
-# microseconds.
 
 MOST_BUCKETS = 1 << 16
 """Parts of time, each of which has objects or not."""
@@ -70,7 +68,7 @@ class Intervals(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Pairs of a subscription (place) and a tick: int64[n] each."""
+    """Pairs of a subscription (index) and a tick: int64[n] each."""
 
     owner: np.ndarray
     tick: np.ndarray
@@ -143,20 +141,16 @@ def split_pairs(
 
     step, window, rows   int64[n] of each subscription; `rows`: the most that a report has
     """
-    waiting, waiting_pairs, waiting_rows = list[Pairs](), 0, 0
+    waiting, waiting_rows = Pairs(*np.empty((2, 0), np.int64)), 0
     for pairs in _split_by_step(ranges, step, window, rows, times):
         most = int(rows[pairs.owner].sum())
-        if waiting and (waiting_pairs + len(pairs.owner) > PAIRS or waiting_rows + most > ROWS):
-            yield _join(waiting)
-            waiting, waiting_pairs, waiting_rows = [], 0, 0
-        waiting.append(pairs)
-        waiting_pairs, waiting_rows = waiting_pairs + len(pairs.owner), waiting_rows + most
-    if waiting:
-        yield _join(waiting)
-
-
-def _join(parts: list[Pairs]) -> Pairs:
-    return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        if len(waiting.owner) and (len(waiting.owner) + len(pairs.owner) > PAIRS or waiting_rows + most > ROWS):
+            yield waiting
+            waiting, waiting_rows = pairs, most
+        else:
+            waiting, waiting_rows = Pairs(*np.hstack([waiting, pairs])), waiting_rows + most
+    if len(waiting.owner):
+        yield waiting
 
 
 def _split_by_step(
@@ -206,11 +200,11 @@ def _ticks_before(ticks: Intervals, starts: np.ndarray, tick: np.ndarray) -> np.
 
 
 _NAMES = ["batch_id", "event", "subscription_key", "object_key", "ts", "term", "count"]
-_SCHEMA = pa.schema([TABLES[names.ANSWER_LOG].schema.field(name) for name in _NAMES])
+_SCHEMA = pa.schema([SCHEMA.field(name) for name in _NAMES])
 _TICK_NAMES = ["batch_id", "subscription_key", "object_key", "ts"]
 
 REPORT_ROWS = pa.schema([("pair", pa.int64()), ("rank", pa.int64()), ("term", pa.string()), ("count", pa.int64())])
-"""Columns of the rows of reports; `pair`: place of the pair of a subscription and a tick."""
+"""Columns of the rows of reports; `pair`: index of the pair of a subscription and a tick."""
 
 
 @dataclass(frozen=True)
@@ -278,8 +272,7 @@ def open_logged_reports(home: Home, batch_id: int) -> LoggedReports | None:
     files = KeyRange("batch_id", -1, batch_id - 1).files(list_data_files(home, names.ANSWER_LOG))
     # Only rows of reports have a count, and a file without a value has no bounds of the column.
     files = [file for file in files if "count" in file.low]
-    slices = (whole_file(path, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, files))
-    return LoggedReports(tuple(zip(files, slices, strict=True)), batch_id - 1)
+    return LoggedReports(tuple(zip(files, slices_of(home, files), strict=True)), batch_id - 1)
 
 
 def _rank(pair: np.ndarray, rows: pa.Table) -> pa.RecordBatch:
@@ -292,7 +285,6 @@ def _rank(pair: np.ndarray, rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=REPORT_ROWS)
 
 
-ENTERED, LEFT = "entered", "left"
 CHANGES = pa.schema(
     [
         *[("event", pa.string()), ("subscription_key", pa.int64()), ("ts", TIME)],
@@ -500,10 +492,8 @@ def _changes(
     asked: StandingRegions, pairs: Pairs, before: pa.RecordBatch | None, after: pa.RecordBatch | None
 ) -> pa.RecordBatch:
     """Return the rows that one side has and the other lacks: pair, term and count decide."""
-    none = pa.RecordBatch.from_pylist([], REPORT_ROWS)
-    sides = [none if before is None else before, none if after is None else after]
-    rows = pa.concat_batches(sides)
-    entered = np.arange(rows.num_rows) >= sides[0].num_rows
+    rows = pa.concat_batches([side for side in (before, after) if side is not None])
+    entered = np.arange(rows.num_rows) >= (0 if before is None else before.num_rows)
     pair = rows.column("pair").to_numpy()
     if before is not None and after is not None:
         term = rows.column("term").dictionary_encode().indices.to_numpy()
@@ -529,7 +519,6 @@ def _changes(
     )
 
 
-SCHEMA = TABLES[names.ANSWER_LOG].schema
 TRANSACTIONS = "reports"
 """The application of the commits' transaction ids, which are numbers of batches."""
 
@@ -549,15 +538,13 @@ def log_reports(
     if log is None:
         return AnswerCounts()
     context = ReportContext(
-        list_segments(home, *cache),
-        batch["objects_after"],
-        batch["objects_to"],
-        batch["requests_after"],
-        stream_before,
-        stream_time,
-        withdrawn_objects(home, up_to=batch["objects_after"]),
-        withdrawn_objects(home, up_to=batch["objects_to"]),
-        open_logged_reports(home, batch["batch_id"]),
+        segments=list_segments(home, *cache),
+        **{name: batch[name] for name in ("objects_after", "objects_to", "requests_after")},
+        stream_before=stream_before,
+        stream_time=stream_time,
+        withdrawn_before=withdrawn_objects(home, up_to=batch["objects_after"]),
+        withdrawn=withdrawn_objects(home, up_to=batch["objects_to"]),
+        logged=open_logged_reports(home, batch["batch_id"]),
     )
     write = partial(_write_changes, home.table(names.ANSWER_LOG), batch["batch_id"], home.answer_buckets, context, log)
     written = list(get_engine(settings).run_tasks(log.divide(TASK_REGIONS), write))
@@ -573,15 +560,10 @@ def _write_changes(
     root: str, batch_id: int, buckets: int, context: ReportContext, log: RegionLog, shares: tuple[RegionShare, ...]
 ) -> tuple[DataFile | None, int]:
     """Write the changes of shares of the subscriptions as a data file; return it and the number of changed reports."""
-    writer, reports = FileWriter(root, SCHEMA, {"part": "change"}), 0
+    writer, reports = FileWriter(root, SCHEMA, {"part": CHANGE}), 0
     for rows in report_changes(context, log.read(shares)):
         key = rows.column("subscription_key").to_numpy()
         reports += pa.table(rows).group_by(["subscription_key", "ts"]).aggregate([]).num_rows
-        added = {
-            "batch_id": pa.array(np.full(len(key), batch_id)),
-            "bucket": pa.array(bucket_of(key, buckets)),
-        }
-        known = added | dict(zip(rows.schema.names, rows.columns))
-        columns = {field.name: known.get(field.name, pa.nulls(len(key), field.type)) for field in writer.schema}
-        writer.write(pa.RecordBatch.from_pydict(columns, schema=writer.schema))
+        added = {"batch_id": np.full(len(key), batch_id), "bucket": bucket_of(key, buckets)}
+        writer.write(complete_rows(added | dict(zip(rows.schema.names, rows.columns)), writer.schema))
     return writer.close(), reports

@@ -1,6 +1,6 @@
 """Convert what a batch changes in a bucket to rows of `answer_log`, and read the rows of committed batches back."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +19,7 @@ from pststream.state.tables import TABLES
 SCHEMA = TABLES[names.ANSWER_LOG].schema
 STATE, CHANGE = "state", "change"
 ENTRY, THRESHOLD, RESET, ENTERED, LEFT = "entry", "threshold", "reset", "entered", "left"
-STATE_COLUMNS = ["batch_id", "event", "subscription_key", "object_key", "ts", "value"]
+STATE_COLUMNS = ["batch_id", "bucket", "event", "subscription_key", "object_key", "ts", "value"]
 
 WRITTEN_ROWS = 131_072
 """Rows that are converted at a time."""
@@ -41,12 +41,13 @@ class FoldedWriter:
         """Add the rows of some subscriptions, all rows of each."""
         for writer, rows in ((self._state, state_rows(folded)), (self._change, change_rows(folded))):
             for batch in rows.to_batches(WRITTEN_ROWS):
-                writer.write(_complete(batch, self._batch_id, self._bucket))
+                count = batch.num_rows
+                of_bucket = {"batch_id": np.full(count, self._batch_id), "bucket": np.full(count, self._bucket)}
+                writer.write(complete_rows(dict(zip(batch.schema.names, batch.columns)) | of_bucket, writer.schema))
 
     def close(self) -> list[DataFile]:
         """Finish the files and return them; a file without rows does not exist."""
-        files = [writer.close() for writer in (self._state, self._change)]
-        return [file for file in files if file is not None]
+        return [file for writer in (self._state, self._change) if (file := writer.close()) is not None]
 
 
 def state_rows(folded: Folded) -> pa.Table:
@@ -91,17 +92,11 @@ def _mask(entries: int, infinite: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(entries, bool), infinite])
 
 
-def _complete(rows: pa.RecordBatch, batch_id: int, bucket: int) -> pa.RecordBatch:
-    """Add the batch, the bucket and, as nulls, the columns that the kind does not have."""
-    given = dict(zip(rows.schema.names, rows.columns))
-    given["batch_id"] = pa.array(np.full(rows.num_rows, batch_id))
-    given["bucket"] = pa.array(np.full(rows.num_rows, bucket))
-    columns = {
-        field.name: given[field.name] if field.name in given else pa.nulls(rows.num_rows, field.type)
-        for field in SCHEMA
-        if field.name != "part"
-    }
-    return pa.RecordBatch.from_pydict(columns)
+def complete_rows(columns: Mapping[str, pa.Array | np.ndarray], schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows that have these columns of a schema; the other columns are null."""
+    count = len(next(iter(columns.values())))
+    nulls = {field.name: pa.nulls(count, field.type) for field in schema if field.name not in columns}
+    return pa.RecordBatch.from_pydict({**columns, **nulls}, schema=schema)
 
 
 def list_state_files(home: Home, after: int, up_to: int) -> list[DataFile]:
@@ -110,9 +105,9 @@ def list_state_files(home: Home, after: int, up_to: int) -> list[DataFile]:
     return [file for file in files if file.partition["part"] == STATE]
 
 
-def slices_of(home: Home, files: Iterable[DataFile]) -> list[Slice]:
-    """Return the whole files as slices."""
-    return [whole_file(path, rows) for path, rows in addresses_and_rows(home, names.ANSWER_LOG, list(files))]
+def slices_of(home: Home, files: Iterable[DataFile], name: str = names.ANSWER_LOG) -> list[Slice]:
+    """Return the whole files of a table as slices."""
+    return [whole_file(path, rows) for path, rows in addresses_and_rows(home, name, files)]
 
 
 def read_state(home: Home, bucket: int, after: int, up_to: int, keys: Sequence[np.ndarray]) -> Iterator[Logged]:
@@ -123,8 +118,11 @@ def read_state(home: Home, bucket: int, after: int, up_to: int, keys: Sequence[n
     keys: int64[n] each, of about the subscriptions that the rows are of; they divide many rows into parts
     """
     files = [file for file in list_state_files(home, after, up_to) if file.may_contain("bucket", bucket, bucket)]
+    schema = pa.schema([SCHEMA.field(name) for name in STATE_COLUMNS])
+    slices, batches = slices_of(home, files), KeyRange("batch_id", after, up_to)
     for part in split_keys(keys, files):
-        rows = _read(home, files, bucket, KeyRange("batch_id", after, up_to), part)
+        read = (of_batches(rows, bucket, batches) for rows in read_slices(slices, STATE_COLUMNS, part))
+        rows = pa.Table.from_batches((rows.cast(schema) for rows in read), schema).combine_chunks()
         yield Logged(*_last_state(rows), part.up_to)
 
 
@@ -134,16 +132,12 @@ def split_keys(keys: Sequence[np.ndarray], files: Iterable[DataFile]) -> Iterato
     keys: int64[n] each, of the subscriptions that have the rows, in any order
     """
     count = sum(map(len, keys))
-    parts = min(-(-sum(map(_rows_of_bucket, files)) // READ_ROWS), count)
+    rows = sum(file.rows // (1 + file.high.get("bucket", 0) - file.low.get("bucket", 0)) for file in files)
+    parts = min(-(-rows // READ_ROWS), count)
     borders: list[int] = []
     if parts > 1:  # most batches have one part, and a bucket may have a million keys
         borders = distinct_values(np.sort(np.concatenate(keys))[np.arange(1, parts) * count // parts] - 1).tolist()
     return (KeyRange("subscription_key", after, up_to) for after, up_to in pairwise([-1, *borders, names.MAX_INT64]))
-
-
-def _rows_of_bucket(file: DataFile) -> int:
-    """Return about how many rows of a file are of one bucket."""
-    return file.rows // (1 + file.high.get("bucket", 0) - file.low.get("bucket", 0))
 
 
 def _last_state(rows: pa.Table) -> tuple[Values, Thresholds]:
@@ -169,17 +163,7 @@ def _last_state(rows: pa.Table) -> tuple[Values, Thresholds]:
 
 def is_event(rows: pa.RecordBatch | pa.Table, event: str) -> np.ndarray:
     """Return which rows of `answer_log` are of an event: bool[rows]."""
-    chosen: np.ndarray = pc.equal(rows.column("event"), event).to_numpy(zero_copy_only=False)
-    return chosen
-
-
-def _read(home: Home, files: list[DataFile], bucket: int, batches: KeyRange, keys: KeyRange) -> pa.Table:
-    def of_bucket() -> Iterator[pa.RecordBatch]:
-        for rows in read_slices(slices_of(home, files), [*STATE_COLUMNS, "bucket"], keys):
-            yield of_batches(rows, bucket, batches)
-
-    schema = pa.schema([*(SCHEMA.field(name) for name in STATE_COLUMNS), SCHEMA.field("bucket")])
-    return pa.Table.from_batches((rows.cast(schema) for rows in of_bucket()), schema).combine_chunks()
+    return np.asarray(pc.equal(rows.column("event"), event))
 
 
 def of_batches(rows: pa.RecordBatch, bucket: int, batches: KeyRange) -> pa.RecordBatch:

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import lists
 from pststream.kernels.matching.contains_point import boxes_around
 from pststream.kernels.questions.codes import distances_m
+from pststream.pipeline.answers.log_rows import complete_rows
 from pststream.queries.kinds.knn import KNN
 from pststream.queries.kinds.topk import TOPK
 from pststream.queries.shapes.registry import SIDES, request_schema
@@ -91,14 +93,10 @@ def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
     order = np.argsort(owner, kind="stable")
     offsets = np.searchsorted(owner[order], np.arange(len(points) + 1))
     circles = np.column_stack([points, radius])
-    circle = lists(np.concatenate([[0], np.cumsum(3 * ~is_world)]), circles[~is_world].ravel())
-    schema = request_schema()
+    circle = lists(offsets_of(3 * ~is_world), circles[~is_world].ravel())
     columns = {side: lists(offsets, boxes[order, index]) for index, side in enumerate(SIDES)}
     columns["circle"] = pa.ListArray.from_arrays(circle.offsets, circle.values, mask=pa.array(is_world))
-    count = len(points)
-    return pa.RecordBatch.from_pydict(
-        {field.name: columns.get(field.name, pa.nulls(count, field.type)) for field in schema}, schema=schema
-    )
+    return complete_rows(columns, request_schema())
 
 
 def _distances(numbers: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
@@ -106,21 +104,19 @@ def _distances(numbers: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndar
     return distances_m(points_of(numbers), np.column_stack([lon, lat])).astype(np.float32)
 
 
-def _find_best(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
+def _find_nearest(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
     return find_nearest_objects(snapshot, PointQuestions(points_of(asked.numbers), *asked[1:]))
 
 
-NEAREST_KIND = RankedKind(_find_best, IndexedReach(circles_of, _distances))
+def _find_scored(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
+    scales = np.ascontiguousarray(asked.numbers[:, 2:4])
+    return find_scored_objects(snapshot, PointQuestions(points_of(asked.numbers), *asked[1:], scales))
 
 
-def _find_best_scored(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
-    points, scales = (np.ascontiguousarray(asked.numbers[:, columns]) for columns in (slice(0, 2), slice(2, 4)))
-    return find_scored_objects(snapshot, PointQuestions(points, *asked[1:], scales))
-
-
-SCORED_KIND = RankedKind(_find_best_scored)
-
-RANKED_KINDS: dict[str, RankedKind] = {KNN.name: NEAREST_KIND, TOPK.name: SCORED_KIND}
+RANKED_KINDS = {
+    KNN.name: RankedKind(_find_nearest, IndexedReach(circles_of, _distances)),
+    TOPK.name: RankedKind(_find_scored),
+}
 """A new kind is one more name here, and one in `queries.kinds.registry.KINDS`."""
 
 SCORED_KIND_NAME = TOPK.name

@@ -5,7 +5,6 @@ stays in a folder of the node, and before each search it is compared with the st
 be of any batch, or missing. Other weights have a folder of their own.
 """
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from pststream.answers.scored_index import IndexFolder, Messages, ScoredIndex, S
 from pststream.base.arrow_columns import csr, micros
 from pststream.kernels.answers.columns import LIVE
 from pststream.kernels.answers.fold_rows import rows_of_keys
-from pststream.pipeline.answers.answer_context import UNITS, AnswerContext
+from pststream.pipeline.answers.answer_context import UNITS, AnswerContext, short_digest
 from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
 from pststream.search.term_weights import TermWeights
 
@@ -35,8 +34,11 @@ def find_scored_candidates(
         return
     columns, weights = state.columns, context.segments.weights
     live = np.flatnonzero(columns.status == LIVE)
-    folder = _folder_of_weights(context.index_folder(bucket), weights)
-    index = bring_up_index(folder, columns.key[live], columns.threshold[live], queries, weights, state.batch_id)
+    folder = context.index_folder(bucket)
+    of_weights = folder.with_name(f"{folder.name}-{short_digest((weights.version, weights.files))}")
+    if not of_weights.exists():
+        drop_scored_index(folder)
+    index = bring_up_index(of_weights, columns.key[live], columns.threshold[live], queries, weights, state.batch_id)
     if not index.segments:
         return
     for rows in context.read_messages(context.messages):
@@ -55,15 +57,6 @@ def drop_other_units(context: AnswerContext) -> None:
     for one in context.index_folder(0).parent.glob(f"{UNITS}*"):
         if one != kept:
             shutil.rmtree(one, ignore_errors=True)
-
-
-def _folder_of_weights(folder: Path, weights: TermWeights) -> Path:
-    """Return the folder of the index for these weights; those for others are deleted."""
-    identity = hashlib.sha256(repr((weights.version, weights.files)).encode()).hexdigest()[:16]
-    chosen = folder.with_name(f"{folder.name}-{identity}")
-    if not chosen.exists():
-        drop_scored_index(folder)
-    return chosen
 
 
 def bring_up_index(

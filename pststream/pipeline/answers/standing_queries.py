@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pststream.answers.bucket_file import MOST_TIMES_K, spread_kept
 from pststream.answers.contract import Subscriptions, bucket_of
 from pststream.base import names
-from pststream.base.arrays import distinct_values, is_among
-from pststream.base.arrow_columns import integers, lists
+from pststream.base.arrays import distinct_values, is_among, offsets_of
+from pststream.base.arrow_columns import integers, lists, one_array
 from pststream.kernels.answers.fold_rows import rows_of_keys
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.storage.array_cache import ArrayCache, Paths
@@ -102,12 +102,12 @@ class StandingQueries:
 
     def deletions(self, after: int, up_to: int) -> tuple[np.ndarray, np.ndarray]:
         """Return keys and times of what the requests after < key <= up_to delete, of any bucket and kind."""
-        keys, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        parts = [np.empty((2, 0), np.int64)]
         for _, deletions, _ in self._arrays():
             low, high = np.searchsorted(deletions.request, [after, up_to], "right")
-            keys.append(deletions.key[low:high])
-            times.append(deletions.at[low:high])
-        return np.concatenate(keys), np.concatenate(times)
+            parts.append(np.stack([deletions.key[low:high], deletions.at[low:high]]))
+        keys, times = np.hstack(parts)
+        return keys, times
 
     def ended(self, requests: tuple[int, int], times: tuple[int, int]) -> np.ndarray:
         """Return the keys of subscriptions that end at a time after times[0] and up to times[1], and of those that
@@ -235,9 +235,7 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
     # A row takes several times more memory in Arrow than in the arrays: only one row group is in Arrow at a time.
     parts = [_arrays_of(rows) for path in paths for rows in _read(path)]
     queries = _concatenate([queries for queries, _ in parts])
-    deletions = Deletions(
-        *(np.concatenate(columns) for columns in zip(*(deleted for _, deleted in parts), strict=True))
-    )
+    deletions = Deletions(*map(np.concatenate, zip(*(deleted for _, deleted in parts), strict=True)))
     if np.any(np.diff(queries.key) < 0):
         queries = take_queries(queries, np.argsort(queries.key, kind="stable"))
     order = np.argsort(deletions.request, kind="stable")
@@ -251,12 +249,13 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
 
 def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
     """Return the insertions of kinds with memory, and all deletions."""
-    kind, op = _kinds_of(rows), rows.column("op").to_numpy()
+    kind_index = pc.index_in(rows.column("kind"), pa.array(list(ranked_answers()), pa.string()))
+    kind, op = kind_index.fill_null(-1).to_numpy().astype(np.int8), rows.column("op").to_numpy()
     deleted = rows.filter(pa.array(op == "delete"))
     deletions = Deletions(*(integers(deleted, name) for name in ("request_key", "subscription_key", "effective_at")))
     is_insertion = (kind >= 0) & (op == "insert")
     inserted, kind = rows.filter(pa.array(is_insertion)), kind[is_insertion]
-    clauses = pa.concat_arrays(inserted.column("clauses").chunks or [pa.array([], CLAUSES)])
+    clauses = one_array(inserted.column("clauses"))
     literals = clauses.flatten()
     queries = Queries(
         key=integers(inserted, "request_key"),
@@ -267,17 +266,11 @@ def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
         window_objects=integers(inserted, "window_objects", 0),
         created_at=integers(inserted, "effective_at"),
         expires_at=integers(inserted, "expires_at", names.NEVER_US),
-        clause_offsets=_offsets(clauses),
-        literal_offsets=_offsets(literals),
+        clause_offsets=offsets_of(clauses.value_lengths().fill_null(0).to_numpy()),
+        literal_offsets=offsets_of(literals.value_lengths().fill_null(0).to_numpy()),
         terms=literals.flatten().to_numpy(zero_copy_only=False).astype(np.int64),
     )
     return queries, deletions
-
-
-def _kinds_of(rows: pa.Table) -> np.ndarray:
-    """Return the kind of each request: int8[n], a place in `ranked_answers`; -1: another kind."""
-    index = pc.index_in(rows.column("kind"), pa.array(list(ranked_answers()), pa.string()))
-    return index.fill_null(-1).to_numpy().astype(np.int8)
 
 
 def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
@@ -304,15 +297,12 @@ def _read(path: str) -> Iterator[pa.Table]:
             yield rows.set_column(index, "clauses", rows.column(index).cast(CLAUSES))
 
 
-def _offsets(lists: pa.ListArray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lists.value_lengths().fill_null(0).to_numpy())]).astype(np.int64)
-
-
 def take_queries(queries: Queries, rows: np.ndarray) -> Queries:
     """Return some queries, in the order of `rows`."""
     clause_offsets, clause = take_lists(queries.clause_offsets, rows)
     literal_offsets, literal = take_lists(queries.literal_offsets, clause)
-    return _queries([column[rows] for column in queries[:-3]], clause_offsets, literal_offsets, queries.terms[literal])
+    plain = [column[rows] for column in queries[:-3]]
+    return Queries(*plain, clause_offsets, literal_offsets, queries.terms[literal])
 
 
 def clauses_of(queries: Queries) -> pa.ListArray:
@@ -322,23 +312,14 @@ def clauses_of(queries: Queries) -> pa.ListArray:
 
 
 def take_lists(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the offsets of the lists of some rows, and the places of their items: int64[n+1], int64[items]."""
+    """Return the offsets of the lists of some rows, and the positions of their items: int64[n+1], int64[items]."""
     lengths = offsets[rows + 1] - offsets[rows]
-    taken = np.concatenate([[0], np.cumsum(lengths)])
+    taken = offsets_of(lengths)
     return taken, np.repeat(offsets[rows] - taken[:-1], lengths) + np.arange(taken[-1])
 
 
 def _concatenate(parts: list[Queries]) -> Queries:
     plain = [np.concatenate(columns) for columns in list(zip(*parts, strict=True))[:-3]]
-    clause_offsets = _joined([part.clause_offsets for part in parts])
-    literal_offsets = _joined([part.literal_offsets for part in parts])
-    return _queries(plain, clause_offsets, literal_offsets, np.concatenate([part.terms for part in parts]))
-
-
-def _queries(plain: list[np.ndarray], *lists: np.ndarray) -> Queries:
-    return Queries._make([*plain, *lists])
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Return the offsets of lists that follow one another."""
-    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in parts]))]).astype(np.int64)
+    clause_offsets = offsets_of(np.concatenate([np.diff(part.clause_offsets) for part in parts]))
+    literal_offsets = offsets_of(np.concatenate([np.diff(part.literal_offsets) for part in parts]))
+    return Queries(*plain, clause_offsets, literal_offsets, np.concatenate([part.terms for part in parts]))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.arrays import concatenate_ranges
+from pststream.base.arrow_columns import integers
 from pststream.kernels.questions.codes import place_codes
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.queries.kinds.frequent_terms import NAME
@@ -144,12 +145,21 @@ def list_regions(home: Home, after: int, up_to: int, cache_dir: str, cache_bytes
     # A deletion has a greater key than the insertion.
     least = min(file.low.get("request_key", -1) for file in with_regions)
     files = KeyRange("request_key", least - 1, names.MAX_INT64).files(files)
-    places = addresses_and_rows(home, names.REQUESTS, files)
-    stored = (ObjectFile(*place, file.low.get("request_key", -1), file.bytes) for file, place in zip(files, places))
-    groups = group_files(stored)
-    counts = {address: _count_regions(file) for file, (address, _) in zip(files, places, strict=True)}
+    addresses = addresses_and_rows(home, names.REQUESTS, files)
+    groups = group_request_files(files, addresses)
+    counts = {address: _count_regions(file) for file, (address, _) in zip(files, addresses, strict=True)}
     of_groups = tuple(sum(counts[path] for path in paths) for paths in groups)
-    return RegionLog(tuple(groups), of_groups, after, up_to, cache_dir, cache_bytes)
+    return RegionLog(groups, of_groups, after, up_to, cache_dir, cache_bytes)
+
+
+def group_request_files(files: Sequence[DataFile], addresses: Sequence[tuple[str, int]]) -> tuple[Paths, ...]:
+    """Return data files of `requests`, with address and rows of each, in the groups whose arrays a cache keeps."""
+    return tuple(
+        group_files(
+            ObjectFile(address, rows, file.low.get("request_key", -1), file.bytes)
+            for file, (address, rows) in zip(files, addresses, strict=True)
+        )
+    )
 
 
 def _count_regions(file: DataFile) -> int:
@@ -170,7 +180,11 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
         own = rows.filter(pc.equal(rows.column("kind"), NAME))
         inserted.append(own.select(_INSERTED.names).cast(_INSERTED))
         deleted.append(rows.filter(pc.equal(rows.column("op"), "delete")).select(_DELETED))
-    return _insertions(pa.Table.from_batches(inserted, _INSERTED)) | _by_subscription(deleted)
+    schema = pa.schema([_STORED.field(name) for name in _DELETED])
+    rows = pa.Table.from_batches([part.cast(schema) for part in deleted], schema).sort_by("subscription_key")
+    key, request, at = (integers(rows, name) for name in _DELETED)
+    deletions = {"deleted_key": key, "deleted_request": request, "deleted_at": at}
+    return _insertions(pa.Table.from_batches(inserted, _INSERTED)) | deletions
 
 
 def _insertions(rows: pa.Table) -> dict[str, np.ndarray]:
@@ -180,18 +194,11 @@ def _insertions(rows: pa.Table) -> dict[str, np.ndarray]:
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
     order = np.argsort(place_codes(middles[:, 0], middles[:, 1]), kind="stable")
     arrays = {
-        "key": batch.column("request_key").to_numpy(),
-        "k": batch.column("k").to_numpy(),
-        "window": batch.column("window_us").to_numpy(),
-        "step": batch.column("step_us").to_numpy(),
-        "created_at": batch.column("effective_at").cast(pa.int64()).to_numpy(),
-        "expires_at": batch.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US).to_numpy(),
+        "key": integers(batch, "request_key"),
+        "k": integers(batch, "k"),
+        "window": integers(batch, "window_us"),
+        "step": integers(batch, "step_us"),
+        "created_at": integers(batch, "effective_at"),
+        "expires_at": integers(batch, "expires_at", names.NEVER_US),
     }
     return {name: values[order] for name, values in arrays.items()} | take_regions(regions, order)._asdict()
-
-
-def _by_subscription(deleted: list[pa.RecordBatch]) -> dict[str, np.ndarray]:
-    schema = pa.schema([_STORED.field(name) for name in _DELETED])
-    rows = pa.Table.from_batches([part.cast(schema) for part in deleted], schema).sort_by("subscription_key")
-    key, request, at = (column.cast(pa.int64()).to_numpy() for column in rows.columns)
-    return {"deleted_key": key, "deleted_request": request, "deleted_at": at}

@@ -19,6 +19,7 @@ from pststream.base.arrow_columns import TIME, lists
 from pststream.base.progress import Progress, StepCounter
 from pststream.base.utc_times import to_micros
 from pststream.kernels.compile import node_folder
+from pststream.pipeline.answers.log_rows import complete_rows
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.calibrate.rows import CityObjects, ObjectSource, clause_lists
 from pststream.queries.kinds.knn import KNN
@@ -50,8 +51,7 @@ CHUNK = 500_000
 
 def side_lists(boxes: np.ndarray) -> dict[str, pa.Array]:
     """Return the columns of `requests` for regions of one box each: float64[n, 4], west, south, east, north."""
-    offsets = pa.array(np.arange(len(boxes) + 1, dtype=np.int32))
-    return {side: pa.ListArray.from_arrays(offsets, pa.array(boxes[:, index])) for index, side in enumerate(SIDES)}
+    return {side: lists(np.arange(len(boxes) + 1), boxes[:, index]) for index, side in enumerate(SIDES)}
 
 
 class BenchHome:
@@ -122,31 +122,16 @@ class BenchHome:
         seq = Ledger(self.home).next_file_seq
         numbers = log_key(seq, 0) + np.arange(1, count + 1)
         rows = {
-            "request_key": pa.array(numbers),
-            "op": pa.repeat("insert", count),
+            **_requests("insert", log_key(seq, 0), numbers, since or self.clock, seq),
             "kind": pa.repeat(RANGE.name, count),
-            "subscription_id": pa.array(numbers).cast(pa.string()),
-            "subscription_key": pa.array(numbers),
-            "effective_at": pa.repeat(_time(since or self.clock), count),
             "keywords": pa.repeat("", count),
             **columns,
-            "ingest_id": pa.array(np.full(count, seq)),
         }
-        table = _complete(pa.table(rows), names.REQUESTS)
         gone = self._end_lifetimes(delete)
         self._begin_lifetimes(numbers, seq)
-        if len(gone):
-            keys = log_key(seq, count) + np.arange(1, len(gone) + 1)
-            deletions = {
-                "request_key": pa.array(keys),
-                "op": pa.repeat("delete", len(gone)),
-                "subscription_id": pa.array(gone).cast(pa.string()),
-                "subscription_key": pa.array(gone),
-                "effective_at": pa.repeat(_time(self.clock), len(gone)),
-                "ingest_id": pa.array(np.full(len(gone), seq)),
-            }
-            table = pa.concat_tables([table, _complete(pa.table(deletions), names.REQUESTS)])
-        self._append(names.REQUESTS, table)
+        parts = [rows, _requests("delete", log_key(seq, count), gone, self.clock, seq)]
+        schema = TABLES[names.REQUESTS].schema
+        self._append(names.REQUESTS, pa.Table.from_batches([complete_rows(part, schema) for part in parts]))
         self._file("requests", seq, count + len(gone), since or self.clock, self.clock)
 
     def _begin_lifetimes(self, numbers: np.ndarray, seq: int) -> None:
@@ -170,7 +155,6 @@ class BenchHome:
         count = len(drawn.lon)
         numbers = np.arange(offset + 1, offset + count + 1)
         times = to_micros(self.clock) + numbers * 1000
-        terms = pa.ListArray.from_arrays(pa.array(drawn.term_offsets.astype(np.int32)), pa.array(term_ids(drawn.terms)))
         return pa.table(
             {
                 "object_key": log_key(seq, 0) + numbers,
@@ -179,7 +163,7 @@ class BenchHome:
                 "lon": drawn.lon,
                 "lat": drawn.lat,
                 "text": pa.repeat("", count),
-                "terms": terms,
+                "terms": lists(drawn.term_offsets, term_ids(drawn.terms)),
                 "ingest_id": np.full(count, seq),
             }
         )
@@ -201,20 +185,16 @@ class BenchHome:
         ledger_tables.append(self.home, names.FILES, [row])
 
 
-def _time(at: dt.datetime) -> pa.Scalar:
-    return pa.scalar(at, TIME)
-
-
-def _complete(rows: pa.Table, name: str) -> pa.Table:
-    """Add the table's other columns as nulls."""
-    schema = TABLES[name].schema
-    columns = [
-        rows.column(field.name).cast(field.type)
-        if field.name in rows.column_names
-        else pa.nulls(rows.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+def _requests(op: str, after_key: int, keys: np.ndarray, at: dt.datetime, seq: int) -> dict[str, pa.Array | np.ndarray]:
+    """Return the columns that insertions and deletions of subscriptions (int64[n], keys) have."""
+    return {
+        "request_key": after_key + np.arange(1, len(keys) + 1),
+        "op": pa.repeat(op, len(keys)),
+        "subscription_id": pa.array(keys).cast(pa.string()),
+        "subscription_key": keys,
+        "effective_at": pa.repeat(pa.scalar(at, TIME), len(keys)),
+        "ingest_id": np.full(len(keys), seq),
+    }
 
 
 class Stream(NamedTuple):
@@ -297,10 +277,9 @@ def _draw_queries(
     offsets = np.searchsorted(owner, np.arange(count + 1))
     items = term_ids(terms)
     if words.all_needed:
-        inner = lists(np.arange(len(items) + 1), items)
-        clauses = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), inner)
+        clauses = lists(offsets, lists(np.arange(len(items) + 1), items))
     else:
-        clauses = pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32)), lists(offsets, items))
+        clauses = lists(np.arange(count + 1), lists(offsets, items))
     return {"lon": pa.array(source.lon[rows]), "lat": pa.array(source.lat[rows]), "clauses": clauses}
 
 

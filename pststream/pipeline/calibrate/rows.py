@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrays import look_up
+from pststream.base.arrow_columns import lists
 from pststream.base.errors import InputFileError
 from pststream.kernels.matching.match_segment import Objects
 from pststream.matching.matcher import sort_objects
 from pststream.queries.shapes.registry import PIECE_COLUMNS, SIDES
 from pststream.queries.text.tokenizer import terms_of
+from pststream.state.plans import TermFrequencies
 from pststream.workloads.object_sample import as_degrees, read_columns
 from pststream.workloads.places import Places
 from pststream.workloads.random_texts import PowerLaw
@@ -26,22 +27,9 @@ from pststream.workloads.synthetic_arrays import (
 )
 
 
-@dataclass(frozen=True)
-class Frequencies:
-    """Number of objects with each term; 0 for unknown terms."""
-
-    ids: np.ndarray
-    counts: np.ndarray
-
-    def of(self, terms: np.ndarray) -> np.ndarray:
-        """Return the frequency of each term id: int64."""
-        return look_up(terms, self.ids, self.counts, 0)
-
-
-def frequencies(objects: SyntheticObjects) -> Frequencies:
+def frequencies(objects: SyntheticObjects) -> TermFrequencies:
     """Count the objects with each term, ranked as in a plan's vocabulary."""
-    ids, counts = np.unique(term_ids(objects.terms), return_counts=True)
-    return Frequencies(ids, counts)
+    return TermFrequencies(*np.unique(term_ids(objects.terms), return_counts=True))
 
 
 def object_batch(objects: SyntheticObjects) -> Objects:
@@ -55,10 +43,7 @@ def object_batch(objects: SyntheticObjects) -> Objects:
 
 def clause_lists(subscriptions: SyntheticSubscriptions) -> pa.ListArray:
     """Return the clauses of each subscription: list<list<int64>>."""
-    inner = pa.ListArray.from_arrays(
-        pa.array(subscriptions.term_offsets.astype(np.int32)), pa.array(term_ids(subscriptions.terms))
-    )
-    return pa.ListArray.from_arrays(pa.array(subscriptions.clause_offsets.astype(np.int32)), inner)
+    return lists(subscriptions.clause_offsets, lists(subscriptions.term_offsets, term_ids(subscriptions.terms)))
 
 
 def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) -> pa.Table:

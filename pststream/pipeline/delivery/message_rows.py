@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,7 @@ from pststream.base import names
 from pststream.base.arrays import distinct_values
 from pststream.base.errors import PstError
 from pststream.base.utc_times import iso
-from pststream.delivery.change_messages import ChangeBatch
 from pststream.delivery.messages import (
-    MessageLimiter,
     MessageObject,
     MessageSubscription,
     message_object,
@@ -65,9 +63,8 @@ class MessageRows:
 
     def known_subscriptions(self, keys: np.ndarray) -> np.ndarray:
         """Return which subscriptions (int64[n], ascending, distinct) have not been erased: bool[n]."""
-        wanted = _among("request_key", keys)
-        known = self._reader.read(names.REQUESTS, ["request_key"], wanted).column(0).to_numpy()
-        return np.isin(keys, known)
+        known = self._reader.read(names.REQUESTS, ["request_key"], _among("request_key", keys))
+        return np.isin(keys, known.column(0).to_numpy())
 
     def _look_up(
         self, name: str, key: str, columns: Sequence[str], keys: np.ndarray, max_bytes: int | None, some_erased: bool
@@ -160,24 +157,6 @@ class MessageBlock:
 
     count: int
     make: Callable[[int], Iterator[Message]]
-
-
-class MessageSource(Protocol):
-    """Messages of the batches, as far as one table gives them."""
-
-    def blocks(self, batch: ChangeBatch, limiter: MessageLimiter | None) -> Iterator[MessageBlock]:
-        """Yield the messages of a batch in blocks; the limiter has counted the earlier batches that its limit spans."""
-
-    def limited_keys(self, batch_id: int) -> Iterator[np.ndarray]:
-        """Yield the subscription keys int64[n] of the messages of a batch that count against a limit, in any order."""
-
-
-@dataclass(frozen=True)
-class CountedSource:
-    """A source, and for each batch of the outbox whether the source has messages of it: bool[n]."""
-
-    source: MessageSource
-    has_messages: np.ndarray
 
 
 RUN_ROWS = 1_000_000

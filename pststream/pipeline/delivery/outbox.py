@@ -1,4 +1,4 @@
-"""Build the messages of a finished batch from the tables, in the order of delivery, for sink_sender.py to send.
+"""Build the messages of a finished batch from the tables, in the order of delivery, for deliver.py to send.
 
 Order: batches by number; in a batch the matches, then the changes of answers. The messages of a batch and their order
 depend only on the tables and the limit, so a delivery position is a number of messages.
@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import distinct_values, offsets_of
+from pststream.base.arrow_columns import micros
 from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.delivery.change_messages import (
     ENTERED,
@@ -44,7 +45,6 @@ from pststream.delivery.messages import (
 )
 from pststream.delivery.sinks.contract import Message
 from pststream.pipeline.delivery.message_rows import (
-    CountedSource,
     MessageBlock,
     MessageRows,
     ObjectRows,
@@ -78,7 +78,7 @@ class PairMessages:
         self._rows = MessageRows(reader)
 
     def blocks(self, batch: ChangeBatch, limiter: MessageLimiter | None) -> Iterator[MessageBlock]:
-        """Yield the messages of a batch."""
+        """Yield the messages of a batch; the limiter has counted the earlier batches that its limit spans."""
         with tempfile.TemporaryDirectory(prefix="pststream-deliver-") as folder:
             (pairs_folder := Path(folder) / "pairs").mkdir()
             (beyond_folder := Path(folder) / "beyond").mkdir()
@@ -99,7 +99,7 @@ class PairMessages:
                 yield MessageBlock(groups.shape[1], partial(self._digests, batch.batch_id, rows[1], groups))
 
     def limited_keys(self, batch_id: int) -> Iterator[np.ndarray]:
-        """Yield the subscription keys of matched pairs."""
+        """Yield the subscription keys of matched pairs, int64[n], in any order: they count against a limit."""
         return (rows[2, rows[1] == 0] for rows in self._pairs(batch_id))
 
     def _pairs(self, batch_id: int) -> Iterator[np.ndarray]:
@@ -168,7 +168,7 @@ class AnswerMessages:
         self._rows = MessageRows(reader)
 
     def blocks(self, batch: ChangeBatch, limiter: MessageLimiter | None) -> Iterator[MessageBlock]:
-        """Yield the messages of a batch."""
+        """Yield the messages of a batch; the limiter has counted the earlier batches that its limit spans."""
         with (
             tempfile.TemporaryDirectory(prefix="pststream-deliver-") as folder,
             StoredWords(Path(folder) / "words") as words,
@@ -192,7 +192,7 @@ class AnswerMessages:
                 keys = rows.column("subscription_key").to_numpy()
                 is_object = rows.column("object_key").is_valid().to_numpy(zero_copy_only=False)
                 yield keys[is_object]
-                reports.add(np.stack([keys, _micros(rows)])[:, ~is_object])
+                reports.add(np.stack([keys, micros(rows.column("ts"))])[:, ~is_object])
             for of_reports in reports.sorted_rows():
                 yield np.unique(of_reports, axis=1)[0]
 
@@ -235,7 +235,7 @@ def _to_numbers(rows: pa.RecordBatch, words: StoredWords) -> np.ndarray:
     """Return rows of the log as int64[9, n], and store their words."""
     object_key = rows.column("object_key").fill_null(NO_OBJECT).to_numpy()
     value = rows.column("value").fill_null(0).to_numpy().view(np.int32)
-    ts = _micros(rows)
+    ts = micros(rows.column("ts"))
     numbers = {
         SUBSCRIPTION: rows.column("subscription_key").to_numpy(),
         TICK: np.where(object_key == NO_OBJECT, ts, 0),
@@ -248,11 +248,6 @@ def _to_numbers(rows: pa.RecordBatch, words: StoredWords) -> np.ndarray:
         COUNT: rows.column("count").fill_null(0).to_numpy(),
     }
     return np.stack([numbers[column].astype(np.int64) for column in range(9)])
-
-
-def _micros(rows: pa.RecordBatch) -> np.ndarray:
-    micros: np.ndarray = rows.column("ts").cast(pa.int64()).to_numpy()
-    return micros
 
 
 def _units(rows: np.ndarray, limiter: MessageLimiter | None) -> np.ndarray:
@@ -326,10 +321,11 @@ class Outbox:
         self._started = rows.column("started_at").cast(pa.int64()).to_numpy() // 1_000_000
         pairs = rows.column("matches").to_numpy() + rows.column("retractions").to_numpy()
         changes = _sum_of_each(rows.column("changes"))
-        self._sources = (
-            CountedSource(PairMessages(self._reader), pairs > 0),
-            CountedSource(AnswerMessages(self._reader), changes > 0),
-        )
+        # Each source, and for each batch whether it has messages of it.
+        self._sources: list[tuple[PairMessages | AnswerMessages, np.ndarray]] = [
+            (PairMessages(self._reader), pairs > 0),
+            (AnswerMessages(self._reader), changes > 0),
+        ]
         for name in (names.MATCHES, names.OBJECTS, names.REQUESTS, *([names.ANSWER_LOG] if changes.any() else [])):
             self._reader.dataset(name)
 
@@ -340,24 +336,26 @@ class Outbox:
     def messages(self, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
         """Yield the messages of a batch, without the first `skip`."""
         index = int(np.searchsorted(self.batches, batch_id))
-        for counted in self._sources:
-            if not counted.has_messages[index]:
+        for source, has_messages in self._sources:
+            if not has_messages[index]:
                 continue
-            limiter = self._limiter(counted, index, limit) if limit.messages else None
-            for block in counted.source.blocks(self._batch(index), limiter):
+            limiter = self._limiter(source, has_messages, index, limit) if limit.messages else None
+            for block in source.blocks(self._batch(index), limiter):
                 yield from block.make(skip)
                 skip = max(0, skip - block.count)
 
-    def _limiter(self, counted: CountedSource, index: int, limit: Limit) -> MessageLimiter:
+    def _limiter(
+        self, source: PairMessages | AnswerMessages, has_messages: np.ndarray, index: int, limit: Limit
+    ) -> MessageLimiter:
         """Return a limiter that has counted the earlier batches within the limit's time.
 
         Each source has its own: the subscriptions of a kind with answers have no matches.
         """
         limiter = MessageLimiter(limit.messages)
         window = self._started // limit.seconds
-        is_earlier = (np.arange(len(window)) < index) & (window == window[index]) & counted.has_messages
+        is_earlier = (np.arange(len(window)) < index) & (window == window[index]) & has_messages
         for earlier in self.batches[is_earlier].tolist():
-            for keys in counted.source.limited_keys(earlier):
+            for keys in source.limited_keys(earlier):
                 limiter.count(keys)
         return limiter
 
@@ -379,5 +377,4 @@ def _with_stream_before(batches: pa.Table) -> pa.Table:
 def _sum_of_each(maps: pa.ChunkedArray) -> np.ndarray:
     """Return the sum of the numbers in each map, whose keys do not count: int64[n]; 0 for null."""
     column = maps.combine_chunks()
-    sums = np.append(0, np.cumsum(column.items.to_numpy()))
-    return np.diff(sums[column.offsets.to_numpy()])
+    return np.diff(offsets_of(column.items.to_numpy())[column.offsets.to_numpy()])

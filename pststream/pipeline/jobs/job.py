@@ -31,19 +31,19 @@ from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.storage.registry import files_at
 
-# End a job when the process that submitted it is gone, so that no job of an earlier try still writes during a retry.
-#
-# If Airflow's task is killed with SIGKILL, spark-submit does not notice: the JVM and its Python process would continue
-# while the scheduler starts the next try. `SparkJob` puts the ids of its process and of the parent process into an
-# environment variable; without the variable nothing is watched.
-
 SUBMITTERS = "PSTSTREAM_SUBMITTERS"
 SECONDS = 1.0
 EXIT_CODE = 1
 
 
 def end_with_submitter() -> None:
-    """Watch the processes in the environment variable in a thread, and the JVM if spark-submit started this process."""
+    """End this job when the process that submitted it is gone, so that none still writes during a retry.
+
+    If Airflow's task is killed with SIGKILL, spark-submit does not notice: the JVM and its Python process would
+    continue while the scheduler starts the next try. `SparkJob` puts the ids of its process and of the parent process
+    into SUBMITTERS; a thread watches them, and the JVM if spark-submit started this process. Without the variable
+    nothing is watched.
+    """
     submitters = [int(word) for word in os.environ.get(SUBMITTERS, "").split(",") if word.isdigit()]
     if submitters:
         jvm = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None  # spark-submit's JVM started this process

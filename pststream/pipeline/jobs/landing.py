@@ -136,8 +136,6 @@ def answer_landing(
     return {**summary, "table_version": table_version(home.table(names.QUESTION_ANSWERS)), "home": home.path}
 
 
-# Answer one question about stored objects as a job, and write a page with the answer.
-
 NO_MEMORY = (
     "the question needs more memory than read_memory_bytes; ask about a smaller region or window, or use the command"
     " pststream ask"

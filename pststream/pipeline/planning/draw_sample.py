@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values, hash_to_unit
+from pststream.base.arrays import distinct_values, hash_to_unit, look_up
 from pststream.base.arrow_columns import csr, one_array
 from pststream.base.errors import UsageError
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
@@ -190,11 +190,10 @@ def _count_operations(period: KeyRange, slices: tuple[Slice, ...]) -> tuple[int,
     return insertions, deletions
 
 
-OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
 SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses", "kind", "unit")])
 """Columns of a sampled piece: without the edges of polygons, which take most of the memory."""
 
-OBJECTS = pa.schema([field for field in TABLES[names.OBJECTS].schema if field.name in OBJECT_COLUMNS])
+OBJECTS = pa.schema([TABLES[names.OBJECTS].schema.field(name) for name in ("object_key", "lon", "lat", "terms")])
 
 
 def draw_sample(
@@ -225,9 +224,8 @@ def draw_sample(
     if pc.any(pc.equal(pc.list_flatten(pc.list_flatten(posted)), names.EVERY_OBJECT)).as_py():
         offsets, terms = add_every_object(offsets, terms)
     ids, counts = np.unique(terms, return_counts=True)
-    clauses, post_offsets, post_terms = rarest_clause_first(
-        posted, (frequencies or TermFrequencies(ids, counts)).frequency
-    )
+    in_force = frequencies or TermFrequencies(ids, counts)
+    clauses, post_offsets, post_terms = rarest_clause_first(posted, in_force.frequency)
     sample = make_sample_with_reads(
         lon=one_array(object_rows.column("lon")).to_numpy(),
         lat=one_array(object_rows.column("lat")).to_numpy(),
@@ -266,7 +264,7 @@ def draw_objects(
             f"no object was written after version {after} of objects" + (f" up to version {to}" if to else ""),
             "give versions that objects came between",
         )
-    read = partial(_stored_objects, recent)
+    read = partial(read_slices, columns=OBJECTS.names, rows=recent)
     choose = partial(choose_rows, "object_key", OBJECTS, share_of(settings.sample_objects, rows), read)
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     counter = TaskCounter(progress, Counted("sampling objects", "object", rows_of_tasks(tasks)))
@@ -288,7 +286,19 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
     rows = sum(file.rows for file in indexed) + _rows_within(home, names.REQUESTS, requests, waiting)
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
     ended_by = to_micros(horizon) if horizon else -1
-    draw = partial(_draw_pieces, home, settings, version, waiting, requests, indexed, ended_by, progress)
+
+    def draw(share: float) -> tuple[pa.Table, float]:
+        choose, engine = partial(choose_rows, "subscription_key", SAMPLED_PIECES, share), get_engine(settings)
+        tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests))
+        counter = TaskCounter(progress, Counted("sampling requests", "request", rows_of_tasks(tasks)))
+        drawn = engine.run_tasks(tasks, partial(choose, partial(_waiting_pieces, waiting)), counter)
+        if indexed:
+            live = partial(_live_pieces, make_task_context(home, settings, version), indexed, ended_by)
+            tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
+            counter = TaskCounter(progress, Counted("sampling subscriptions", "piece", rows_of_tasks(tasks)))
+            drawn += engine.run_tasks(tasks, partial(choose, live), counter)
+        return merge_rows(drawn, SAMPLED_PIECES)
+
     share = share_of(wanted, rows)
     pieces, scale = draw(share)
     sampled = pc.count_distinct(pieces.column("subscription_key")).as_py()
@@ -297,46 +307,12 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
     return pieces, scale
 
 
-def _draw_pieces(
-    home: Home,
-    settings: Settings,
-    version: int,
-    waiting: KeyRange,
-    requests: list[DataFile],
-    indexed: tuple[IndexFile, ...],
-    ended_by: int,
-    progress: Progress,
-    share: float,
-) -> tuple[pa.Table, float]:
-    """Return the pieces of a share of the subscriptions, and the number of pieces that each of them represents.
-
-    version             of the plan in force
-    waiting, requests   the requests that no batch has applied yet, and the files that have some
-    indexed             files of the index of the plan
-    ended_by            pieces that ended by then are left out; microseconds
-    """
-    choose, engine = partial(choose_rows, "subscription_key", SAMPLED_PIECES, share), get_engine(settings)
-    tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests))
-    counter = TaskCounter(progress, Counted("sampling requests", "request", rows_of_tasks(tasks)))
-    drawn = engine.run_tasks(tasks, partial(choose, partial(_waiting_pieces, waiting)), counter)
-    if indexed:
-        context = make_task_context(home, settings, version)
-        tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
-        counter = TaskCounter(progress, Counted("sampling subscriptions", "piece", rows_of_tasks(tasks)))
-        drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, ended_by)), counter)
-    return merge_rows(drawn, SAMPLED_PIECES)
-
-
 def _rows_within(home: Home, name: str, files: list[DataFile], rows: KeyRange) -> int:
     """Count the rows of these files in the key range; reads only files that are partly in the range."""
     cut = [file for file in files if file.may_contain(rows.column, -1, rows.after)]
     inside = sum(file.rows for file in files) - sum(file.rows for file in cut)
     slices = [Slice(path, 0, count) for path, count in addresses_and_rows(home, name, cut)]
     return inside + sum(batch.num_rows for batch in read_slices(slices, [rows.column], rows))
-
-
-def _stored_objects(recent: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
-    return read_slices(slices, OBJECT_COLUMNS, recent)
 
 
 def _waiting_pieces(waiting: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
@@ -353,14 +329,14 @@ def _live_pieces(
 
 def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, pieces: int) -> pa.Table:
     """Return term frequencies in the sample; a term in several clauses of a subscription counts once for each."""
-    named, uses = np.unique(
-        pc.list_flatten(pc.list_flatten(clauses)).to_numpy(zero_copy_only=False).astype(np.int64), return_counts=True
-    )
+    words = pc.list_flatten(pc.list_flatten(clauses)).to_numpy(zero_copy_only=False).astype(np.int64)
+    named, uses = np.unique(words, return_counts=True)
     every = distinct_values(np.concatenate([ids, named]))
-    objects = np.zeros(len(every), np.int64)
-    objects[np.searchsorted(every, ids)] = counts
-    subscribed = np.zeros(len(every), np.int64)
-    subscribed[np.searchsorted(every, named)] = np.minimum(uses, max(pieces, 1))
     return pa.table(
-        {"term_id": every, "term": pa.nulls(len(every), pa.string()), "objects": objects, "subscriptions": subscribed}
+        {
+            "term_id": every,
+            "term": pa.nulls(len(every), pa.string()),
+            "objects": look_up(every, ids, counts, 0),
+            "subscriptions": look_up(every, named, np.minimum(uses, max(pieces, 1)), 0),
+        }
     )

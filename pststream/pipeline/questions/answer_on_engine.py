@@ -273,7 +273,11 @@ def answer_on_engine(
         written += engine.run_tasks(tasks, partial(answer_alone, writer), counter)
     elif others:
         written += _answer_by_groups(engine, segments, groups, resolved, others, most_rows, writer)
-    return _collect(written, len(asked), windows.bounds)
+    counts, distances = np.zeros(len(asked), np.int64), np.full(len(asked), np.nan)
+    for one in written:
+        counts[one.places], distances[one.places] = one.counts, one.distances
+    files = sorted((one.file for one in written if one.file), key=lambda file: file.low["row"])
+    return AnsweredPart(files, counts, distances, windows.bounds)
 
 
 def _answer_by_groups(
@@ -330,11 +334,3 @@ def _task(
     mine = tuple(asked[position] for position in positions)
     seconds = sum(SECONDS_OF_QUESTION[one.question.kind.name] for one in mine) * len(numbers) + rows * SECONDS_OF_ROW
     return AnswerTask(segments, part, numbers, positions, mine, seconds / SECONDS_OF_TASK)
-
-
-def _collect(written: Sequence[WrittenBlock], questions: int, bounds: np.ndarray) -> AnsweredPart:
-    counts, distances = np.zeros(questions, np.int64), np.full(questions, np.nan)
-    for one in written:
-        counts[one.places], distances[one.places] = one.counts, one.distances
-    files = sorted((one.file for one in written if one.file), key=lambda file: file.low["row"])
-    return AnsweredPart(files, counts, distances, bounds)

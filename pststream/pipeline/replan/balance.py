@@ -1,24 +1,40 @@
 """Run `pststream balance local|global|retire|undo`: decide on one adjustment of the plan, propose or apply it.
 
-Source: PS2Stream section V. An adjustment makes a new plan version that is served from the index of the plan before
-(migrate.py). Its rows in `migrations` and `plan_units` are written first; the row in `plans` puts it in force.
+Source: PS2Stream section V. An adjustment makes a new plan version that is served from the index of the plan before.
+First the index rows that a new worker lacks are added (`migrate`), then the rows in `migrations` and `plan_units` are
+written; the row in `plans` puts the new plan in force.
+
+The added rows change no match under the old plan: an object probes a worker only for the (raster cell, term) pairs that
+the plan assigns to the worker, and the added rows have no such pair; under a plan that shares by subscription a worker
+emits only the pairs of the subscriptions that it owns. Rows that an old worker no longer needs change no match for the
+same reason, and stay until `maintain` drops them. So a migration may be killed anywhere and run again: stored rows are
+not added twice. While two plans are active, the same holds for each plan, since each is probed only for its own
+subscriptions.
 """
 
 import time
+from collections.abc import Iterator
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values
 from pststream.base.errors import RetryableError, UsageError
-from pststream.base.progress import Progress, no_progress
+from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import utc_now
-from pststream.engine.task_context import make_task_context
+from pststream.engine.contract import SentRows, Stage
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext, dispatch_index, make_task_context, segment_cache
+from pststream.pipeline.index.build_index import PIECES
+from pststream.pipeline.index.stored_pieces import WrittenPieces, write_missing
 from pststream.pipeline.replan.decide_adjustment import DECIDERS
 from pststream.pipeline.replan.measured_loads import plan_after_undo, retiring_after
-from pststream.pipeline.replan.migrate import migrate
 from pststream.pipeline.replan.plan_topk import is_change_of_topk, undo_topk
 from pststream.pipeline.replan.proposal_file import (
     Decision,
@@ -29,12 +45,24 @@ from pststream.pipeline.replan.proposal_file import (
     write_proposal,
 )
 from pststream.planning.balancing.contract import Adjustment
+from pststream.planning.dispatch import make_dispatch
 from pststream.plans.imbalance import finite_imbalance
+from pststream.plans.plan import PartitionPlan
+from pststream.plans.plan_moves import changed_cells
 from pststream.reports.pages.adjustment_page import write_adjustment
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
+from pststream.state.data_files import commit_files
 from pststream.state.home import Home
+from pststream.state.index_files import (
+    IndexFile,
+    SegmentFiles,
+    index_files,
+    index_files_to_come,
+    migration_application,
+    segment_files,
+)
 from pststream.state.plans import (
     Retiring,
     current_version,
@@ -47,8 +75,96 @@ from pststream.state.plans import (
     save_units,
     topk_version_of,
 )
-from pststream.tables.delta_tables import read_table
+from pststream.state.slices import Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.tables.delta_tables import last_transaction, read_table
 from pststream.tables.ledgers import Ledger
+
+COLUMNS = [*PIECES.names, "batch_id"]
+
+
+def migrate(
+    home: Home,
+    settings: Settings,
+    context: TaskContext,
+    plan: PartitionPlan,
+    origins: set[int],
+    retiring: Retiring | None,
+    dry_run: bool,
+    progress: Progress,
+) -> tuple[int, int]:
+    """Add to the index the pieces that the workers of `plan` lack; build the new segments in the cache of this node.
+
+    context   context of the plan before the adjustment
+    origins   the workers that serve less than before: their files contain every piece that other workers lack. So a
+              move of cells reads the files of the workers that lose cells, and a retirement those of the retiring plan.
+    retiring  the plan that continues to serve older subscriptions; their pieces stay
+
+    Returns the number of pieces that workers take over, and their approximate size in bytes. A dry run counts the same
+    pieces and writes none.
+    """
+    after_key = retiring.to if retiring else -1
+    files = [file for file in index_files(home, context.plan_version) if file.worker != names.EVERY_WORKER]
+    changing = {version for version in context.plans if len(changed_cells(load_plan(home, version), plan))}
+    leaving = [
+        file for file in files
+        if file.worker in origins and file.plan_version in changing and file.max_key > after_key
+    ]  # fmt: skip
+    # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `write_missing`
+    # runs on each worker's pieces.
+    write = partial(write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run)
+    tasks = split_into_tasks((file.path, file.rows) for file in leaving)
+    counter = TaskCounter(
+        progress,
+        Counted("selecting pieces to move", "piece", rows_of_tasks(tasks)),
+        Counted("counting moved pieces" if dry_run else "writing moved pieces", "worker", [1] * context.workers),
+    )
+    migrated: list[WrittenPieces] = get_engine(settings).run_shuffled(
+        tasks, partial(_send_pieces, context, tuple(leaving), plan), [Stage(context.workers, write)], counter
+    )
+    added = [file for part in migrated for file in part.files]
+    if added:
+        # `check` reads from these transactions that workers may have pieces that the plan in force does not assign to
+        # them: pieces from before a migration, and pieces of an adjustment that was killed before its plan
+        # was in force.
+        application = migration_application(context.index_version)
+        last = last_transaction(home.table(names.WORKER_INDEX), application)
+        commit_files(home, names.WORKER_INDEX, added, application=application, transaction=last + 1)
+    if not dry_run:
+        # Nothing depends on these segments: a task builds what its node lacks.
+        known = {segment.paths for segment in segment_files(files)}
+        to_come = index_files_to_come(home, context.index_version, context.plan_version + 1, retiring)
+        new = [segment for segment in segment_files(to_come) if segment.paths not in known]
+        counter = TaskCounter(progress, Counted("building segments", "piece", [segment.rows for segment in new]))
+        get_engine(settings).run_tasks(new, partial(_build_segment, context), counter)
+    rows = sum(part.rows for part in migrated)
+    row_bytes = sum(file.bytes for file in files) / max(sum(file.rows for file in files), 1)
+    return rows, round(rows * row_bytes)
+
+
+def _build_segment(context: TaskContext, segment: SegmentFiles) -> None:
+    segment_cache(context.cache_dir, context.cache_bytes).segment(segment.paths)
+
+
+def _send_pieces(
+    context: TaskContext, leaving: tuple[IndexFile, ...], plan: PartitionPlan, slices: tuple[Slice, ...]
+) -> Iterator[SentRows]:
+    """Send each stored piece to the workers that serve it under the new plan and not under the plan before."""
+    after = make_dispatch(plan)
+    for part in slices:
+        version = next(file.plan_version for file in leaving if file.path == part.path)
+        before = dispatch_index(context.home, version)
+        for rows in read_slices([part], COLUMNS):
+            old, new = (_pairs(index.workers_of_rows(rows), context.workers) for index in (before, after))
+            added = np.setdiff1d(new, old, assume_unique=True)
+            piece, worker = np.divmod(added, context.workers)
+            for target in distinct_values(worker).tolist():
+                yield target, 0, rows.take(pa.array(piece[worker == target]))
+
+
+def _pairs(workers_of_pieces: tuple[np.ndarray, np.ndarray], workers: int) -> np.ndarray:
+    """Return each (piece, worker) pair as one number, `piece * workers + worker`: int64, ascending."""
+    offsets, worker = workers_of_pieces
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * np.int64(workers) + worker
 
 
 def balance(
@@ -99,7 +215,10 @@ def balance(
         if proposal is not None and dry_run:
             write_proposal(proposal, Proposal(kind, version, digest_of(load_plan(home, version)), decision))
         if page is not None and decision.adjustment is not None:
-            before = load_plan(home, _plan_that_changes(home, document))
+            # The page compares the new plan with the one before; with the one that was retiring, if it replaces that.
+            row = read_plan_row(home, document["plan_version_before"])
+            retiring = row["retiring_version"] if kind in ("global", "retire") else None
+            before = load_plan(home, row["plan_version"] if retiring is None else retiring)
             write_adjustment(page, home.path, document, before, decision.adjustment.plan)
     return {**document, "seconds": round(time.perf_counter() - began, 3)}
 
@@ -111,16 +230,6 @@ def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Path | None, b
         )
     document = undo_topk(home, version, dry_run)
     return {**document, "kind": "undo", "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3)}
-
-
-def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:
-    """Return the version of the plan that the page compares with the new one.
-
-    This is the plan before the adjustment, or for kinds `global` and `retire` the plan that was retiring, if any.
-    """
-    row = read_plan_row(home, document["plan_version_before"])
-    retiring = row["retiring_version"] if document["kind"] in ("global", "retire") else None
-    return int(row["plan_version"] if retiring is None else retiring)
 
 
 def _apply(
@@ -206,7 +315,17 @@ def _save(
     ledger_tables.delete_versions(home, names.MIGRATIONS, "plan_version", new)
     columns = {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions}
     save_units(home, new, adjustment.plan, columns)
-    ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))
+    shared = {
+        "plan_version": new, "plan_version_before": version, "kind": kind, "decided_at": utc_now(),
+        "subscriptions": document["moved_subscriptions"], "bytes": document["moved_bytes"],
+        **{name: document[name] for name in ("expected_gain", "load_before", "load_after")},
+    }  # fmt: skip
+    moves = [
+        {**shared, "move": ordinal, "reason": reason, "origin": move.origin, "target": move.target,
+         "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
+        for ordinal, (move, reason) in enumerate(zip(adjustment.moves, adjustment.reasons))
+    ]  # fmt: skip
+    ledger_tables.append(home, names.MIGRATIONS, moves)
     crash_point("balance.units_written")
     figures = {**loads.figures, "options": adjustment.plan.options, "seconds": 0.0}
     placement = None
@@ -215,17 +334,3 @@ def _save(
     topk = topk_version_of(home, version)
     save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring, placement, topk)
     crash_point("balance.done")
-
-
-def _migration_rows(version: int, kind: str, adjustment: Adjustment, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of `migrations`, one for each move."""
-    shared = {
-        "plan_version": version + 1, "plan_version_before": version, "kind": kind, "decided_at": utc_now(),
-        "subscriptions": document["moved_subscriptions"], "bytes": document["moved_bytes"],
-        **{name: document[name] for name in ("expected_gain", "load_before", "load_after")},
-    }  # fmt: skip
-    return [
-        {**shared, "move": ordinal, "reason": reason, "origin": move.origin, "target": move.target,
-         "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
-        for ordinal, (move, reason) in enumerate(zip(adjustment.moves, adjustment.reasons))
-    ]  # fmt: skip

@@ -18,7 +18,7 @@ from pststream.answers.topk_units import measure_plan
 from pststream.base import names
 from pststream.base.errors import PstError, UsageError
 from pststream.base.progress import Progress, no_progress
-from pststream.pipeline.answers.unit_changes import DrawnTopk, draw_topk_sample
+from pststream.pipeline.answers.unit_candidates import DrawnTopk, draw_topk_sample
 from pststream.pipeline.replan.planner_trial import Trial, correlation, done_files, share_rounds
 from pststream.planning.papers.topk_planners import make_topk_plan
 from pststream.planning.papers.topk_sample import TopkSample, count_loads
@@ -103,17 +103,14 @@ def _run_trials(
     return [trial.figures() for trial in trials]
 
 
-# Compare the planners of `topk` by searching the units of their plans (`pststream plans compare --kinds topk`).
-#
-# Each planner plans the same sample of subscriptions, with their thresholds, and of stored objects. Then the units
-# search these objects, one unit after the other, and their CPU seconds are measured. Nothing in the home changes.
-
-
 def compare_topk(
     home: Home, settings: Settings, planners: Sequence[str] | None = None, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Plan and search with each planner (None: all) for `settings.workers`, `hash` too; the planner of the plan in
-    force has the options of that plan.
+    """Compare the planners of `topk` (None: all), `hash` too, for `settings.workers`; the planner of the plan in force
+    has the options of that plan.
+
+    Each planner plans the same sample of subscriptions, with their thresholds, and of stored objects. Then the units
+    search these objects, one unit after the other, and their CPU seconds are measured. Nothing in the home changes.
 
     Returns {"kinds": ["topk"], "plans": [figures of each, the best throughput first], "objects", "subscriptions",
     "workers"}. Figures are those of `MeasuredPlan`, "planner", "model_imbalance", "model_correlation" (of

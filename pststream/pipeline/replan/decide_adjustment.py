@@ -137,7 +137,9 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     now = load_plan(home, version)
     boxes = counted(sample.pieces, "subscription box", "subscription boxes")
     progress(f"planning with {settings.planner}: {counted(sample.objects, 'recent object')}, {boxes}")
-    options = _planner_options(home, settings, version)
+    options, in_force = settings.planner_options, read_plan_row(home, version)
+    if not options and in_force["planner"] == settings.planner:
+        options = str(json.loads(in_force["options"]).get("planner_options", ""))
     make = plan_by_space_or_terms if settings.planner == names.AUTO else partial(make_plan, settings.planner)
     plan = make(sample, now.workers, cost, read_planner_options(options))
     if isinstance(plan, SubscriptionPlan):
@@ -153,25 +155,15 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     return Decision(text, measured.imbalance, Adjustment(plan, [everything], [settings.planner], before, after))
 
 
-def _planner_options(home: Home, settings: Settings, version: int) -> str:
-    """Return the options for a new plan: those of the setting, or those that the plan in force was made with."""
-    row = read_plan_row(home, version)
-    if settings.planner_options or row["planner"] != settings.planner:
-        return settings.planner_options
-    return str(json.loads(row["options"]).get("planner_options", ""))
-
-
 def _decide_undo(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
     """Return to the plan before the last migration, with the loads of both plans on the newest objects."""
     target, retiring = plan_after_undo(home, version)
     measured = measure_loads(home, version, settings.balance_batches)
     sample, cost = _recent_sample(home, settings, version, measured, progress)
     now, before = load_plan(home, version), load_plan(home, target)
-    loads = [
-        combined_loads(home, sample, cost, now, retiring_plan(read_plan_row(home, version))),
-        combined_loads(home, sample, cost, before, retiring),
-    ]
-    adjustment = Adjustment(before, [Move(-1, -1, changed_cells(now, before))], ["undo"], loads[0], loads[1])
+    plans = ((now, retiring_plan(read_plan_row(home, version))), (before, retiring))
+    loads, loads_after = (combined_loads(home, sample, cost, plan, older) for plan, older in plans)
+    adjustment = Adjustment(before, [Move(-1, -1, changed_cells(now, before))], ["undo"], loads, loads_after)
     return Decision(f"back to plan {target}", measured.imbalance, adjustment)
 
 

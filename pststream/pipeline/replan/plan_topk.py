@@ -18,7 +18,7 @@ from pststream.base import names
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.utc_times import utc_now
-from pststream.pipeline.answers.unit_changes import draw_topk_sample
+from pststream.pipeline.answers.unit_candidates import draw_topk_sample
 from pststream.pipeline.planning.plan import delete_rows_of_killed_planner, first_plan
 from pststream.planning.papers.topk_planners import make_topk_plan, plan_levels
 from pststream.planning.papers.topk_sample import TopkSample, count_loads

@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,17 +43,16 @@ from pststream.storage.parquet_files import delete_files
 from pststream.tables.delta_tables import last_transaction, read_table
 from pststream.tables.ledgers import log_key, read_batches, read_files
 
-# Add rows of the logs of a home to a scratch home, in which batches run that must not change the home.
-#
-# Data files whose rows all belong to the scratch home are named by their addresses; only files that also have other
-# rows are copied in part. So a scratch home of a large home is small, and a home in a bucket is read in place.
-
 BEFORE_ALL = -1
 """A key before all keys of a log."""
 
 
 def add_rows(home: Home, scratch: Home, settings: Settings, name: str, rows: KeyRange) -> None:
-    """Add the rows of a key range of a table: files with no other rows by their addresses, the rest as copies."""
+    """Add the rows of a key range of a table of a home to a scratch home, in which batches run that must not change it.
+
+    Files with no other rows are named by their addresses, and only others are copied in part. So a scratch home of a
+    large home is small, and a home in a bucket is read in place.
+    """
     files = rows.files(list_data_files(home, name))
     whole = [file for file in files if _is_within(file, rows)]
     add_references(scratch, name, home, whole)
@@ -76,20 +75,12 @@ def _copy_rows(root: str, name: str, rows: KeyRange, file: Slice) -> DataFile | 
     return writer.close()
 
 
-@dataclass(frozen=True)
-class IndexMemory:
-    """Bytes of the index under a plan.
+def measure_index_memory(home: Home, settings: Settings, plan: PartitionPlan, version: int) -> tuple[int, np.ndarray]:
+    """Return the bytes of the index of a plan version; the segments are mapped, and built where they are not yet.
 
-    dispatcher  the arrays of the plan, and the Bloom filter of live terms (the map H2 of the paper)
-    workers     float64[workers]: the segments of each worker
+    Returns those of the dispatcher, which are the arrays of the plan and the Bloom filter of live terms (the map H2 of
+    the paper), and those of the segments of each worker, float64[workers].
     """
-
-    dispatcher: int
-    workers: np.ndarray
-
-
-def measure_index_memory(home: Home, settings: Settings, plan: PartitionPlan, version: int) -> IndexMemory:
-    """Return the bytes of the index of a plan version; the segments are mapped, and built where they are not yet."""
     segments = segment_files(file for file in index_files(home, version) if file.worker != names.EVERY_WORKER)
     cache = segment_cache(settings.cache_dir, settings.cache_bytes)
     workers = np.zeros(plan.workers)
@@ -97,7 +88,7 @@ def measure_index_memory(home: Home, settings: Settings, plan: PartitionPlan, ve
         workers[segment.worker] += cache.segment(segment.paths).nbytes
     live_terms = LiveTermFilter()
     live_terms.update(frozenset(segment.paths for segment in segments), cache)
-    return IndexMemory(make_dispatch(plan).nbytes + live_terms.arrays().words.nbytes, workers)
+    return make_dispatch(plan).nbytes + live_terms.arrays().words.nbytes, workers
 
 
 def match_and_discard(
@@ -124,9 +115,9 @@ class Trial:
     build_seconds  CPU seconds to build the segments of the index that was there before the batch
     rounds         float64[workers] for each time that the batch was matched again: CPU seconds of each worker
 
-    A scratch home gets the newest objects and all requests of the log (`scratch_logs.py`). Requests before the first of
-    these objects are indexed first; the measured batch has the objects and the later requests. So the batch finds an
-    index, as in a running stream.
+    A scratch home gets the newest objects and all requests of the log. Requests before the first of these objects are
+    indexed first; the measured batch has the objects and the later requests. So the batch finds an index, as in a
+    running stream.
     """
 
     def __init__(self, home: Home, settings: Settings, planner: str, objects: int, folder: Path) -> None:
@@ -146,9 +137,7 @@ class Trial:
         if earlier:
             ledger_tables.append(self.scratch, names.FILES, earlier)
             match(self.scratch, self.settings)
-            reports = match_and_discard(
-                self.scratch, self.settings, 1, slice(1)
-            )  # this builds the segments of the index
+            reports = match_and_discard(self.scratch, self.settings, 1, slice(1))  # builds the segments of the index
             self.build_seconds = sum(one.index_seconds + sum(one.built_seconds.values()) for one in reports)
         stored = self._stored_rows()
         ledger_tables.append(self.scratch, names.FILES, measured)
@@ -158,7 +147,7 @@ class Trial:
         self.loads = read_table(self.scratch.table(names.UNIT_LOADS), filter=of_workers).sort_by("worker")
         self._inserted_rows = self._stored_rows() - stored
         self.rounds: list[np.ndarray] = []
-        self.memory = measure_index_memory(self.scratch, self.settings, self.plan, 1)
+        self.dispatch_bytes, self.worker_bytes = measure_index_memory(self.scratch, self.settings, self.plan, 1)
 
     def match_again(self) -> None:
         """Match the objects of the batch once more against the same index, and measure; the matches are discarded."""
@@ -220,8 +209,8 @@ class Trial:
             "subscriptions_stored": sum_column(self.loads, "subscriptions"),
             "discarded": batch["discarded"],
             "dispatch_seconds": dict(batch["seconds_by_step"])["dispatch_cpu"],
-            "dispatch_bytes": self.memory.dispatcher,
-            "worker_bytes": round(float(self.memory.workers.mean())),
+            "dispatch_bytes": self.dispatch_bytes,
+            "worker_bytes": round(float(self.worker_bytes.mean())),
             "model_total": round(float(predicted.sum()), 3),
             "model_max": round(float(predicted.max()), 3),
             "model_seconds": [round(float(s), 4) for s in predicted],

@@ -86,12 +86,12 @@ def refuse_removed_matches(home: Home, first: int, last: int) -> None:
     removals = erasures.removed_rows(home)
     of_keep = removals.filter(pc.equal(removals.column("cause"), erasures.KEEP))
     removed = erasures.count_removed_pairs(of_keep).batch_ids
-    if not ((removed >= first) & (removed <= last)).any():
+    gone = removed[(removed >= first) & (removed <= last)]
+    if not len(gone):
         return
     newest = greatest_value(home.table(names.BATCHES), "batch_id")
     left = newest - int(removed.max())
     hint = f"replay later batches: at most --last {left}" if left else "there is no later batch; run: pststream match"
-    gone = removed[(removed >= first) & (removed <= last)]
     raise UsageError(
         f"the matches differ, as the setting `keep` has removed some of {len(gone)} of the batches {first} to {last},"
         f" the last one of them batch {gone[-1]}, whose objects are still stored",

@@ -1,11 +1,11 @@
 """Make the scratch home of a replay: the logs as they were, the plan to try, and the index of the earlier requests.
 
-Rows of the home are added by scratch_logs.py, which reads most of them in place.
+The plan is the one in force, an older version, or that of a proposal.
 """
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.dataset as pds
@@ -49,10 +49,6 @@ from pststream.state.plans import (
 from pststream.state.slices import KeyRange
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, read_latest
-
-# Find the plan that a replay tries: the one in force, an older version, or that of a proposal; save it in a home.
-
-FIGURES = ("load_total", "load_max", "load_min", "imbalance", "seconds")
 
 
 @dataclass(frozen=True)
@@ -115,8 +111,16 @@ def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
         save_counts(scratch, tried.version, counts)
         present_to = read_state(home, tried.placement, INDEX_BUILT, REBUILD).present_to
         save_start(scratch, tried.version, present_to, counts.object_scale, tried.plan.units)
-    figures = dict.fromkeys(FIGURES, 0.0) | {"worker_loads": [0.0] * tried.plan.workers, "options": {}}
+    figures = dict.fromkeys(("load_total", "load_max", "load_min", "imbalance", "seconds"), 0.0)
+    figures |= {"worker_loads": [0.0] * tried.plan.workers, "options": {}}
     save_plan(scratch, tried.version, tried.plan, figures, placement=tried.version if tried.placement else None)
+
+
+RECORDED = (
+    *("batch_id", "started_at", "objects_version", "requests_version"),
+    *("objects_after", "objects_to", "requests_after", "requests_to"),
+)
+"""Columns of `batches` that a batch has again when it is replayed."""
 
 
 class TopkPlanner(NamedTuple):
@@ -174,7 +178,8 @@ def run_batches(
         progress(f"batch {batch['batch_id']} of {first['batch_id']} to {last['batch_id']}")
         counter.add(0)
         ledger = Ledger(scratch)
-        started = _started(batch, current_version(scratch))
+        started = {name: batch[name] for name in RECORDED}
+        started |= {"status": "started", "plan_version": current_version(scratch), "removals": 0}
         ledger_tables.append(scratch, names.BATCHES, [started])
         run_batch(scratch, settings, started, ledger, progress)
         counter.add(1)
@@ -184,18 +189,6 @@ def run_batches(
             for name, key in ((names.OBJECTS, "object_key"), (names.REQUESTS, "request_key")):
                 later = KeyRange(key, first[f"{name}_to"], last[f"{name}_to"])
                 add_rows(home, scratch, settings, name, later)
-
-
-def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
-    """Return the row of `batches` with which a batch starts under another plan, in a home without removals."""
-    kept = ("batch_id", "started_at", "objects_version", "requests_version")
-    ranges = ("objects_after", "objects_to", "requests_after", "requests_to")
-    return {
-        **{name: batch[name] for name in (*kept, *ranges)},
-        "status": "started",
-        "plan_version": version,
-        "removals": 0,
-    }
 
 
 def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, SinkDown, lane_of
 from pststream.delivery.sinks.registry import LaneSink
-from pststream.pipeline.delivery.sink_sender import split_for_sink
+from pststream.pipeline.delivery.deliver import split_for_sink
 from tests.sinks import Memory
 
 

@@ -10,7 +10,7 @@ from pststream.base import names
 from pststream.pipeline.answers import log_rows
 from pststream.pipeline.answers.bucket_snapshots import write_snapshot
 from pststream.pipeline.answers.log_rows import FoldedWriter, read_state
-from pststream.pipeline.answers.unit_changes import read_thresholds
+from pststream.pipeline.answers.unit_candidates import read_thresholds
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 

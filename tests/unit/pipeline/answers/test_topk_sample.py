@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from pststream.pipeline.answers.unit_changes import DrawnTopk
+from pststream.pipeline.answers.unit_candidates import DrawnTopk
 from pststream.planning.papers.topk_planners import make_topk_plan
 from pststream.planning.papers.topk_sample import count_loads
 from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions, random_world

@@ -15,7 +15,7 @@ from pststream.base.errors import RetryableError, UsageError
 from pststream.delivery.sinks import contract
 from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, SinkDown
 from pststream.delivery.sinks.settings import SinkSettings
-from pststream.pipeline.delivery import sink_sender
+from pststream.pipeline.delivery import deliver as delivery
 from pststream.pipeline.delivery.deliver import deliver, is_well, list_letters, replay_letters
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.settings import Settings
@@ -203,7 +203,7 @@ def test_an_error_repeats_no_delivered_message(busy_home: Home, monkeypatch: pyt
             refusals = super().deliver(batch)
             return [Refusal(batch.messages[0], "no")] if len(self.batches) == 3 else refusals
 
-    monkeypatch.setattr("pststream.pipeline.delivery.sink_sender.save_dead_letters", breaks)
+    monkeypatch.setattr("pststream.pipeline.delivery.deliver.save_dead_letters", breaks)
     sink = Refusing(max_messages=1)
     assert deliver_to(busy_home, {"a": sink})["a"]["state"] == "failed"
     assert (len(sink.batches), len(letters)) == (3, 1)
@@ -222,7 +222,7 @@ def test_a_position_that_cannot_be_saved_is_a_failure(busy_home: Home, monkeypat
 
     memory = Memory()
     with monkeypatch.context() as patch:
-        patch.setattr(sink_sender, "save_progress", lost)
+        patch.setattr(delivery, "save_progress", lost)
         outcome = deliver_to(busy_home, {"a": memory})["a"]
     assert (outcome["state"], outcome["delivered"]) == ("failed", len(memory.bodies))
     assert memory.bodies and "the store does not answer" in outcome["reason"]
@@ -274,7 +274,7 @@ def test_dead_letters_are_replayed(busy_home: Home) -> None:
 
 
 def test_the_position_is_saved_during_a_run(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink_sender, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(delivery, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr("pststream.state.deliveries.COMPACT_FILES", 5)
     memory = Memory()
     deliver_to(busy_home, {"a": memory})

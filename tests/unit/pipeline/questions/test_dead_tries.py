@@ -18,10 +18,8 @@ from pststream.base import names
 from pststream.base.errors import PassingError, RetryableError
 from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES
 from pststream.pipeline.main_job.watch import Abandoned
-from pststream.pipeline.questions import answer_landed, write_answers
-from pststream.pipeline.questions import write_answers as answering
-from pststream.pipeline.questions.answer_landed import answer_landed_questions
-from pststream.pipeline.questions.write_answers import MAX_TRIES
+from pststream.pipeline.questions import answer_landed
+from pststream.pipeline.questions.answer_landed import MAX_TRIES, answer_landed_questions
 from pststream.search.read_questions import ReadQuestions
 from pststream.settings import load_settings
 from pststream.state.data_files import list_data_files
@@ -72,7 +70,7 @@ def answer(home: CommandHome, landing: Path) -> dict[str, Any]:
 def answer_and_die(home: CommandHome, landing: Path, dies: Callable[[int], bool]) -> list[int]:
     """Answer until `dies` says so of the last row that is answered; return these rows."""
     rows: list[int] = []
-    whole = answering._Answerer.answer_part
+    whole = answer_landed._Answerer.answer_part
 
     def answer_part(self: Any, part: Any, before: Any, seconds: float) -> Any:
         rows.append(before.last_row)
@@ -81,7 +79,7 @@ def answer_and_die(home: CommandHome, landing: Path, dies: Callable[[int], bool]
         return whole(self, part, before, seconds)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(answering._Answerer, "answer_part", answer_part)
+        patch.setattr(answer_landed._Answerer, "answer_part", answer_part)
         answer(home, landing)
     return rows
 
@@ -89,7 +87,7 @@ def answer_and_die(home: CommandHome, landing: Path, dies: Callable[[int], bool]
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer two questions at a time, where this process reads them."""
-    whole = write_answers.read_question_parts
+    whole = answer_landed.read_question_parts
 
     def by_rows(*arguments: Any) -> Iterator[ReadQuestions]:
         for part in whole(*arguments):
@@ -98,7 +96,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
                 rejects = [one for one in part.rejects if one["row"] in (low, low + 1)]
                 yield ReadQuestions([one for one in part.questions if one.row in (low, low + 1)], rejects)
 
-    monkeypatch.setattr(write_answers, "read_question_parts", by_rows)
+    monkeypatch.setattr(answer_landed, "read_question_parts", by_rows)
 
 
 @pytest.mark.slow
@@ -165,7 +163,7 @@ def test_an_end_that_says_nothing_about_the_file_is_no_dead_try(
     def fail(*_: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(answering._Answerer, "answer_part", fail)
+    monkeypatch.setattr(answer_landed._Answerer, "answer_part", fail)
     for _ in range(MAX_TRIES + 1):
         with pytest.raises((RetryableError, KeyboardInterrupt)):
             answer(home, landing)
@@ -180,8 +178,8 @@ def test_an_end_of_the_engine_is_a_dead_try(home: CommandHome, landing: Path, mo
         raise ConnectionRefusedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(answering._Answerer, "answer_part", refuse)
-        patch.setattr(answering, "engine_is_alive", lambda: False)
+        patch.setattr(answer_landed._Answerer, "answer_part", refuse)
+        patch.setattr(answer_landed, "engine_is_alive", lambda: False)
         for _ in range(MAX_TRIES):
             with pytest.raises(ConnectionRefusedError):
                 answer(home, landing)
@@ -192,13 +190,13 @@ def test_fewer_questions_are_answered_together_after_dead_tries(
     home: CommandHome, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a file whose questions take long is answered in the end: each try that answers some has others after it."""
-    monkeypatch.setattr(answering, "FEWER", {3: 3, 4: 2})
+    monkeypatch.setattr(answer_landed, "FEWER", {3: 3, 4: 2})
     land(landing, "q.jsonl", 9)
     records = (landing / "questions" / "q.jsonl").read_text().splitlines()
     records[3] = json.dumps({"question_id": "bad", **KNN, "k": -1})
     (landing / "questions" / "q.jsonl").write_text("\n".join(records))
     sizes: list[list[int]] = []
-    whole = answering._Answerer.answer_part
+    whole = answer_landed._Answerer.answer_part
 
     def answer_few(self: Any, part: Any, *others: Any) -> Any:
         sizes[-1].append(len(part.questions))
@@ -206,7 +204,7 @@ def test_fewer_questions_are_answered_together_after_dead_tries(
             raise Killed
         return whole(self, part, *others)
 
-    monkeypatch.setattr(answering._Answerer, "answer_part", answer_few)
+    monkeypatch.setattr(answer_landed._Answerer, "answer_part", answer_few)
     for _ in range(6):
         sizes.append([])
         with contextlib.suppress(Killed):
