@@ -1,11 +1,13 @@
-"""Index pieces from requests: of several kinds at once, with their validity, ended by deletions."""
+"""The index: pieces of requests, the pieces that a later batch has replaced, and small files that are joined."""
 
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pststream.base import names
@@ -19,6 +21,8 @@ from pststream.pipeline.index.build_index import (
     select_deletions,
     write_index_rows,
 )
+from pststream.pipeline.index.compact_index import choose_similar
+from pststream.pipeline.index.stored_pieces import are_replaced, receive_replaced, send_batches, send_replaced
 from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.kinds.registry import KINDS
 from pststream.state.data_files import DataFile
@@ -108,3 +112,86 @@ def test_files_of_large_pieces_have_few_rows(tmp_path: Path, monkeypatch: pytest
     parts = write_index_rows(str(tmp_path), 1, 0, batches)
     assert [file.rows for file in parts] == [2 * batches[0].num_rows] * 3
     assert sum(file.rows for file in parts) == whole.rows
+
+
+PARTS = 3
+
+STORED = pa.schema({"subscription_key": pa.int64(), "batch_id": pa.int64(), "kind": pa.string()})
+
+
+def kept_by(files: list[list[str]]) -> list[list[tuple[int, int, str | None]]]:
+    """Run the shuffle over the files of each compaction; return the rows that stay."""
+    to_parts: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
+    for number, paths in enumerate(files):
+        for part, tag, rows in send_batches(number, paths, PARTS):
+            to_parts.setdefault(part, []).append((tag, rows))
+    to_compactions: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
+    for part, received in to_parts.items():
+        for number, tag, rows in send_replaced(part, iter(received)):
+            to_compactions.setdefault(number, []).append((tag, rows))
+    kept = []
+    for number, paths in enumerate(files):
+        keys, batches = receive_replaced(iter(to_compactions[number]))  # each compaction runs
+        assert np.array_equal(keys, np.unique(keys))
+        rows = pa.Table.from_batches(
+            rows.filter(pa.array(~are_replaced(rows, keys, batches)))
+            for path in paths
+            for rows in pq.read_table(path, schema=STORED).to_batches()
+        )
+        kept.append(list(zip(*rows.to_pydict().values())))
+    return kept
+
+
+def test_only_the_last_batch_of_each_subscription_stays(tmp_path: Path) -> None:
+    rnd = random.Random(5)
+    for number in range(20):
+        files: list[list[str]] = []
+        stored: list[list[tuple[int, int, str | None]]] = []
+        for compaction in range(4):
+            rows = [
+                (2 * rnd.randrange(30) + (kind is None), rnd.randrange(6), kind)
+                for kind in rnd.choices((None, "knn"), k=rnd.choice((1, 20, 60)))
+            ]
+            paths = [str(tmp_path / f"{number}-{compaction}-{part}.parquet") for part in range(2)]
+            for path, some in zip(paths, (rows[: len(rows) // 2], rows[len(rows) // 2 :])):
+                pq.write_table(pa.table(dict(zip(STORED.names, zip(*some))) if some else [[]] * 3, STORED), path)
+            files.append(paths)
+            stored.append(rows)
+        last: dict[int, int] = {}
+        for key, batch, kind in (row for rows in stored for row in rows):
+            if kind:
+                last[key] = max(batch, last.get(key, batch))
+        assert kept_by(files) == [[row for row in rows if row[2] is None or row[1] == last[row[0]]] for rows in stored]
+
+
+MOST_FILES = 8
+
+
+def file(number: int, rows: int) -> DataFile:
+    return DataFile(f"{number:04}", rows, rows)
+
+
+def test_files_that_no_smaller_ones_resemble_stay() -> None:
+    assert choose_similar([file(0, 100)]) == []
+    assert choose_similar([file(0, 9), file(1, 100)]) == []
+    assert choose_similar([file(0, 1_000), file(1, 40), file(2, 9), file(3, 10)]) == [
+        file(2, 9),
+        file(3, 10),
+        file(1, 40),
+    ]
+    assert choose_similar([file(0, 100), file(1, 100)]) == [file(0, 100), file(1, 100)]
+
+
+@pytest.mark.parametrize("stored", [0, 5_000, 200_000])
+def test_rows_are_seldom_written_again_and_files_stay_few(stored: int) -> None:
+    rnd, files, added, written = random.Random(4), [file(0, stored)] if stored else [], 0, 0
+    for number in range(1, 1_000):
+        files.append(file(number, rnd.randrange(10, 40)))
+        added += files[-1].rows
+        if len(files) > MOST_FILES and (joined := choose_similar(files)):
+            rows = sum(one.rows for one in joined)
+            files = [one for one in files if one not in joined] + [file(number + 1_000, rows)]
+            written += rows
+        assert len(files) <= MOST_FILES
+    assert sum(one.rows for one in files) == stored + added
+    assert written < 15 * added

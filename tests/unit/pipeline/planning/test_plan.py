@@ -1,13 +1,35 @@
-"""Terms of a vocabulary get the words of the newest texts."""
+"""The planner of the first plan and of the command `plan`, and the words of the terms of a vocabulary."""
+
+import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from pststream.base import names
 from pststream.pipeline.planning import plan
 from pststream.pipeline.planning.plan import fill_words
 from pststream.queries.text.tokenizer import term_id
 from pststream.state.home import Home
+from tests.commands import new_home
 from tests.unit.reports.commands.homes import add_file, thing
+
+
+@pytest.mark.parametrize(("chosen", "first"), [({}, names.FIRST_PLANNER), ({"planner": "uniform"}, "uniform")])
+def test_the_first_batch_does_not_wait_for_a_choice(tmp_path: Path, chosen: dict[str, str], first: str) -> None:
+    home, things = new_home(tmp_path / "home", engine="local", **chosen), tmp_path / "things.jsonl"
+    rows = [{"object_id": str(n), "ts": "2026-01-01", "lon": n, "lat": 0, "text": "tea"} for n in range(5)]
+    things.write_text("\n".join(map(json.dumps, rows)))
+    home.ingest("objects", [things])
+    home.match()
+    assert home.run("plans", "list")["plans"][0]["planner"] == first
+
+
+@pytest.mark.slow
+def test_the_command_chooses_by_default(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home", engine="local")
+    made = home.run("plan", "--workers", "2")
+    assert made["planner"] == names.AUTO and made["choice"]["planner"] == names.FIRST_PLANNER, "all are equal"
 
 
 def vocabulary(*terms: str) -> pa.Table:

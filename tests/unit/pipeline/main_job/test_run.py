@@ -1,14 +1,15 @@
-"""`has_work` says no only where `pststream run` would change and report nothing."""
+"""`has_work` says no only where `pststream run` would change and report nothing; its summary counts what was done."""
 
 from pathlib import Path
 
 import pytest
 
+from pststream.base import names
 from pststream.base.errors import RunnerBusy
 from pststream.pipeline.main_job import run
-from pststream.pipeline.main_job.run import has_work
+from pststream.pipeline.main_job.run import has_work, summarize_since
 from pststream.settings import Settings, load_settings
-from pststream.state import fetched_files
+from pststream.state import fetched_files, ledger_tables
 from pststream.state.home import RUNNER
 from pststream.state.home import Home as Tables
 from tests.bad_store import BUCKET, Uploader
@@ -16,6 +17,7 @@ from tests.bucket_home import use
 from tests.commands import Home, new_home
 from tests.dags.landing_folder import fill_landing
 from tests.moto_process import moto_server
+from tests.unit.reports.commands.homes import add_batch, add_file, at, insertion, reject, thing
 
 MORE = "object_id,ts,lon,lat,text\no9,2026-03-01T12:09:00Z,0.5,0.5,free coffee\n"
 
@@ -136,3 +138,24 @@ def test_objects_of_a_bucket(tmp_path: Path, landing: Path, monkeypatch: pytest.
         uploader.put("landing/objects/more.csv", MORE.encode())
         assert works(home, address)
         assert has_work(Tables(home.path), Settings(pending_seconds=0), address)
+
+
+def test_files_and_batches_done_since_are_counted(hand_home: Tables) -> None:
+    add_file(hand_home, "requests", [insertion(1, "s")])
+    add_file(hand_home, "objects", [thing(1, "a"), thing(3, "b")], [reject(2, "late"), reject(4, "duplicate")])
+    add_file(hand_home, "objects", [thing(1, "c")], [reject(2, "late")])
+    add_file(hand_home, "objects", [thing(1, "d")], done=False)
+    add_batch(hand_home, minutes=100)
+    add_batch(hand_home, minutes=200, done=False)
+    event = {"kind": "requests", "path": "term-statistics", "sha256": "", "bytes": 0, "options": "{}", "status": "done"}
+    counts = {"rows": 1, "accepted": 0, "rejected": 0, "started_at": at(0), "statistics_version": 1}
+    ledger_tables.append(hand_home, names.FILES, [{"file_seq": 5, "ingest_id": 5, **event, **counts}])
+    summary = summarize_since(hand_home, at(0))
+    assert summary["ingest"] == {
+        "requests": {"files": 1, "rows": 1, "accepted": 1, "rejected": 0, "rejects_by_reason": {}},
+        "objects": {
+            "files": 2, "rows": 6, "accepted": 3, "rejected": 3, "rejects_by_reason": {"duplicate": 1, "late": 2},
+        },
+    }  # fmt: skip
+    assert [batch["batch_id"] for batch in summary["batches"]] == [1]
+    assert summarize_since(hand_home, at(1000)) == {"ingest": {}, "batches": []}
