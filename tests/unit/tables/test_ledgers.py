@@ -1,28 +1,36 @@
-"""The ledgers: what is pending, where batches cut, how far the past may be forgotten."""
+"""The ledgers: types of their rows, what is pending, where batches cut, how far the past may be forgotten."""
 
 import datetime as dt
 import json
 import random
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from pststream.base import names
-from pststream.base.errors import HomeError, RetryableError
+from pststream.base.arrow_columns import TIME
+from pststream.base.errors import HomeError
 from pststream.base.names import BATCHES, FILES
 from pststream.state import ledger_tables
-from pststream.state.home import FORMAT, TOO_OLD, Home, digest_of_tables
-from pststream.tables.ledgers import Ledger, known_hashes, log_key, recent_row_counts
+from pststream.state.home import FORMAT, digest_of_tables
+from pststream.state.tables import COUNTS, SECONDS, TABLES
+from pststream.tables.ledgers import (
+    BatchRow,
+    FileRow,
+    Ledger,
+    known_hashes,
+    latest_rows,
+    log_key,
+    recent_row_counts,
+    split_by_status,
+)
 from tests.fuzz.cases import seeds
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
-
-
-@pytest.fixture
-def home(tmp_path):
-    made = Home(tmp_path / "home")
-    made.init()
-    return made
 
 
 def file(seq, kind, rows, hours, before=None, status="done"):
@@ -42,50 +50,9 @@ def batch(number, objects_to, requests_to, status="done"):
     }  # fmt: skip
 
 
-def test_an_empty_home_has_nothing_pending(home):
-    ledger = Ledger(home)
+def test_an_empty_home_has_nothing_pending(hand_home):
+    ledger = Ledger(hand_home)
     assert ledger.pending(10).empty and ledger.horizon(HOUR) is None and ledger.next_file_seq == 1
-
-
-def test_a_cut_walks_through_files(home):
-    ledger_tables.append(
-        home, FILES, [file(1, "objects", 10, 1), file(2, "requests", 5, 0), file(3, "objects", 7, 2, 1)]
-    )
-    ledger = Ledger(home)
-    assert ledger.pending(4).objects_to == log_key(1, 4)
-    assert ledger.pending(10).objects_to == log_key(1, 10)
-    assert ledger.pending(12).objects_to == log_key(3, 2)
-    assert ledger.pending(99).objects_to == log_key(3, 7)
-    ledger_tables.append(home, BATCHES, [batch(1, log_key(1, 8), ledger.pending(1).requests_to)])
-    later = Ledger(home)
-    assert later.pending(3).objects_to == log_key(3, 1)
-    assert later.pending(3).requests_after == later.pending(3).requests_to
-
-
-def test_files_count_when_they_are_done(home):
-    ledger_tables.append(home, FILES, [file(1, "objects", 10, 1, status="started")])
-    ledger = Ledger(home)
-    assert ledger.pending(10).empty and len(ledger.unfinished_ingest()) == 1
-    ledger_tables.append(home, FILES, [file(1, "objects", 10, 1)])
-    assert not Ledger(home).pending(10).empty and not Ledger(home).unfinished_ingest()
-
-
-def test_the_horizon_waits_for_what_is_unmatched(home):
-    ledger_tables.append(
-        home, FILES, [file(1, "objects", 10, 1), file(2, "objects", 10, 8, 1), file(3, "objects", 10, 9, 8)]
-    )
-    assert Ledger(home).horizon(HOUR) is None
-    ledger_tables.append(home, BATCHES, [batch(1, log_key(1, 10), 0)])
-    assert Ledger(home).horizon(HOUR) == T0
-    ledger_tables.append(home, BATCHES, [batch(2, log_key(3, 10), 0)])
-    assert Ledger(home).horizon(HOUR) == T0 + 8 * HOUR
-
-
-def test_a_batch_that_started_is_unfinished(home):
-    ledger_tables.append(home, BATCHES, [batch(1, 5, 5, "started")])
-    assert Ledger(home).unfinished_batch()["batch_id"] == 1
-    ledger_tables.append(home, BATCHES, [batch(1, 5, 5)])
-    assert Ledger(home).unfinished_batch() is None and Ledger(home).next_batch_id == 2
 
 
 REQUESTS_DONE = ("requests", "done")
@@ -174,45 +141,45 @@ def answers_of(home):
 
 
 @seeds(3)
-def test_the_end_of_a_ledger_tells_what_the_whole_does(home, seed):
+def test_the_end_of_a_ledger_tells_what_the_whole_does(hand_home, seed):
     """Files of both kinds and batches as they may come, some left unfinished for a while, and joined now and then."""
-    rng, whole = random.Random(seed), WholeLedger(home)
+    rng, whole = random.Random(seed), WholeLedger(hand_home)
     for seq in range(1, 16):
         kind, mark = rng.choice(["objects", "objects", "requests"]), whole.answers()["watermark"]
         row = file(seq, kind, rng.choice([0, 1, 5, 20]), rng.randrange(50))
         row["watermark"] = mark if kind == "objects" else None
         whole.file(row | dict.fromkeys(("rows", "min_ts", "max_ts")) | {"status": "started"})
-        assert answers_of(home) == whole.answers()
+        assert answers_of(hand_home) == whole.answers()
         whole.file(row)
         for _ in range(rng.choice([0, 0, 1, 2])):
-            ledger = Ledger(home)
+            ledger = Ledger(hand_home)
             pending = ledger.pending(rng.choice([3, 7, 30]))
             if not pending.empty:
                 done = batch(ledger.next_batch_id, pending.objects_to, pending.requests_to)
                 done |= {"objects_after": pending.objects_after, "requests_after": pending.requests_after}
                 whole.batch(done | {"status": "started"})
-                assert answers_of(home) == whole.answers()
+                assert answers_of(hand_home) == whole.answers()
                 whole.batch(done)
         if rng.random() < 0.2:
-            ledger_tables.compact(home, FILES, 4096)
-            ledger_tables.compact(home, BATCHES, 4096)
-        assert answers_of(home) == whole.answers()
+            ledger_tables.compact(hand_home, FILES, 4096)
+            ledger_tables.compact(hand_home, BATCHES, 4096)
+        assert answers_of(hand_home) == whole.answers()
 
 
-def test_the_last_files_of_a_kind_and_known_hashes(home):
+def test_the_last_files_of_a_kind_and_known_hashes(hand_home):
     rows = [file(seq, "requests" if seq % 3 == 0 else "objects", seq, seq, seq - 1) for seq in range(1, 10)]
-    ledger_tables.append(home, FILES, [row | {"status": "started"} for row in rows])
-    assert recent_row_counts(home, "objects", 2) == []
-    ledger_tables.append(home, FILES, rows[4:])
-    ledger_tables.append(home, FILES, rows[:4])
-    assert recent_row_counts(home, "objects", 3) == [5, 7, 8]
-    assert recent_row_counts(home, "requests", 9) == [3, 6, 9]
-    assert known_hashes(home, ["1", "3", "8", "77"]) == {("objects", "1"), ("requests", "3"), ("objects", "8")}
-    assert known_hashes(home, []) == set()
+    ledger_tables.append(hand_home, FILES, [row | {"status": "started"} for row in rows])
+    assert recent_row_counts(hand_home, "objects", 2) == []
+    ledger_tables.append(hand_home, FILES, rows[4:])
+    ledger_tables.append(hand_home, FILES, rows[:4])
+    assert recent_row_counts(hand_home, "objects", 3) == [5, 7, 8]
+    assert recent_row_counts(hand_home, "requests", 9) == [3, 6, 9]
+    assert known_hashes(hand_home, ["1", "3", "8", "77"]) == {("objects", "1"), ("requests", "3"), ("objects", "8")}
+    assert known_hashes(hand_home, []) == set()
 
 
-def test_init_may_run_again(home):
-    assert home.init() is False
+def test_init_may_run_again(hand_home):
+    assert hand_home.init() is False
 
 
 @pytest.mark.parametrize(
@@ -221,20 +188,44 @@ def test_init_may_run_again(home):
         ("{", "not readable"),
         ("[]", "names no format"),
         ('{"home_format": "1"}', "names no format"),
-        ('{"home_format": 99}', "newer version"),
         ('{"home_format": 0}', "run: pststream upgrade"),
-        ('{"format": 11}', TOO_OLD),
         (json.dumps({"home_format": FORMAT, "tables": digest_of_tables()}), "words"),
     ],
 )
-def test_a_home_that_cannot_be_used_is_refused(home, mark, reason):
-    (home_path := home.path)
+def test_a_home_that_cannot_be_used_is_refused(hand_home, mark, reason):
+    (home_path := hand_home.path)
     with open(f"{home_path}/{names.HOME_MARK}", "w") as out:
         out.write(mark)
     with pytest.raises(HomeError, match=reason):
-        home.check()
+        hand_home.check()
 
 
-def test_one_writer_at_a_time(home):
-    with home.locked(), pytest.raises(RetryableError, match="in use"), Home(home.path).locked():
-        pass
+PYTHON_TYPES = {
+    pa.int64(): int, pa.string(): str, TIME: dt.datetime,
+    SECONDS: list[tuple[str, float]], COUNTS: list[tuple[str, int]],
+}  # fmt: skip
+
+
+def plain_type(hint: Any) -> Any:
+    """The type of a hint without None."""
+    return next(one for one in get_args(hint) if one is not type(None)) if isinstance(hint, UnionType) else hint
+
+
+@pytest.mark.parametrize(("row", "table"), [(FileRow, names.FILES), (BatchRow, names.BATCHES)])
+def test_row_types_are_those_of_the_declared_columns(row: type, table: str) -> None:
+    declared = {column.name: PYTHON_TYPES[column.type] for column in TABLES[table].columns}
+    assert {name: plain_type(hint) for name, hint in get_type_hints(row).items()} == declared
+
+
+def test_of_one_key_the_row_done_counts() -> None:
+    random = np.random.default_rng(3)
+    keys = random.permutation(np.repeat(np.arange(40), 2))
+    status = np.where(random.random(80) < 0.5, "done", "started")
+    rows = pa.table({"key": keys, "status": status, "place": np.arange(80)})
+    latest, (done, started) = latest_rows(rows, "key"), split_by_status(rows, "key")
+    assert latest.column("key").to_pylist() == list(range(40))
+    expected = {key: "done" if "done" in status[keys == key] else "started" for key in range(40)}
+    assert dict(zip(latest.column("key").to_pylist(), latest.column("status").to_pylist())) == expected
+    assert done.column("key").to_pylist() == [key for key in range(40) if expected[key] == "done"]
+    assert started.column("key").to_pylist() == [key for key in range(40) if expected[key] == "started"]
+    assert latest_rows(rows.slice(0, 0), "key").num_rows == 0
