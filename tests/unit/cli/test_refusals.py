@@ -1,10 +1,12 @@
-"""Options without effect and invalid arguments are refused before any work, with the error as JSON too."""
+"""Options without effect and invalid arguments are refused before any work; repeated options keep all values."""
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
+from pststream.cli.command import JoinedTexts
 from pststream.tables.ledgers import step_seconds
 from tests.commands import new_home, run_here
 
@@ -100,3 +102,20 @@ def test_a_dry_run_replaces_no_other_file(tmp_path: Path) -> None:
 def test_cpu_seconds_are_not_a_step() -> None:
     assert step_seconds([("match", 1.5), ("save", 0.5), ("dispatch_cpu", 7.0)]) == {"match": 1.5, "save": 0.5}
     assert step_seconds(None) == step_seconds([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], None),
+        ([""], ""),
+        (["objects=9d"], "objects=9d"),
+        (["objects=9d", "matches=9d,rejects=2d"], "objects=9d,matches=9d,rejects=2d"),
+        (["", "objects=9d"], "objects=9d"),
+    ],
+)
+def test_values_of_a_repeated_option_are_joined(given: list[str], expected: str | None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keep", action=JoinedTexts)
+    arguments = [word for value in given for word in ("--keep", value)]
+    assert parser.parse_args(arguments).keep == expected

@@ -83,20 +83,6 @@ def test_a_fifo_queue_keeps_order_and_drops_repeats(aws: str) -> None:
         assert of_group == sorted(of_group)
 
 
-def test_a_topic(aws: str) -> None:
-    topic = boto3.client("sns").create_topic(Name="matches")["TopicArn"]
-    queue = new_queue("behind-topic")
-    arn = boto3.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"][
-        "QueueArn"
-    ]
-    boto3.client("sns").subscribe(
-        TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes={"RawMessageDelivery": "true"}
-    )
-    sent = messages(23)
-    assert sink(SnsSink, topic).deliver(MessageBatch("1", sent)) == []
-    assert sorted(m["Body"].encode() for m in received(queue)) == sorted(m.body for m in sent)
-
-
 def test_a_message_that_is_too_large(aws: str) -> None:
     queue = new_queue("large")
     sent = (*messages(2), *messages(1, size=MAX_REQUEST_BYTES), *messages(1, size=MAX_REQUEST_BYTES - 1_000))

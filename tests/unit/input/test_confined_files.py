@@ -31,13 +31,6 @@ def landing(tmp_path: Path) -> Path:
     return tmp_path / "landing"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
-    home.init()
-    return home
-
-
 def assert_not_disclosed(home: Home) -> None:
     for path in Path(home.path).rglob("*"):
         if path.is_file():
@@ -50,32 +43,34 @@ def put_link(landing: Path) -> str:
 
 
 @pytest.mark.parametrize("pattern", ["", "*.csv", "**"])
-def test_a_link_out_of_the_folder_is_skipped(home: Home, landing: Path, pattern: str) -> None:
+def test_a_link_out_of_the_folder_is_skipped(hand_home: Home, landing: Path, pattern: str) -> None:
     link, said = put_link(landing), list[str]()
     (landing / "far").symlink_to(landing.parent / "elsewhere")
-    done = ingest(home, Settings(), "objects", [str(landing / pattern)], ReaderOptions(), said.append, True)
+    done = ingest(hand_home, Settings(), "objects", [str(landing / pattern)], ReaderOptions(), said.append, True)
     assert done["files"] == (pattern != "*.csv") and done["rejected"] == 0 and done["quarantined"] == []
     assert link in done["passed_over"] and f"{link}: skipped: {OUTSIDE}" in said
-    assert_not_disclosed(home)
+    assert_not_disclosed(hand_home)
 
 
-def test_a_command_on_the_folder_fails_and_one_on_the_link_reads_it(home: Home, landing: Path) -> None:
+def test_a_command_on_the_folder_fails_and_one_on_the_link_reads_it(hand_home: Home, landing: Path) -> None:
     link = put_link(landing)
     with pytest.raises(InputFileError, match=OUTSIDE):
-        ingest(home, Settings(), "objects", [str(landing)], ReaderOptions())
-    assert_not_disclosed(home)
-    assert ingest(home, Settings(), "objects", [link], ReaderOptions())["rejected"] == 1
+        ingest(hand_home, Settings(), "objects", [str(landing)], ReaderOptions())
+    assert_not_disclosed(hand_home)
+    assert ingest(hand_home, Settings(), "objects", [link], ReaderOptions())["rejected"] == 1
 
 
-def test_a_watcher_names_the_folder_of_its_files(home: Home, landing: Path) -> None:
+def test_a_watcher_names_the_folder_of_its_files(hand_home: Home, landing: Path) -> None:
     link = put_link(landing)
-    done = ingest(home, Settings(), "objects", [link], ReaderOptions(), quarantine_unreadable=True, folder=str(landing))
+    done = ingest(
+        hand_home, Settings(), "objects", [link], ReaderOptions(), quarantine_unreadable=True, folder=str(landing)
+    )
     assert done["passed_over"] == [link]
-    assert_not_disclosed(home)
+    assert_not_disclosed(hand_home)
 
 
 def test_a_link_between_hashing_and_reading_changes_nothing(
-    home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+    hand_home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pststream.pipeline.ingest import ingest as module
 
@@ -91,18 +86,18 @@ def test_a_link_between_hashing_and_reading_changes_nothing(
             os.rename(landing / "was", landing / "sub")
 
     monkeypatch.setattr(module, "stage_files", swap_and_stage)
-    done = ingest(home, Settings(), "objects", [str(landing)], ReaderOptions(), quarantine_unreadable=True)
-    assert done["files"] == 0 and quarantine.read_entries(home) == [] or done["quarantined"]
-    assert_not_disclosed(home)
+    done = ingest(hand_home, Settings(), "objects", [str(landing)], ReaderOptions(), quarantine_unreadable=True)
+    assert done["files"] == 0 and quarantine.read_entries(hand_home) == [] or done["quarantined"]
+    assert_not_disclosed(hand_home)
 
 
-def test_the_folder_may_be_a_link_and_links_within_it_are_followed(home: Home, landing: Path) -> None:
+def test_the_folder_may_be_a_link_and_links_within_it_are_followed(hand_home: Home, landing: Path) -> None:
     (landing / "..data").symlink_to("sub")
     (landing / "c.csv").symlink_to("..data/a.csv")
     (landing.parent / "alias").symlink_to(landing)
     with readable_below(str(landing.parent / "alias" / "c.csv"), str(landing.parent / "alias")) as path:
         assert Path(path).read_text() == ROWS and Path(path).name == "c.csv"
-    done = ingest(home, Settings(), "objects", [str(landing.parent / "alias")], ReaderOptions())
+    done = ingest(hand_home, Settings(), "objects", [str(landing.parent / "alias")], ReaderOptions())
     assert (done["files"], done["files_skipped"], done["accepted"]) == (1, 1, 1)
 
 
@@ -152,10 +147,10 @@ def test_files_that_are_named_have_no_folder(landing: Path) -> None:
     assert find_folders([one], [one]) == {}
 
 
-def test_hashing_makes_no_folder_for_each_file(landing: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashing_makes_no_folder_for_each_file(landing: Path, hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confined_files, "TemporaryDirectory", None)
     stamps, folders = read_stamps([str(landing / "sub" / "a.csv")]), {str(landing / "sub" / "a.csv"): str(landing)}
-    (hashed,) = hash_files(home, stamps, False, folders)
+    (hashed,) = hash_files(hand_home, stamps, False, folders)
     assert hashed.sha256 == sha256_of(str(landing / "sub" / "a.csv"))
 
 

@@ -145,19 +145,6 @@ class Stream:
         pass
 
 
-@pytest.mark.parametrize("line", [line for line in ODD_LINES if "NaN" not in line])
-@pytest.mark.parametrize("usual", ['{"id": "x", "lon": 1.5, "text": "t"}', '{"id": 5, "lon": 1, "text": null}'])
-def test_an_odd_line_after_the_sample_of_types(line: str, usual: str) -> None:
-    fast, exact = both_ways([*[usual.encode()] * 101, line.encode()])
-    assert fast.rejected == exact.rejected and as_texts(fast) == as_texts(exact)
-
-
-def test_usual_lines_are_plain() -> None:
-    block = "\n".join(json.dumps({"id": n, "lon": n / 7, "text": "tea ü"}) for n in range(50)).encode()
-    (some,) = scan_json(block, NAMES, 100, [0, 180, 0])
-    assert some.fields.plain.all() and len(some.fields) == 50
-
-
 @pytest.mark.parametrize(
     ("line", "reason", "detail"),
     [
@@ -181,16 +168,6 @@ def test_lines_that_are_no_objects(line: bytes, reason: str, detail: str) -> Non
     assert (chunk.rows, chunk.records) == ([4], [{"id": 1}])
 
 
-def test_lines_nested_at_every_depth_are_rejected(tmp_path: Path) -> None:
-    nested = ["[" * depth + value + "]" * depth for depth in range(1, 1100) for value in ('"\\u0041"', "1")]
-    path = written(tmp_path, "".join(f'{{"id": {value}, "lon": 0, "text": ""}}\n' for value in nested))
-    chunks = list(read_chunks(path, None, SOURCES))
-    assert sum(len(chunk.rejected) for chunk in chunks) == len(nested)
-    for reject in (reject for chunk in chunks for reject in chunk.rejected):
-        levels = 1 + (reject.row + 1) // 2
-        assert (reject.field, reject.reason) == ("id", "not_a_value" if levels <= 32 else "nested_too_deeply")
-
-
 def test_values_that_are_no_texts_or_numbers(tmp_path: Path) -> None:
     values: list[Any] = [[1], {"a": 1}, True, None, 5, 5.0, 5.5, "x"]
     path = written(tmp_path, "".join(json.dumps({"id": value, "lon": 0, "text": ""}) + "\n" for value in values))
@@ -210,20 +187,6 @@ def test_bom_line_ends_and_compression(tmp_path: Path) -> None:
         assert (chunk.rows, [record["id"] for record in chunk.records]) == ([1, 3, 4], [1, 2, 3])
     with pytest.raises(InputFileError, match="decompressed"):
         list(read_records(written(tmp_path, gzip.compress(content)[:-4], "x.jsonl.gz"), None))
-
-
-def test_files_without_rows(tmp_path: Path) -> None:
-    for content in ("", "\n", " \r\n\t\n"):
-        assert list(read_chunks(written(tmp_path, content), None, SOURCES)) == []
-
-
-def test_long_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = json.dumps({"id": "x" * 10_000_000, "lon": 1, "text": ""}) + "\n"
-    chunks = list(read_chunks(written(tmp_path, long * 2), None, SOURCES))
-    assert [row for chunk in chunks for row in chunk.rows] == [1, 2]
-    monkeypatch.setattr(json_reader, "MAX_ROW_BYTES", 1_000_000)
-    with pytest.raises(InputFileError, match="longer than 1000000 bytes"):
-        list(read_chunks(written(tmp_path, long), None, SOURCES))
 
 
 @pytest.mark.parametrize(

@@ -53,14 +53,6 @@ def test_a_manifest_is_taken_whole_or_not_at_all(told: Any) -> None:
     assert "in/_manifests/m.json" in waiting[0].reason
 
 
-def test_one_manifest_does_not_wait_for_another() -> None:
-    objects = [stored("in/_1/a.csv", "new"), stored("in/_1/b.csv")]
-    old, new = manifest("1", **{"_1/a.csv": ("old", 1)}), manifest("2", **{"_1/a.csv": ("new", 1)})
-    ready, waiting = choose_ready("in/", objects, [old, new], ())
-    assert keys(ready) == ["in/_1/a.csv"]
-    assert [one.reason.split()[0] for one in waiting] == ["in/_manifests/1.json", "no"]
-
-
 def test_reading_a_manifest() -> None:
     content = {"files": [{"key": "_1/a.csv", "etag": '"e"', "size": 3}, {"key": "b.csv", "etag": "f"}], "by": "us"}
     read = parse_manifest(stored("in/_manifests/m.json"), "in/", json.dumps(content).encode())

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.base.errors import InputFileError, SettingError, UsageError
+from pststream.base.errors import SettingError, UsageError
 from pststream.input.parse_objects import OBJECTS, ObjectOptions, parse_objects
 from pststream.input.readers import read_chunks
 from pststream.input.row_chunks import REASONS, REJECTED, ColumnChunk
@@ -291,16 +291,6 @@ def test_the_same_rows_from_every_format(tmp_path: Path) -> None:
         parsed.append([batch.to_pylist() for batch in parse_objects(chunk, ObjectOptions())])
     assert parsed[0] == parsed[1] == parsed[2]
     assert (len(parsed[0][0]), len(parsed[0][1])) == (7, 4)
-
-
-def test_a_file_without_ids_says_how_to_give_them(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("ts,lon,lat,text\n2026-01-01,1,2,tea\n")
-    with pytest.raises(InputFileError) as caught:
-        list(read_chunks(f"{tmp_path}/x.csv", None, ObjectOptions().sources))
-    assert "--column object_id=@row" in caught.value.hint
-    options = ObjectOptions(columns={"object_id": ["@row"]})
-    (chunk,) = read_chunks(f"{tmp_path}/x.csv", None, options.sources)
-    assert parse_objects(chunk, options)[0].column("object_id").to_pylist() == ["x.csv:1"]
 
 
 @pytest.mark.real_data

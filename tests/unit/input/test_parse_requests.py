@@ -207,11 +207,6 @@ def test_no_requests() -> None:
     assert rejected.column("row").to_pylist() == [4]
 
 
-def test_fifty_clauses() -> None:
-    ((request,), _) = parse([INSERT | {"keywords": " AND ".join(f"(a{n} OR b{n})" for n in range(50))}])
-    assert len(request["clauses"]) == 50
-
-
 def test_requests_from_json_lines_and_parquet_are_the_same(tmp_path: Path) -> None:
     circle = {"lon": 18.07, "lat": 59.33, "radius_m": 5000.0}
     records = [

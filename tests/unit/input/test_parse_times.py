@@ -1,9 +1,12 @@
-"""Times against datetime: every form, every column type, zones with and without gaps."""
+"""Times against datetime, in every form, column type and zone; raw values as texts and numbers."""
 
+import math
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 from pststream.base.errors import SettingError
 from pststream.input.parse_times import EARLIEST_US, LAST_US, OUT_OF_RANGE_US, parse_time, parse_times
+from pststream.input.raw_values import is_blank, is_plain, to_numbers, to_texts
 from pststream.settings import check_zone
 from tests.fuzz.cases import examples
 from tests.oracles import rows as slow
@@ -137,3 +141,59 @@ def test_zones_are_checked() -> None:
     for name in ("Mars/Phobos", "", "../etc/passwd", "\0"):
         with pytest.raises(SettingError, match="not a known zone"):
             check_zone(name)
+
+
+NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False).map(repr), st.integers(-(10**20), 10**20).map(str))
+
+
+@given(st.lists(st.one_of(NUMBERS, st.text("0123456789.eE+- ", max_size=6)), max_size=6))
+@examples(400)
+def test_numbers_are_those_of_float(texts: list[str]) -> None:
+    numbers = to_numbers(pa.array(texts, pa.string()))
+    for text, number in zip(texts, numbers):
+        try:
+            expected = float(text)
+        except ValueError:
+            expected = math.nan
+        assert number == expected or (math.isnan(number) and math.isnan(expected))
+
+
+@pytest.mark.parametrize("text", ["", " ", "x", "1,5", "1_000", "0x1p3", "１２", "NaN", "--1", "1e", "true"])
+def test_texts_that_are_no_numbers(text: str) -> None:
+    assert math.isnan(to_numbers(pa.array([text, "1"]))[0])
+
+
+@pytest.mark.parametrize(("text", "number"), [(" 1.5\t", 1.5), ("+1", 1.0), (".5", 0.5), ("1.", 1.0), ("-1E-2", -0.01)])
+def test_texts_that_are_numbers(text: str, number: float) -> None:
+    assert to_numbers(pa.array([text, "x"]))[0] == number
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers", "texts"),
+    [
+        (pa.array([1, None]), [1.0, math.nan], ["1", None]),
+        (pa.array([1.0, 2.5, None]), [1.0, 2.5, math.nan], ["1", "2.5", None]),
+        (pa.array([Decimal("1.50")]), [1.5], ["1.50"]),
+        (pa.array([None], pa.null()), [math.nan], [None]),
+        (pa.array(["x", None]), [math.nan, math.nan], ["x", None]),
+    ],
+)
+def test_columns_as_numbers_and_texts(values: pa.Array, numbers: list[float], texts: list[str | None]) -> None:
+    np.testing.assert_array_equal(to_numbers(values), numbers)
+    assert to_texts(values).to_pylist() == texts
+    assert is_plain(values.type)
+
+
+@pytest.mark.parametrize("values", [pa.array([True]), pa.array([[1]]), pa.array([{"a": 1}]), pa.array([b"x"])])
+def test_values_that_are_neither(values: Any) -> None:
+    assert not is_plain(values.type)
+    assert np.isnan(to_numbers(values)).all()
+
+
+def test_blank_values() -> None:
+    assert is_blank(pa.array(["", " \t", None, "x", "0"])).tolist() == [True, True, True, False, False]
+    assert is_blank(pa.array([None, 0])).tolist() == [True, False]
+
+
+def test_nan_and_infinities_are_no_texts() -> None:
+    assert to_texts(pa.array([1.0, math.nan, math.inf, -math.inf, None])).to_pylist() == ["1", None, None, None, None]

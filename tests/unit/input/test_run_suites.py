@@ -1,4 +1,4 @@
-"""Great Expectations judges by every expectation that a suite may have; pages show the results and run no script."""
+"""Suite files are JSON that runs no code; Great Expectations judges by them, and pages show the results."""
 
 import json
 import re
@@ -6,15 +6,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pststream.base.errors import SuiteError
+from pststream.base.errors import SuiteError, UsageError
 from pststream.base.optional_packages import MissingExtra
-from pststream.input.data_docs import FOLDER, POLICY, make_inert, read_page
-from pststream.input.judged_rows import SUBJECTS, make_example, make_frame
+from pststream.input.data_docs import FOLDER, KEPT, POLICY, delete_old_docs, make_inert, read_page
+from pststream.input.judged_rows import SUBJECTS, draw_places, make_example, make_frame
 from pststream.input.run_suites import SuiteResult, check_suite, judge_frame, judge_frames, load_suites
-from pststream.input.suite_files import EXPECTATIONS, Suite, parse_suite
+from pststream.input.suite_files import EXPECTATIONS, Suite, delete_suite, parse_suite, read_suites, write_suite
 from pststream.storage.registry import files_at
 
 TEXT, LON = {"column": "text"}, {"column": "lon"}
@@ -202,3 +204,178 @@ def test_a_reason_names_distinct_values_that_are_too_many_or_missing(
 def test_scripts_and_external_links_are_removed_wherever_they_are() -> None:
     page = "<html><head><link href='https://a'><SCRIPT>1 < 2\n</SCRIPT ></head><body><script src=b></script>c</body>"
     assert re.sub(r"(?s)<head>.*</style>", "<head>", make_inert(page)) == "<html><head></head><body>c</body>"
+
+
+def test_places_are_drawn_without_repeats_the_same_each_time() -> None:
+    assert draw_places(10, 10, "") is None and draw_places(0, 1, "") is None
+    for count, limit in ((11, 10), (1_000, 1), (1_000_000, 500)):
+        places = draw_places(count, limit, "seed")
+        assert places is not None and len(places) == limit
+        assert (np.diff(places) > 0).all() and places[0] >= 0 and places[-1] < count
+        assert np.array_equal(places, draw_places(count, limit, "seed"))
+        assert not np.array_equal(places, draw_places(count, limit, "other"))
+    many = draw_places(1_000_000, 10_000, "seed")
+    assert many is not None and 450_000 < many.mean() < 550_000
+
+
+def test_blank_texts_are_null_and_other_values_stay() -> None:
+    rows = {"text": pa.array(["a", "", " \t\u3000", None, " b "]), "lon": [1.0, None, 2.0, 3.0, 4.0], "row": range(5)}
+    frame = make_frame(pa.table(rows))
+    assert frame["text"].isna().tolist() == [False, True, True, True, False]
+    assert frame["text"].tolist()[4] == " b "
+    assert frame["lon"].isna().tolist() == [False, True, False, False, False]
+    assert frame["row"].dtype == "int64" and isinstance(frame, pd.DataFrame)
+
+
+RUN = "20260101T000000000000-landed_objects-failed"
+
+
+def run_name(number: int, outcome: str) -> str:
+    return f"20260101T{number:012}-pairs-{outcome}"
+
+
+def test_the_newest_runs_of_each_outcome_are_kept(tmp_path: Path) -> None:
+    files = files_at(str(tmp_path))
+    assert delete_old_docs(files) == 0
+    runs = {outcome: [run_name(n, outcome) for n in range(kept + 3)] for outcome, kept in KEPT.items()}
+    for run in (run for of_outcome in runs.values() for run in of_outcome):
+        files.write(f"data_docs/{run}/validations/text/one.html", b"one")
+        files.write(f"data_docs/{run}/index.html", b"index")
+    assert delete_old_docs(files) == 6
+    left = {path.name for path in (tmp_path / "data_docs").iterdir()}
+    assert left == {run for of_outcome in runs.values() for run in of_outcome[3:]}
+    assert delete_old_docs(files) == 0
+
+
+@pytest.mark.parametrize(
+    ("run", "page", "content"),
+    [
+        (RUN, "index.html", "index"),
+        (RUN, "validations/text/1-a.csv/one.html", "one"),
+        (RUN, "other.html", None),
+        (RUN, "../../home.json", None),
+        (RUN, "../../secret.html", None),
+        (RUN, "/secret.html", None),
+        ("..", "secret.html", None),
+        (RUN, "notes.txt", None),
+        ("20260101", "index.html", None),
+    ],
+)
+def test_a_page_is_read_by_its_name(tmp_path: Path, run: str, page: str, content: str | None) -> None:
+    files = files_at(str(tmp_path))
+    for name in (f"data_docs/{RUN}/index.html", f"data_docs/{RUN}/validations/text/1-a.csv/one.html", "secret.html"):
+        files.write(name, Path(name).stem.encode())
+    for name in ("home.json", f"data_docs/{RUN}/notes.txt"):
+        files.write(name, b"secret")
+    assert read_page(files, run, page) == content
+
+
+NOT_NULL_JSON = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "text", "mostly": 0.95}}
+
+REGEX = "expect_column_values_to_match_regex"
+
+
+def parse(document: Any, subject: str = "landed_objects", name: str = "text") -> Suite:
+    return parse_suite(subject, name, f"home/{name}.json", json.dumps(document).encode())
+
+
+def of(expectation: Any) -> dict[str, Any]:
+    return {"expectations": [expectation]}
+
+
+def with_arguments(**arguments: Any) -> dict[str, Any]:
+    return of({"type": REGEX, "kwargs": {"column": "text", "regex": "a", **arguments}})
+
+
+def test_a_suite_as_great_expectations_writes_it() -> None:
+    written = {
+        "name": "of another name",
+        "id": None,
+        "meta": {"great_expectations_version": "1.24.0"},
+        "notes": None,
+        "expectations": [
+            NOT_NULL_JSON | {"id": "1", "meta": {}, "severity": "critical", "description": "no blank texts"}
+        ],
+    }
+    suite = parse(written)
+    assert (suite.name, suite.label, suite.columns) == ("text", "landed_objects/text", ["text"])
+    (one,) = suite.expectations
+    assert str(one) == "expect_column_values_to_not_be_null(column='text', mostly=0.95)"
+    assert one.description == "no blank texts"
+
+
+def test_columns_come_in_the_order_of_the_subject() -> None:
+    unique = {"type": "expect_compound_columns_to_be_unique", "kwargs": {"column_list": ["ts", "object_id"]}}
+    equal = {"type": "expect_column_pair_values_to_be_equal", "kwargs": {"column_A": "lon", "column_B": "lat"}}
+    assert parse({"expectations": [equal, unique]}).columns == ["object_id", "ts", "lon", "lat"]
+
+
+BAD = {
+    "not an object": ([], "is not a suite"),
+    "no expectations": ({"expectations": []}, "has no expectations"),
+    "expectations of another type": ({"expectations": {}}, "is not a suite"),
+    "unknown key": (of(NOT_NULL_JSON) | {"expectation": []}, "unknown key 'expectation'"),
+    "suite parameters": (of(NOT_NULL_JSON) | {"suite_parameters": {"a": 1}}, "suite_parameters are not supported"),
+    "not an expectation": (of("expect"), "expectation 1: is not"),
+    "the form of older versions": (
+        of({"expectation_type": NOT_NULL_JSON["type"], "kwargs": {}}),
+        "expectation 1: is not",
+    ),
+    "unknown expectation": (
+        of({"type": "expect_the_best", "kwargs": {}}),
+        "1, expect_the_best: is unknown",
+    ),
+    "SQL": (of({"type": "unexpected_rows_expectation", "kwargs": {}}), "is unknown, or not one that a suite may have"),
+    "row counts": (of({"type": "expect_table_row_count_to_equal", "kwargs": {"value": 1}}), "is unknown, or not one"),
+    "unknown key of an expectation": (of(NOT_NULL_JSON | {"kwarg": {}}), "unknown key 'kwarg'"),
+    "arguments that are no object": (of({"type": REGEX, "kwargs": ["text"]}), "kwargs is not an object"),
+    "unknown column": (with_arguments(column="texts"), "landed_objects has no column 'texts'"),
+    "a column that is no name": (with_arguments(column={"a": 1}), "has no column {'a': 1}"),
+    "code": (with_arguments(row_condition="@__import__('os').system('touch x')"), "row_condition is refused"),
+    "a parser": (with_arguments(condition_parser="pandas"), "condition_parser is refused"),
+    "an expression": (with_arguments(regex={"$PARAMETER": "now()"}), r"\$PARAMETER is not supported"),
+    "a nested expression": (with_arguments(regex=[{"a": {"$PARAMETER": "1"}}]), r"\$PARAMETER is not supported"),
+    "a key in the wrong place": (with_arguments(meta={}), "meta is not an argument"),
+}
+
+
+@pytest.mark.parametrize(("document", "message"), BAD.values(), ids=BAD.keys())
+def test_a_bad_file_is_named_with_its_expectation_and_the_reason(document: Any, message: str) -> None:
+    with pytest.raises(SuiteError, match=message) as caught:
+        parse(document)
+    assert str(caught.value).startswith("home/text.json: ")
+    assert caught.value.exit_code == 2 and caught.value.hint
+
+
+@pytest.mark.parametrize("content", [b"", b'{"expectations": [', b"\xff\xfe", b"[" * 100 + b"]" * 100])
+def test_what_is_not_json_is_refused(content: bytes) -> None:
+    with pytest.raises(SuiteError, match="home/text.json: is not JSON"):
+        parse_suite("landed_objects", "text", "home/text.json", content)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "../text", ".text", "a" * 101])
+def test_a_name_has_plain_characters(name: str) -> None:
+    with pytest.raises(SuiteError, match="the name has other characters"):
+        parse(of(NOT_NULL_JSON), name=name)
+
+
+def test_suites_are_read_by_name_from_the_folder_of_their_subject(tmp_path: Path) -> None:
+    files = files_at(str(tmp_path))
+    assert [read_suites(files, "home", subject) for subject in SUBJECTS] == [[], [], []]
+    for name in ("second", "first"):
+        write_suite(files, parse(of(NOT_NULL_JSON), name=name))
+    folder = tmp_path / "expectations" / "landed_objects"
+    (folder / "old").mkdir()
+    (folder / "old" / "gone.json").write_text("[]")
+    (folder / "notes.txt").write_text("of no suite")
+    (folder / ".first.json").write_text("an editor's copy")
+    read = read_suites(files, "home", "landed_objects")
+    assert [suite.name for suite in read] == ["first", "second"]
+    assert read[0].path == "home/expectations/landed_objects/first.json"
+    delete_suite(files, "landed_objects", "first")
+    assert [suite.name for suite in read_suites(files, "home", "landed_objects")] == ["second"]
+    with pytest.raises(UsageError, match="there is no suite landed_objects/first"):
+        delete_suite(files, "landed_objects", "first")
+    (folder / "broken.json").write_text("{")
+    with pytest.raises(SuiteError, match="home/expectations/landed_objects/broken.json: is not JSON"):
+        read_suites(files, "home", "landed_objects")

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from pststream.base import names
 from pststream.base.utc_times import utc_now
 from pststream.state import fetched_files, ledger_tables
@@ -49,10 +47,3 @@ def test_what_was_learnt_is_kept(hand_home: Home) -> None:
     hashes = {ADDRESS: ("e", 4, "f00"), "s3://b/東\udc80": ("f", 0, "done")}
     fetched_files.write_hash_cache(hand_home, hashes)
     assert fetched_files.read_hash_cache(hand_home) == hashes
-
-
-@pytest.mark.parametrize("text", ["", "[", "[]", "1", '{"a": 1}', '{"a": []}', '{"a": ["e", "x", "f"]}', "\x00"])
-def test_what_cannot_be_read_was_not_learnt(hand_home: Home, text: str) -> None:
-    fetched_files.write_hash_cache(hand_home, {})
-    Path(hand_home.path, "spool", "learnt.json").write_text(text)
-    assert fetched_files.read_hash_cache(hand_home) == {}

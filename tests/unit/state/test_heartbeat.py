@@ -60,12 +60,6 @@ def test_an_error_is_told(bare: Home) -> None:
     assert render_watcher(found)[1].endswith("ValueError: no such thing")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"at": 5}', '{"at": "yesterday"}'])
-def test_what_is_no_heartbeat_is_none(bare: Home, text: str) -> None:
-    (Path(bare.path) / names.HEARTBEAT).write_text(text)
-    assert read_heartbeat(bare) is None
-
-
 def test_who_holds_a_home_is_told(bare: Home) -> None:
     refused = pytest.raises(RunnerBusy, match=rf"process {os.getpid()}, since 20.*Z, on \S+\)")
     with bare.locked(RUNNER), refused, bare.locked(RUNNER, RunnerBusy):

@@ -16,11 +16,10 @@ from pststream.state.quarantine import DISCARDED, QUARANTINED, RELEASED, find_qu
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "home")
-    made.init()
-    quarantine.add_entries(made, [(offered(tmp_path, name), [f"{name} is bad"]) for name in ("a.csv", "b.csv")], 1)
-    return made
+def home(hand_home: Home, tmp_path: Path) -> Home:
+    files = [(offered(tmp_path, name), [f"{name} is bad"]) for name in ("a.csv", "b.csv")]
+    quarantine.add_entries(hand_home, files, 1)
+    return hand_home
 
 
 def offered(folder: Path, name: str) -> dict[str, Any]:

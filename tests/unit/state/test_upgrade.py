@@ -33,13 +33,6 @@ class Killed(Exception):
     """Raised in place of the end of the process."""
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
-    home.init()
-    return home
-
-
 def mark_of(home: Home) -> Path:
     return Path(home.path, names.HOME_MARK)
 
@@ -50,31 +43,31 @@ def add_table(home: Home) -> None:
 
 
 @pytest.fixture
-def older(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+def older(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home of the format before, which the made-up step upgrades."""
-    shutil.rmtree(home.table(names.VOCABULARY))
-    content = json.loads(mark_of(home).read_text("utf-8"))
-    mark_of(home).write_text(json.dumps(content | {"home_format": OLDER, "tables": "0" * 64}), "utf-8")
+    shutil.rmtree(hand_home.table(names.VOCABULARY))
+    content = json.loads(mark_of(hand_home).read_text("utf-8"))
+    mark_of(hand_home).write_text(json.dumps(content | {"home_format": OLDER, "tables": "0" * 64}), "utf-8")
     monkeypatch.setitem(STEPS, OLDER, add_table)
-    return home
+    return hand_home
 
 
-def test_a_new_home_has_the_format_and_the_digest_of_its_tables(home: Home) -> None:
-    content = json.loads(mark_of(home).read_text("utf-8"))
+def test_a_new_home_has_the_format_and_the_digest_of_its_tables(hand_home: Home) -> None:
+    content = json.loads(mark_of(hand_home).read_text("utf-8"))
     assert (content["home_format"], content["tables"]) == (1, digest_of_tables())
-    assert upgrade(home.check()) == {"format_before": 1, "format": 1}
+    assert upgrade(hand_home.check()) == {"format_before": 1, "format": 1}
 
 
 @pytest.mark.parametrize("command", ["status", "upgrade"])
 @pytest.mark.parametrize("mark", MARKS)
-def test_a_home_of_a_version_before_the_first_release_is_refused(home: Home, mark: str, command: str) -> None:
-    content = json.loads(mark_of(home).read_text("utf-8"))
+def test_a_home_of_a_version_before_the_first_release_is_refused(hand_home: Home, mark: str, command: str) -> None:
+    content = json.loads(mark_of(hand_home).read_text("utf-8"))
     kept = {name: value for name, value in content.items() if name not in ("home_format", "tables")}
-    mark_of(home).write_text(json.dumps(kept | MARKS[mark]), "utf-8")
-    before = mark_of(home).read_bytes()
-    result = run_here(command, "--home", home.path)
+    mark_of(hand_home).write_text(json.dumps(kept | MARKS[mark]), "utf-8")
+    before = mark_of(hand_home).read_bytes()
+    result = run_here(command, "--home", hand_home.path)
     assert result.code == 2 and TOO_OLD in result.err
-    assert mark_of(home).read_bytes() == before
+    assert mark_of(hand_home).read_bytes() == before
 
 
 def test_a_format_without_a_step_cannot_be_upgraded(older: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,10 +77,10 @@ def test_a_format_without_a_step_cannot_be_upgraded(older: Home, monkeypatch: py
 
 
 @pytest.mark.parametrize("command", ["status", "upgrade"])
-def test_a_home_of_a_newer_version_is_refused(home: Home, command: str) -> None:
-    content = json.loads(mark_of(home).read_text("utf-8"))
-    mark_of(home).write_text(json.dumps(content | {"home_format": FORMAT + 1}), "utf-8")
-    result = run_here(command, "--home", home.path)
+def test_a_home_of_a_newer_version_is_refused(hand_home: Home, command: str) -> None:
+    content = json.loads(mark_of(hand_home).read_text("utf-8"))
+    mark_of(hand_home).write_text(json.dumps(content | {"home_format": FORMAT + 1}), "utf-8")
+    result = run_here(command, "--home", hand_home.path)
     assert result.code == 2 and "newer version" in result.err
 
 

@@ -1,4 +1,4 @@
-"""Generated files: valid, repeatable, as in the paper, in constant memory."""
+"""Generated files: valid, repeatable, as in the paper, in constant memory; and `pststream generate`."""
 
 import csv
 import gzip
@@ -26,6 +26,7 @@ from pststream.workloads.generate_files import write_objects, write_requests
 from pststream.workloads.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
 from pststream.workloads.places import KM_PER_DEGREE, find_city, make_places, nearest_cities
 from pststream.workloads.random_texts import MAX_WORDS, made_up_word, make_vocabulary
+from tests.commands import run_here
 
 
 @pytest.fixture(scope="module")
@@ -163,25 +164,12 @@ def test_deletions_follow_their_insertions(tmp_path: Path, sample: ObjectSample)
             lifetimes.append(len(inserted) - 1 - number)
             live -= 1
         most = max(most, live)
+    times = [row.get("created_at") or row["at"] for row in rows]
+    assert times == sorted(times), "times never go back"
     assert written.rows == 3_000 + len(lifetimes) and len(lifetimes) > 2_400
     assert len({row["subscription_id"] for row in rows if row["op"] == "delete"}) == len(lifetimes)
     assert 490 < np.mean(lifetimes) < 510 and 90 < np.std(lifetimes) < 110
     assert most < 560
-
-
-def test_times_never_go_back(tmp_path: Path, sample: ObjectSample) -> None:
-    write_requests(tmp_path / "r.jsonl", 500, 1, objects=sample, deletions=True, mean_lifetime=20)
-    times = [row.get("created_at") or row["at"] for row in read_rows(tmp_path / "r.jsonl")]
-    assert times == sorted(times)
-
-
-def test_chunks_and_drift_change_only_the_kind(tmp_path: Path, sample: ObjectSample) -> None:
-    style = SubscriptionStyle("q3")
-    write_requests(tmp_path / "steady.parquet", 2_000, 1, objects=sample, style=style)
-    write_requests(tmp_path / "drift.parquet", 2_000, 1, objects=sample, style=style, drift_every=1_000)
-    steady, drift = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("steady", "drift"))
-    assert len(steady) == len(drift) == 2_000
-    assert steady["subscription_id"] == drift["subscription_id"]
 
 
 @pytest.mark.parametrize("lives", [{}, {"deletions": True, "mean_lifetime": 2_000}])
@@ -208,37 +196,6 @@ def test_sides_are_spread_evenly(sample: ObjectSample, kind: str) -> None:
     assert np.abs(np.quantile(sides, np.linspace(0.1, 0.9, 9)) - expected).max() < 0.015 * widest
 
 
-def test_rare_keywords_are_rare_in_the_objects(sample: ObjectSample) -> None:
-    """The top 1% are those of the terms of objects, local topics included."""
-    count = np.bincount(sample.source.occurrences, minlength=sample.source.vocabulary)
-    assert (np.diff(count) <= 0).all()
-    queries = draw_subscriptions(np.random.default_rng(1), 5_000, sample.source, SubscriptionStyle("q2"), 1)
-    assert (queries.keywords.max(axis=1) >= sample.source.vocabulary // 100).all()
-    frequent = draw_subscriptions(np.random.default_rng(1), 5_000, sample.source, SubscriptionStyle("q1"), 1)
-    in_top = (frequent.keywords[frequent.keywords >= 0] < sample.source.vocabulary // 100).mean()
-    assert in_top == pytest.approx(count[: sample.source.vocabulary // 100].sum() / count.sum(), abs=0.03)
-
-
-def test_regions_draw_one_kind_and_a_tenth_switches(sample: ObjectSample) -> None:
-    """Only regions of Q2 have sides over 50 km; after an interval, ten regions of a hundred have switched."""
-    wide = []
-    for interval in (0, 1):
-        rng = np.random.default_rng(interval)
-        queries = draw_subscriptions(rng, 100_000, sample.source, SubscriptionStyle("q3"), 5, interval)
-        ordinary = np.ptp(queries.boxes[:, 0::2], axis=1) < 180  # not across the antimeridian
-        boxes = queries.boxes[ordinary & (np.abs(queries.boxes[:, 1::2]) < 85).all(axis=1)]
-        region = region_of(boxes[:, 0::2].mean(axis=1), boxes[:, 1::2].mean(axis=1), sample.source.bounds)
-        large = (boxes[:, 3] - boxes[:, 1]) * KM_PER_DEGREE > 50.01
-        number, counts = np.bincount(region, minlength=100), np.bincount(region, large, minlength=100)
-        known = number > 50
-        share = counts[known] / number[known]
-        taste = draws_q2(5, interval)
-        assert ((share > 0.25) == taste[known]).all()
-        assert share[~taste[known]].max() < 0.02
-        wide.append(taste)
-    assert (wide[0] != wide[1]).sum() == 10
-
-
 def test_drift_switches_kinds_in_the_file(tmp_path: Path, sample: ObjectSample) -> None:
     write_requests(tmp_path / "r.jsonl", 8_000, 5, kind="q3", objects=sample, drift_every=4_000)
     rows = read_rows(tmp_path / "r.jsonl")
@@ -257,11 +214,6 @@ def test_drift_switches_kinds_in_the_file(tmp_path: Path, sample: ObjectSample) 
     again = tmp_path / "again.jsonl"
     write_requests(again, 8_000, 5, kind="q3", objects=sample, drift_every=4_000)
     assert again.read_bytes() == (tmp_path / "r.jsonl").read_bytes()
-
-
-def test_drift_is_for_q3(tmp_path: Path, sample: ObjectSample) -> None:
-    with pytest.raises(UsageError, match="q3"):
-        write_requests(tmp_path / "r.jsonl", 10, 1, kind="q2", objects=sample, drift_every=5)
 
 
 def test_sample_of_given_data(tmp_path: Path) -> None:
@@ -353,3 +305,27 @@ def test_requests_of_kinds_with_memory_are_valid(kind: str, tmp_path: Path, samp
 def _parquet_rows(folder: Path) -> list[dict]:
     rows: list[dict] = pq.read_table(folder / "r.parquet").to_pylist()
     return rows
+
+
+def test_requests_on_given_objects(tmp_path: Path) -> None:
+    objects = tmp_path / "objects.csv"
+    objects.write_text("object_id,ts,lon,lat,text\na,2026-01-01T00:00:00Z,18.0,59.0,red fox\n", "utf-8")
+    made = tmp_path / "requests.jsonl"
+    options = ["--kind", "q3", "--lifetime", 20, "--drift-every", 50, "--objects", objects, "--seed", 4]
+    done = run_here("generate", "requests", "--count", "200", "--out", made, "--json", *map(str, options))
+    rows = read_rows(made)
+    assert done.code == 0
+    assert done.json["rows"] == len(rows) > 350
+    inserted = [row for row in rows if row["op"] == "insert"]
+    assert len(inserted) == 200
+    assert {word for row in inserted for word in row["keywords"].split()} <= {"red", "fox", "AND", "OR"}
+    assert all(17 < row["bbox"][0] < 18 < row["bbox"][2] < 19 for row in inserted)
+
+
+def test_five_objects_a_request(tmp_path: Path) -> None:
+    """Both files keep the paper's pace: as their times go, five objects come for each insertion or deletion."""
+    run_here("generate", "objects", "--count", "10000", "--out", tmp_path / "o.jsonl")
+    run_here("generate", "requests", "--count", "1000", "--lifetime", "20", "--out", tmp_path / "r.jsonl")
+    objects, requests = (read_rows(tmp_path / name) for name in ("o.jsonl", "r.jsonl"))
+    until = requests[-1].get("created_at") or requests[-1]["at"]
+    assert 4.8 < sum(row["ts"] <= until for row in objects) / len(requests) < 5.2

@@ -75,14 +75,6 @@ def test_nothing_to_do_leaves_no_file(tmp_path: Path) -> None:
         read_proposal(tmp_path / "p.npz")
 
 
-@pytest.mark.parametrize("kept", [0, 10, 500])
-def test_an_incomplete_file_is_refused(tmp_path: Path, kept: int) -> None:
-    write_proposal(tmp_path / "p.npz", proposal())
-    (tmp_path / "p.npz").write_bytes((tmp_path / "p.npz").read_bytes()[:kept])
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_proposal(tmp_path / "p.npz")
-
-
 def test_nothing_pickled_is_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", header=np.array([{"format": 1}], dtype=object))
     with pytest.raises(UsageError, match="cannot be read"):

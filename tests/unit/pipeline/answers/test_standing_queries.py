@@ -1,16 +1,33 @@
-"""Subscriptions with memory as arrays: the right ones are read, whatever the files that they are in."""
+"""Subscriptions with memory as arrays, their pieces in the index, and the `topk` index and sample made of them."""
 
+import random
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pststream.answers.contract import bucket_of
+from pststream.answers.scored_index import ScoredIndex
 from pststream.base.names import NEVER_US
-from pststream.pipeline.answers.standing_queries import StandingQueries, entries_kept, layout
+from pststream.kernels.questions.codes import distances_m
+from pststream.pipeline.answers.index_thresholds import make_pieces
+from pststream.pipeline.answers.scored_candidates import bring_up_index, drop_scored_index
+from pststream.pipeline.answers.standing_queries import Queries, StandingQueries, entries_kept, layout
+from pststream.pipeline.answers.unit_candidates import DrawnTopk
+from pststream.planning.papers.topk_planners import make_topk_plan
+from pststream.planning.papers.topk_sample import count_loads
+from pststream.plans.pieces import number_pieces
+from pststream.queries.shapes.circle import contains
+from pststream.queries.shapes.contract import Region
+from pststream.search.term_weights import EQUAL_WEIGHTS
 from pststream.storage.array_cache import ArrayCache
+from tests.fuzz.cases import examples
+from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions, candidates, random_world
 
 SCHEMA = pa.schema(
     {
@@ -117,3 +134,141 @@ def test_entries_kept_are_k_without_a_window_and_staggered_with_one() -> None:
     assert set(entries_kept(keys, k, np.zeros(1000, bool)).tolist()) == {20}
     kept = entries_kept(keys, k, np.ones(1000, bool))
     assert 20 <= kept.min() < 31 < kept.max() < 40 and len(np.unique(kept)) > 4
+
+
+LONS = st.sampled_from((-180.0, -179.999, -90.0, 0.0, 18.07, 179.999, 180.0)) | st.floats(-180, 180)
+LATS = st.sampled_from((-90.0, -89.9999, -45.0, 0.0, 59.33, 89.9999, 90.0)) | st.floats(-90, 90)
+
+
+def queries_at(points: np.ndarray, window_micros: int = 0) -> Queries:
+    """Return queries at points, each for one word."""
+    count = len(points)
+    numbers, zeros = np.arange(count), np.zeros(count, np.int64)
+    return Queries(
+        key=numbers,
+        kind=zeros.astype(np.int8),
+        numbers=points,
+        k=zeros + 1,
+        window_micros=zeros + window_micros,
+        window_objects=zeros,
+        created_at=numbers * 10,
+        expires_at=numbers + 1000,
+        clause_offsets=np.arange(count + 1),
+        literal_offsets=np.arange(count + 1),
+        terms=numbers + 7,
+    )
+
+
+def has(pieces: list[dict], lon: float, lat: float) -> bool:
+    """Whether one of the pieces contains a point."""
+    return any(
+        row["west"] <= lon <= row["east"]
+        and row["south"] <= lat <= row["north"]
+        and (row["circle"] is None or contains(Region((), "circle", tuple(row["circle"])), lon, lat))
+        for row in pieces
+    )
+
+
+@examples(200)
+@given(LONS, LATS, LONS, LATS)
+def test_an_object_at_the_threshold_lies_in_the_pieces(lon: float, lat: float, x: float, y: float) -> None:
+    point, place = np.array([[lon, lat]]), np.array([[x, y]])
+    threshold = distances_m(point, place).astype(np.float32)
+    assert has(make_pieces(queries_at(point), threshold).to_pylist(), x, y)
+
+
+def test_pieces_have_the_clauses_and_the_validity_of_their_subscriptions() -> None:
+    points = np.array([[180.0, 0.0], [0.0, 0.0], [10.0, 10.0]])
+    thresholds = np.array([1000.0, np.inf, 5.0], np.float32)
+    pieces = make_pieces(queries_at(points), thresholds).to_pylist()
+    assert [row["subscription_key"] for row in pieces] == [0, 0, 1, 2]  # the first crosses the antimeridian
+    assert [row["clauses"] for row in pieces] == [[[7]], [[7]], [[8]], [[9]]]
+    assert [(row["created_at"], row["end_at"]) for row in pieces] == [(0, 1000), (0, 1000), (10, 1001), (20, 1002)]
+    assert {row["kind"] for row in pieces} == {"knn"}
+    assert pieces[2]["circle"] is None and has(pieces[2:3], 90.0, 90.0)
+    assert {row["created_at"] for row in make_pieces(queries_at(points, 60), thresholds).to_pylist()} == {-(2**63)}
+
+
+def test_pieces_of_different_thresholds_are_different_pieces() -> None:
+    """Migrations know a piece by its subscription and its south-western corner, and copy it once."""
+    points = np.array([[0.0, -90.0], [0.0, -89.0], [0.0, 90.0], [180.0, 0.0], [5.0, 50.0]])
+    for some, others in ((1000.0, 2000.0), (2e5, 3e6), (1.9e7, np.inf), (2.1e7, np.inf)):
+        both = [make_pieces(queries_at(points), np.full(5, radius, np.float32)) for radius in (some, others)]
+        one, other = number_pieces(*both)
+        rows = dict(zip(one.tolist(), both[0].to_pylist()))
+        for number, row in zip(other.tolist(), both[1].to_pylist()):
+            assert number not in rows or rows[number] == row
+
+
+COUNT = 150
+
+
+@pytest.fixture
+def world() -> tuple:
+    return random_world(random.Random(5), COUNT, 40)
+
+
+@pytest.fixture
+def topk_queries(tmp_path: Path, world: tuple) -> StandingQueries:
+    """The subscriptions of the world in a file of `requests`."""
+    rows = [
+        {
+            "request_key": one.key, "subscription_key": one.key, "op": "insert", "kind": "topk", "k": 1,
+            "lon": one.lon, "lat": one.lat, "alpha": one.alpha, "distance_scale_m": one.scale,
+            "clauses": [[word] for word in one.words], "effective_at": 0, "expires_at": None, "window_us": None,
+            "window_objects": None,
+        }
+        for one in world[0]
+    ]  # fmt: skip
+    times = pa.timestamp("us", "UTC")
+    table = pa.Table.from_pylist(rows)
+    for place, name in enumerate(table.schema.names):
+        if name in ("effective_at", "expires_at"):
+            table = table.set_column(place, name, table.column(name).cast(times))
+    pq.write_table(table, tmp_path / "requests.parquet")
+    cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
+    return StandingQueries([(str(tmp_path / "requests.parquet"),)], cache)
+
+
+def test_the_index_is_that_of_the_subscriptions_and_thresholds(
+    tmp_path: Path, world: tuple, topk_queries: StandingQueries
+) -> None:
+    subscriptions, messages, _ = world
+    rnd, numbers = random.Random(6), np.random.default_rng(6)
+    by_key = {one.key: one for one in subscriptions}
+    folder, found = tmp_path / "3-topk-a", 0
+    for step in range(25):
+        if step % 8 == 5:
+            shutil.rmtree(folder)
+        keys = np.array(sorted(rnd.sample(sorted(by_key), rnd.choice((1, 60, COUNT)))))
+        thresholds = numbers.choice(np.array([-0.9, -0.5, -0.2, np.inf], np.float32), len(keys))
+        index = bring_up_index(folder, keys, thresholds, topk_queries, EQUAL_WEIGHTS, step)
+        expected = ScoredIndex()
+        expected.insert(as_subscriptions([by_key[key] for key in keys.tolist()], {}))
+        expected.change_thresholds(keys, thresholds)
+        assert candidates(index, messages, {}) == candidates(expected, messages, {})
+        found += len(candidates(index, messages, {}))
+    assert found > 1_000
+
+
+def test_dropping_leaves_the_indexes_of_other_buckets(tmp_path: Path) -> None:
+    for name in ("3-topk-a", "3-topk-b", "13-topk-a", "3"):
+        (tmp_path / name).mkdir()
+    drop_scored_index(tmp_path / "3-topk")
+    assert {path.name for path in tmp_path.iterdir()} == {"13-topk-a", "3"}
+
+
+def test_words_that_no_subscription_has_do_not_count() -> None:
+    made, sent, weights = random_world(random.Random(3), 4, 60)
+    subscriptions, messages = as_subscriptions(made, weights), as_messages(sent, weights)
+    drawn = DrawnTopk(subscriptions, messages, 2.0)
+    known = set(subscriptions.terms.tolist())
+    assert not known >= set(messages.terms.tolist())
+    sample, borders = drawn.sample, messages.offsets.tolist()
+    expected = [[term for term in messages.terms[a:b].tolist() if term in known] for a, b in zip(borders, borders[1:])]
+    parts = np.split(sample.message_terms, sample.message_offsets[1:-1])
+    assert [part.tolist() for part in parts] == expected
+    assert sample.subscription_scale == 2.0 and sample.messages == len(messages.key)
+    plan = make_topk_plan("keyword", sample, 3)
+    owned = sum(int(plan.owns(unit, part).any()) for part in parts for unit in range(3))
+    assert count_loads(sample, plan).messages.sum() == owned

@@ -16,17 +16,18 @@ from pststream.delivery.sinks import contract
 from pststream.delivery.sinks.contract import Message, MessageBatch, Refusal, SinkDown
 from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery import deliver as delivery
-from pststream.pipeline.delivery.deliver import deliver, is_well, list_letters, replay_letters
+from pststream.pipeline.delivery.deliver import deliver, is_well, list_letters, replay_letters, waiting_sinks
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.settings import Settings
 from pststream.state.deliveries import count_dead
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import log_key
 from tests.fuzz.cases import seeds
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
 from tests.sinks import Failing, Memory, by_subscription, without_repeats
-from tests.unit.reports.commands.homes import copy_of
+from tests.unit.reports.commands.homes import add_batch, add_file, copy_of, insertion, match_row, thing
 
 A, B = (SinkSettings(name, "file", "unused") for name in "ab")
 
@@ -339,3 +340,88 @@ def test_a_missing_target_fails_only_its_sink(busy_home: Home, tmp_path: Path) -
     assert (outcome["bad"]["state"], outcome["good"]["state"]) == ("failed", "ok")
     assert "PSTSTREAM_SINK_BAD_TARGET" in outcome["bad"]["reason"]
     assert "PSTSTREAM_SINK_BAD_TARGET" in replay_letters(busy_home, settings)["sinks"]["bad"]["reason"]
+
+
+ONE_SINK = Settings(sinks=(SinkSettings("a", "file", "unused"),))
+
+PAYLOADS = {
+    "before": '{"n": 1}',
+    "long": f'{{"note": "{"x" * 3_000_000}"}}',
+    "deep": '{"a":' * 100_000 + "1" + "}" * 100_000,
+    "after": None,
+}
+
+
+@pytest.fixture
+def old_home(empty_home: Path, tmp_path: Path) -> Home:
+    """An object with a long id and one with a short id, each matched by the subscriptions of PAYLOADS."""
+    home = copy_of(empty_home, tmp_path / "home")
+    rows = [insertion(n, name, payload=payload) for n, (name, payload) in enumerate(PAYLOADS.items(), 1)]
+    requests = add_file(home, "requests", rows)
+    objects = add_file(home, "objects", [thing(1, "é" * 1_000_000), thing(2, "short")])
+    keys = [log_key(requests, n) for n in range(1, len(rows) + 1)]
+    matches = [match_row(log_key(objects, n), name, 0, keys) for n, name in enumerate(["é" * 1_000_000, "short"], 1)]
+    add_batch(home, matches)
+    return home
+
+
+def deliver_all(home: Home, sink: Memory) -> dict[str, Any]:
+    outcome: dict[str, Any] = deliver(home, ONE_SINK, opener=lambda _: sink)["sinks"]["a"]
+    return outcome
+
+
+def test_long_fields_are_cut_and_all_messages_arrive(old_home: Home) -> None:
+    sink = Memory()
+    outcome = deliver_all(old_home, sink)
+    assert (outcome["state"], outcome["delivered"], outcome["refused"]) == ("ok", 8, 0)
+    shown = [(one["object"]["object_id"], one["subscription"]) for one in sink.bodies]
+    assert [object_id for object_id, _ in shown] == ["é" * 682] * 4 + ["short"] * 4
+    assert [one["object"].get("cut") for one in sink.bodies] == [["object_id"]] * 4 + [None] * 4
+    for _, subscription in shown:
+        name, is_cut = subscription["subscription_id"], subscription["subscription_id"] in ("long", "deep")
+        assert subscription.get("cut") == (["payload"] if is_cut else None)
+        assert subscription["payload"] == ({"n": 1} if name == "before" else None)
+    assert len({one["id"] for one in sink.bodies}) == 8
+    assert max(len(message.body) for batch in sink.batches for message in batch.messages) < 10_000
+
+
+def test_a_message_over_the_bound_of_a_sink_is_a_dead_letter_and_the_others_go_on(old_home: Home) -> None:
+    sink = Memory()
+    sink.max_bytes = 1_000
+    outcome = deliver_all(old_home, sink)
+    assert (outcome["state"], outcome["delivered"], outcome["refused"]) == ("ok", 4, 4)
+    assert [one["object"]["object_id"] for one in sink.bodies] == ["short"] * 4
+    letters = list_letters(old_home, ONE_SINK, None, 10)
+    assert {letter["reason"] for letter in letters} == {"larger than 1000 bytes, the bound of this kind of sink"}
+    assert replay_letters(old_home, ONE_SINK, opener=lambda _: sink)["sinks"]["a"]["dead"] == 4
+    sink.max_bytes = 1_000_000
+    assert replay_letters(old_home, ONE_SINK, opener=lambda _: sink)["sinks"]["a"] == {
+        "delivered": 4, "dead": 0, "reason": None
+    }  # fmt: skip
+
+
+TWO_SINKS = Settings(sinks=tuple(SinkSettings(name, "file", "x") for name in "ab"), delivery_seconds=20)
+
+
+def test_sinks_wait_until_they_have_all_batches(hand_home: Home) -> None:
+    assert waiting_sinks(hand_home, TWO_SINKS) == waiting_sinks(hand_home, Settings()) == []
+    keys = add_subscriptions(hand_home, 4)
+    for seed in (1, 2):
+        add_matched_batch(hand_home, keys, 6, seed=seed)
+        assert waiting_sinks(hand_home, TWO_SINKS) == ["a", "b"]
+        deliver(hand_home, TWO_SINKS, only="a", opener=lambda sink: Memory())
+        assert waiting_sinks(hand_home, TWO_SINKS) == ["b"]
+        deliver(hand_home, TWO_SINKS, opener=lambda sink: Memory())
+        assert waiting_sinks(hand_home, TWO_SINKS) == []
+    later = replace(TWO_SINKS, sinks=(SinkSettings("c", "file", "x", from_batch=3),))
+    assert waiting_sinks(hand_home, later) == []
+
+
+def test_a_sink_that_is_down_or_fails_waits(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(sink: SinkSettings) -> Memory:
+        raise SinkDown("not today") if sink.name == "a" else OSError
+
+    add_matched_batch(hand_home, add_subscriptions(hand_home, 4), 6, seed=1)
+    deliver(hand_home, TWO_SINKS, opener=lambda sink: Memory())
+    deliver(hand_home, TWO_SINKS, opener=fail)
+    assert waiting_sinks(hand_home, TWO_SINKS) == ["a", "b"], "no batch is left, but each needs attention"

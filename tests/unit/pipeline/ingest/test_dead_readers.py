@@ -19,9 +19,9 @@ import pytest
 from pststream.base import names
 from pststream.base.errors import InputFileError, PassingError
 from pststream.input.input_files import sha256_of
-from pststream.pipeline.ingest import ingest_transaction
+from pststream.pipeline.ingest import ingest_transaction, isolated_reader
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, release
-from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, NOTE
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, NOTE, noted_reading
 from pststream.settings import Settings
 from pststream.state import quarantine
 from pststream.state.home import Home
@@ -31,6 +31,7 @@ from tests.commands import ENTRY, ROOT
 HOSTILE = str(ROOT / "tests" / "hostile_readers")
 SETTINGS = Settings(engine="local", read_seconds=300, read_memory_bytes=700_000_000)
 """On a busy machine a process takes seconds to load what reads the first file; only `sleep.csv` is not waited for."""
+
 REASONS = {
     "abort.csv": "its reader was ended by SIGABRT",
     "kill.csv": "its reader was ended by SIGKILL",
@@ -52,12 +53,10 @@ def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
-    home.init()
+def home(hand_home: Home) -> Home:
     text = 'engine = "local"\nread_seconds = 300\nread_memory_bytes = 700000000\n'
-    Path(home.path, "pststream.toml").write_text(text)
-    return home
+    Path(hand_home.path, "pststream.toml").write_text(text)
+    return hand_home
 
 
 @pytest.fixture
@@ -243,3 +242,17 @@ def test_an_error_that_says_nothing_about_the_files_is_no_dead_try(
         with pytest.raises(type(error)):
             ingest(home, SETTINGS, "objects", paths, ReaderOptions())
         assert home.files.exists(NOTE) == noted
+
+
+def test_more_files_than_the_note_keeps_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the files of each dead try would push out those of the try before, and none would ever be a suspect."""
+    monkeypatch.setattr(isolated_reader, "MAX_FILES", 2)
+    home, offered = Home(tmp_path), [str(number) for number in range(6)]
+    for _ in range(DEAD_TRIES):
+        with pytest.raises(KeyboardInterrupt), noted_reading(home, offered):
+            raise KeyboardInterrupt
+    with noted_reading(home, offered) as suspects:
+        assert suspects == dict.fromkeys(offered, DEAD_TRIES)
+    with noted_reading(home, ["new"]) as suspects:
+        assert not suspects
+        assert json.loads((tmp_path / NOTE).read_text("ascii")) == {"4": DEAD_TRIES, "5": DEAD_TRIES, "new": 1}

@@ -23,13 +23,6 @@ ROWS = "object_id,ts,lon,lat,text\n"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
-    home.init()
-    return home
-
-
-@pytest.fixture
 def landing(tmp_path: Path) -> Path:
     (tmp_path / "landing").mkdir()
     for name in "ab":
@@ -70,22 +63,24 @@ def failing_reads(name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.mark.parametrize("number", sorted(PASSING), ids=lambda number: errno.errorcode[number])
 def test_a_file_that_cannot_be_read_now_waits(
-    home: Home, landing: Path, number: int, monkeypatch: pytest.MonkeyPatch
+    hand_home: Home, landing: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with failing_reads("b.csv", number, monkeypatch):
-        done = ingest_landing(home, landing)
+        done = ingest_landing(hand_home, landing)
         assert (done["files"], done["quarantined"]) == (1, []) and done["passed_over"] == [str(landing / "b.csv")]
         with pytest.raises(RetryableError, match=os.strerror(number)):
-            ingest_landing(home, landing)  # no other file is new
+            ingest_landing(hand_home, landing)  # no other file is new
         with pytest.raises(RetryableError, match=os.strerror(number)):
-            ingest(home, Settings(), "objects", [str(landing / "b.csv")], ReaderOptions())
-    assert quarantine.read_entries(home) == []
-    assert ingest_landing(home, landing)["accepted"] == 40
+            ingest(hand_home, Settings(), "objects", [str(landing / "b.csv")], ReaderOptions())
+    assert quarantine.read_entries(hand_home) == []
+    assert ingest_landing(hand_home, landing)["accepted"] == 40
 
 
-def test_a_damaged_file_is_quarantined_as_before(home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_quarantined_as_before(
+    hand_home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with failing_reads("b.csv", errno.EINVAL, monkeypatch):
-        assert [hold["path"] for hold in ingest_landing(home, landing)["quarantined"]] == [str(landing / "b.csv")]
+        assert [hold["path"] for hold in ingest_landing(hand_home, landing)["quarantined"]] == [str(landing / "b.csv")]
 
 
 @contextmanager
@@ -98,15 +93,15 @@ def limited(kind: int, limit: int) -> Iterator[None]:
         resource.setrlimit(kind, (soft, hard))
 
 
-def test_rows_that_cannot_be_written_quarantine_nothing(home: Home, landing: Path) -> None:
+def test_rows_that_cannot_be_written_quarantine_nothing(hand_home: Home, landing: Path) -> None:
     with limited(resource.RLIMIT_FSIZE, 1_500), pytest.raises(RetryableError, match=os.strerror(errno.EFBIG)):
-        ingest_landing(home, landing)
-    assert quarantine.read_entries(home) == []
-    assert ingest_landing(home, landing)["accepted"] == 80
+        ingest_landing(hand_home, landing)
+    assert quarantine.read_entries(hand_home) == []
+    assert ingest_landing(hand_home, landing)["accepted"] == 80
 
 
 def test_a_full_disk_at_the_end_of_a_damaged_file_quarantines_nothing(
-    home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+    hand_home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def close(writer: StagedWriter) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -115,8 +110,8 @@ def test_a_full_disk_at_the_end_of_a_damaged_file_quarantines_nothing(
         path.write_bytes(b"PAR1")
     with monkeypatch.context() as patch, pytest.raises(RetryableError, match="No space"):
         patch.setattr(StagedWriter, "close", close)
-        ingest_landing(home, landing)
-    assert quarantine.read_entries(home) == [] and len(ingest_landing(home, landing)["quarantined"]) == 1
+        ingest_landing(hand_home, landing)
+    assert quarantine.read_entries(hand_home) == [] and len(ingest_landing(hand_home, landing)["quarantined"]) == 1
 
 
 def test_too_many_open_files_say_nothing_about_a_file(landing: Path) -> None:
@@ -133,14 +128,14 @@ def test_too_many_open_files_say_nothing_about_a_file(landing: Path) -> None:
         os.close(one)
 
 
-def test_a_quarantined_file_whose_reasons_were_erased_stays(home: Home, landing: Path) -> None:
+def test_a_quarantined_file_whose_reasons_were_erased_stays(hand_home: Home, landing: Path) -> None:
     path = landing / "b.csv"
     file = {"kind": "objects", "path": str(path), "sha256": sha256_of(str(path)), "bytes": 1}
-    quarantine.add_entries(home, [(file | {"options": "{}"}, [])], 1)
-    assert ingest_landing(home, landing)["files"] == 1
+    quarantine.add_entries(hand_home, [(file | {"options": "{}"}, [])], 1)
+    assert ingest_landing(hand_home, landing)["files"] == 1
 
 
-def test_a_pipe_in_the_place_of_a_file_is_not_copied(home: Home, landing: Path) -> None:
+def test_a_pipe_in_the_place_of_a_file_is_not_copied(hand_home: Home, landing: Path) -> None:
     os.mkfifo(landing / "pipe")
     file = {"kind": "objects", "path": str(landing / "pipe"), "sha256": "", "bytes": 1, "options": "{}"}
-    assert quarantine.add_entries(home, [(file, ["it has no rows"])], 1) == []
+    assert quarantine.add_entries(hand_home, [(file, ["it has no rows"])], 1) == []

@@ -152,24 +152,6 @@ def test_changes_add_up_to_the_reports_of_the_twin(seed: int, cuts: int, tmp_pat
     assert home.run("check", "--all")["success"]
 
 
-def test_a_withdrawal_corrects_and_retracts_reports(tmp_path: Path) -> None:
-    home = made_home(tmp_path)
-    head = {"op": "insert", "subscription_id": "s", "kind": "frequent_terms", "created_at": moment(0)}
-    asked = [head | {"bbox": [-1, -1, 1, 1], "k": 2, "window": "2h", "step": "1h"}]
-    things = [
-        {"object_id": str(step), "ts": moment(step), "lon": 0.0, "lat": 0.0, "text": text}
-        for step, text in ((1, "tea"), (7, "tea cake"), (8, "coffee cake"), (700, "wrong clock"))
-    ]
-    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
-    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
-    home.match()
-    assert logged_reports(home) == reports_of(published(things), asked)
-    home.run("withdraw", "--object-id", "700", "--object-id", "7")
-    home.match()
-    left = [row for row in things if row["object_id"] not in ("7", "700")]
-    assert logged_reports(home) == reports_of(published(left), asked)
-
-
 @pytest.mark.parametrize(("seed", "erases"), [(3, False), (6, True)])
 def test_reports_are_those_of_the_twin_after_withdrawals_among_late_objects(
     seed: int, erases: bool, tmp_path: Path
@@ -370,65 +352,3 @@ def test_stream_time_that_jumps_over_years_costs_only_ticks_with_objects(tmp_pat
     home.match()
     hours = ("1990-01-01T01:00:00Z", "2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z")
     assert logged_reports(home) == {(0, time_us(hour), "tea", 1) for hour in hours}
-
-
-HEAD = {"op": "insert", "kind": "frequent_terms", "k": 3, "window": "2h", "step": "1h", "bbox": [-1.0, -1.0, 1.0, 1.0]}
-POLES = {"bbox": None, "circle": {"lon": 0.0, "lat": 90.0, "radius_m": 1_000.0}}
-EDGES: dict[str, Row] = {
-    "step longer than the window": {"window": "1h", "step": "3h", "bbox": [-180.0, -90.0, 180.0, 90.0]},
-    "across 180 degrees": {"bbox": [179.0, -1.0, -179.0, 1.0]},
-    "the northern pole": POLES,
-    "both poles and 180 degrees": {"bbox": [-180.0, -90.0, 180.0, 90.0], "k": 100},
-    "late": {"created_at": moment(-60)},
-    "only its past": {"created_at": moment(0), "expires_at": moment(18)},
-    "inserted again": {"expires_at": moment(12)},
-    "a point": {"bbox": [0.0, 0.0, 0.0, 0.0], "k": 1},
-    "nothing there": {"bbox": [50.0, 50.0, 51.0, 51.0]},
-}
-
-
-def edge_objects() -> list[Row]:
-    """Objects that all have one word, at edges of the world; the last ones are far apart in time, or late."""
-    places = ((0.0, 0.0), (180.0, 0.0), (-180.0, 0.5), (12.0, 90.0), (-77.0, 90.0), (5.0, -90.0))
-    times = [*range(0, 36, 2), 400, 401, 800, 3, 399, 26]
-    return [
-        {
-            "object_id": f"o{n}",
-            "ts": moment(at),
-            "lon": places[n % 6][0],
-            "lat": places[n % 6][1],
-            "text": f"all w{n % 4}",
-        }
-        for n, at in enumerate(times)
-    ]
-
-
-@pytest.mark.parametrize("cuts", [1, 24])
-def test_named_edge_cases(cuts: int, tmp_path: Path) -> None:
-    things = edge_objects()
-    asked: list[Row] = [HEAD | {"created_at": moment(0), "subscription_id": one} | own for one, own in EDGES.items()]
-    again = next(row for row in asked if row["subscription_id"] == "inserted again")
-    asked.append({"op": "delete", "subscription_id": "inserted again", "at": moment(11)})
-    asked.append(again | {"created_at": moment(24), "expires_at": None})
-    home = made_home(tmp_path)
-    early, late = [row for row in asked if row["subscription_id"] != "late"], [asked[list(EDGES).index("late")]]
-    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", early)])
-    for cut in range(cuts):
-        part = things[len(things) * cut // cuts : len(things) * (cut + 1) // cuts]
-        home.ingest("objects", [write_rows(tmp_path / f"o{cut}.jsonl", part)])
-        if cut == cuts // 2:
-            home.ingest("requests", [write_rows(tmp_path / "late.jsonl", late)])
-        home.match()
-    logged = logged_reports(home)
-    assert logged == reports_of(published(things), early + late)
-    name = {n: row["subscription_id"] for n, row in enumerate(row for row in early + late if row["op"] == "insert")}
-    ticks = {one: {tick for n, tick, _, _ in logged if name[n] == one} for one in EDGES}
-    terms = {one: {term for n, _, term, _ in logged if name[n] == one} for one in EDGES}
-    assert not ticks.pop("nothing there") and all(ticks.values())
-    assert {tick % (3 * 3_600_000_000) for tick in ticks["step longer than the window"]} == {0}
-    assert terms["the northern pole"] == {"all", "w3", "w0", "w1", "w2"} and terms["a point"] == {"all"}
-    # Objects that entered and left the window in one batch have reports too.
-    assert len(ticks["both poles and 180 degrees"] & {time_us(moment(at)) for at in (402, 408)}) == 2
-    assert min(ticks["late"]) < time_us(moment(1)) and max(ticks["only its past"]) < time_us(moment(18))
-    gap = {tick for tick in ticks["inserted again"] if time_us(moment(11)) <= tick < time_us(moment(24))}
-    assert not gap and len(ticks["inserted again"]) > 2

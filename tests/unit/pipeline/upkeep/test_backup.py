@@ -17,11 +17,9 @@ from tests.unit.reports.commands.homes import add_file
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "home")
-    made.init()
-    write(made, 1)
-    return made
+def home(hand_home: Home) -> Home:
+    write(hand_home, 1)
+    return hand_home
 
 
 def write(home: Home, number: int) -> None:

@@ -8,12 +8,17 @@ import pytest
 from deltalake import DeltaTable
 
 import pststream
+from pststream.base.errors import HomeBusy
+from pststream.delivery.sinks.settings import SinkSettings
+from pststream.pipeline.upkeep import erase as module
+from pststream.pipeline.upkeep.erase import erase
+from pststream.settings import Settings
 from pststream.state import erasures, ledger_tables, quarantine
 from pststream.state.deliveries import Counts, SinkProgress, read_progress, save_progress
 from pststream.state.home import APPEND_ONLY
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
-from pststream.tables.delta_tables import read_table
+from pststream.tables.delta_tables import read_table, table_version
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.erased_homes import (
@@ -31,6 +36,7 @@ from tests.erased_homes import (
     without,
 )
 from tests.fuzz.cases import seeds
+from tests.unit.reports.commands.homes import add_file, thing
 
 BOTH = ("--object-id", OBJECT, "--subscription-id", SUBSCRIPTION)
 
@@ -264,3 +270,21 @@ def test_words_stay_where_other_rows_have_them(tmp_path: Path) -> None:
     home.run("erase", "--object-id", "a")
     words = DeltaTable(home.path / "tables" / "vocabulary").to_pyarrow_table().column("term").to_pylist()
     assert MARKER not in words and "tea" in words
+
+
+SETTINGS = Settings(sinks=(SinkSettings("a", "file", "unused"),))
+
+
+@pytest.mark.parametrize("scope", ["deliver-a", "compact-deliveries"])
+def test_the_error_names_the_process_and_the_next_step(
+    hand_home: State, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    monkeypatch.setattr(module, "RUNNER_WAIT_SECONDS", 0.1)
+    add_file(hand_home, "objects", [thing(1, "o")])
+    before = {name: table_version(hand_home.table(name)) for name in TABLES}
+    with State(hand_home.path).locked(scope), pytest.raises(HomeBusy, match="is in use by .* \\(process") as caught:
+        erase(hand_home, SETTINGS, object_ids=["o"])
+    assert "stop that process" in caught.value.hint and "pststream status" in caught.value.hint
+    assert {name: table_version(hand_home.table(name)) for name in TABLES} == before
+    assert not Path(hand_home.path, "erasing.json").exists()
+    assert erase(hand_home, SETTINGS, object_ids=["o"])["rows"] == {"objects": 1}

@@ -1,19 +1,28 @@
-"""`keep` removes old rows of the tables that it names; matches of what remains are those of a home that keeps all."""
+"""`keep` removes old rows of the tables that it names; `maintain` removes old outcomes and names its snapshot."""
 
 import datetime as dt
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
+from pststream.base import names
 from pststream.base.utc_times import utc_now
+from pststream.cli.result_texts import describe_maintenance
 from pststream.pipeline.upkeep import old_rows
+from pststream.pipeline.upkeep.maintain import delete_old_outcomes, maintain
+from pststream.settings import load_settings
+from pststream.state.data_files import list_data_files
 from pststream.state.home import APPEND_ONLY
+from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.erased_homes import finish_world, marked_home, refuse_messages, twin_of
 from tests.fuzz.cases import seeds
+from tests.worlds import moment, write_rows
 
 ALL = ("--keep", "objects=1d", "--keep", "matches=1d,rejects=1d", "--keep", "dead_letters=1d")
 
@@ -97,3 +106,36 @@ def test_settings_that_break_a_promise_are_refused(tmp_path: Path) -> None:
     assert "lateness" in home.run("status", code=2)["error"]
     home.set(keep="objects=30d,matches=30d")
     assert home.run("maintain")["rows_expired"] == {}
+
+
+def test_the_snapshot_is_counted_and_shown(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home", engine="local", workers=1, planner="grid")
+    request = {"op": "insert", "subscription_id": "s", "kind": "knn", "k": 3, "created_at": moment(0)}
+    things = [{"object_id": f"o{n}", "ts": moment(n), "lon": n, "lat": 0, "text": "tea"} for n in range(2)]
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", [request | {"point": {"lon": 0, "lat": 0}}])])
+    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
+    home.match()
+    messages: list[str] = []
+    document = maintain(State(home.path), load_settings(home.path), messages.append)
+    (file,) = list_data_files(State(home.path), names.ANSWERS)
+    assert document["answer_snapshot"] == {"batch_id": 1, "rows": 2, "bytes": file.bytes}
+    buckets = State(home.path).answer_buckets
+    assert f"writing the snapshot of answers: 0 of {buckets} buckets" in messages
+    assert describe_maintenance(document).endswith("; wrote the snapshot of answers after batch 1, 2 rows")
+    again = home.run("maintain")
+    assert again["answer_snapshot"] is None and "snapshot" not in describe_maintenance(again)
+
+
+DAY = 86_400
+
+
+def test_old_outcomes_are_deleted_with_the_folders_of_their_runs(tmp_path: Path) -> None:
+    home = State(tmp_path)
+    assert delete_old_outcomes(home, 7) == 0
+    for run, days in (("old", 8), ("recent", 6)):
+        home.files.write(f"{names.OUTCOMES}/dag/{run}/match-1.json", b"{}")
+        past = time.time() - days * DAY
+        os.utime(tmp_path / names.OUTCOMES / "dag" / run / "match-1.json", (past, past))
+    assert delete_old_outcomes(home, 7) == 1
+    assert [path.name for path in (tmp_path / names.OUTCOMES / "dag").iterdir()] == ["recent"]
+    assert home.files.exists(f"{names.OUTCOMES}/dag/recent/match-1.json")
