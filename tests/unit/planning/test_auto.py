@@ -50,6 +50,7 @@ def test_planners_are_those_of_the_list_when_it_plans(monkeypatch: pytest.Monkey
     assert set(auto.plan_by_space_or_terms(sample, 2, COST, {}).options["choice"]["greatest_loads"]) == {"grid"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["q1", "q2", "q3"])
 def test_is_near_the_best_on_later_objects(kind: str) -> None:
     """At most 5% above the least greatest load of all planners, on 20,000 objects and 5,000 subscriptions of later."""

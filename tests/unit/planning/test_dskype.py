@@ -299,15 +299,6 @@ def test_samples_without_subscriptions_or_messages(planner: str) -> None:
         assert len(owners) >= len(keys)
 
 
-def test_a_prefix_grows_as_the_threshold_loosens() -> None:
-    wishes, sent = world(5, wishes=200)
-    tight, loose = (
-        sample_of([Wish(w.lon, w.lat, w.alpha, t, w.words) for w in wishes], sent).in_prefix for t in (-0.9, -0.3)
-    )
-    assert (tight <= loose).all() and tight.sum() < loose.sum()
-    assert tight.any()
-
-
 def test_prefixes_are_those_of_the_twin() -> None:
     wishes, sent = world(6, wishes=300)
     sample = sample_of(wishes, sent)
