@@ -194,25 +194,6 @@ def test_edges_that_differ_by_less_than_a_step():
     assert fast(made, [world], []) == sorted(matches_of(made, world, []))
 
 
-def test_hits_are_verified_in_parts(monkeypatch):
-    """More hits than wait at a time, of objects with many and with no terms."""
-    monkeypatch.setattr(matcher, "HIT_BUFFER", 4)
-    made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": list(range(n % 7))} for n in range(40)]
-    box = {
-        "west": 0.0,
-        "south": 0.0,
-        "east": 2.0,
-        "north": 2.0,
-        "circle": None,
-        "polygon": None,
-        "created_at": 0,
-        "end_at": NEVER_US,
-    }
-    world = [{**box, "subscription_key": key, "clauses": [[key % 5, 5], [key % 3]]} for key in range(60)]
-    deletions = [(key, key % 3) for key in range(0, 60, 7)]
-    assert fast(made, [world], deletions) == sorted(matches_of(made, world, deletions))
-
-
 def test_objects_of_many_blocks_and_keys_that_outgrow_their_room(monkeypatch):
     """Objects of several blocks, one with more terms than a block has room for, and cells on all levels."""
     monkeypatch.setattr(matcher, "HIT_BUFFER", 8)

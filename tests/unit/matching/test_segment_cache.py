@@ -51,15 +51,6 @@ def test_torn_files_are_told(tmp_path, keep):
         map_arrays(tmp_path / "f")
 
 
-def test_a_torn_entry_is_built_again(tmp_path):
-    path = deletions(tmp_path / "d.parquet", 9)
-    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
-    expected = cache.deletions(path)["ends"].tolist()
-    (entry,) = cache.folder.iterdir()
-    entry.write_bytes(entry.read_bytes()[:-7])
-    assert SegmentCache(str(tmp_path / "cache"), 10**9).deletions(path)["ends"].tolist() == expected
-
-
 def test_files_that_delta_rs_rewrote_have_texts_as_views(tmp_path):
     table = str(tmp_path / "table")
     rows = rows_of([piece(key) for key in (1, 2, 3)])

@@ -1,5 +1,6 @@
-"""The units of a plan find together each pair that one index of all subscriptions finds, and each of them once."""
+"""The units of a plan find together each pair that one index finds; the fastest of several searches counts."""
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from pststream.answers.scored_index import Messages, ScoredIndex, ScoredSubscriptions
-from pststream.answers.topk_units import UnitShare
+from pststream.answers.topk_units import SEARCHES, UnitShare, time_fastest
 from pststream.base import names
 from pststream.planning.papers.topk_planners import make_topk_plan
 from pststream.planning.papers.topk_sample import TopkSample, find_stored
@@ -131,3 +132,19 @@ def test_a_subscription_is_at_each_unit_of_the_prefixes_that_it_has_had(planner:
             assert sorted(held) == sorted(expected[unit])
         sizes.append(sum(map(len, expected)))
     assert sizes[0] < sizes[1] == sizes[2] == sizes[3] < sizes[4]
+
+
+@pytest.mark.parametrize("seconds", itertools.permutations((0.5, 2.0, 3.0)))
+def test_the_fastest_of_the_searches_counts(seconds: tuple[float, ...]) -> None:
+    now, done = [100.0], []
+
+    def search() -> int:
+        now[0] += seconds[len(done)]
+        done.append(7)
+        return len(done)
+
+    assert time_fastest(search, lambda: now[0]) == (0.5, SEARCHES) and len(done) == SEARCHES == len(seconds)
+
+
+def test_a_search_that_the_clock_does_not_see_takes_a_nanosecond() -> None:
+    assert time_fastest(lambda: 3, lambda: 1.0) == (1e-9, 3)
