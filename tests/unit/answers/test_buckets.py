@@ -260,14 +260,6 @@ def test_values_of_other_subscriptions_are_left_out(file: Path) -> None:
     assert folded.asked.subscription.tolist() == [7]
 
 
-def test_arrays_may_be_read_only(file: Path) -> None:
-    with open_bucket(file) as state:
-        candidates = Values(*(array.copy() for array in to_values([(5, 102, 10, 0.1)])))
-        for array in candidates:
-            array.setflags(write=False)
-        assert len(fold(state, no_subscriptions(), NO_DELETIONS, candidates, end(5)).entries.object) == 1
-
-
 def test_stream_time_falls_in_the_batch_that_makes_the_file_larger(file: Path) -> None:
     """Subscription 5 has not started any more; the larger file must not hide that stream time was later."""
     with open_bucket(file) as state:
@@ -322,14 +314,6 @@ def test_a_built_state_numbers_objects_by_time(tmp_path: Path) -> None:
         times = state.columns.object_rows[: int(state._header["objects"]), 0]
         assert bounds.oldest.tolist() == [times[at : at + 256].min() for at in range(0, len(times), 256)]
         assert bounds.newest.tolist() == [times[at : at + 256].max() for at in range(0, len(times), 256)]
-
-
-def test_rows_without_a_window_need_no_bounds(tmp_path: Path) -> None:
-    with made.make_bucket(tmp_path / "bucket", RECIPE) as state:
-        rows = np.arange(2_000)
-        assert len(state.bound_objects(rows).oldest) and not len(state.bound_objects(rows[:1]).oldest)
-        state.columns.window_micros[:] = state.columns.window_objects[:] = 0
-        assert not len(state.bound_objects(rows).oldest)
 
 
 TYPES = {"batch_id": pa.int64(), "event": pa.string(), "subscription_key": pa.int64(), "object_key": pa.int64(),

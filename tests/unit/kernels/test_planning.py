@@ -160,14 +160,6 @@ def test_greatest_load_is_minimal(made: tuple[Walk, list[set[int]]], runs: int) 
     assert greatest == pytest.approx(least)
 
 
-def test_a_heavy_block_does_not_starve_the_others() -> None:
-    objects = np.ones(64)
-    objects[30] = 1000
-    walk, _ = make_walk(8, 8, objects, np.empty((0, 4), dtype=np.int32), np.zeros(64))
-    loads = np.diff(np.append(0, np.cumsum(objects))[cut_walk(walk, 8)])
-    assert sorted(loads.tolist())[:7] == pytest.approx([9] * 7, abs=2)
-
-
 def codes_of(pyramid: Pyramid, node: int) -> set[int]:
     if pyramid.code[node] != MIXED:
         return {int(pyramid.code[node])}

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pststream.base import names
-from pststream.base.errors import UsageError
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners import auto
 from pststream.planning.planners.auto import keep_objects, run_sample, split_sample
@@ -105,8 +104,3 @@ def test_the_choice_is_described_with_the_least_first() -> None:
     assert describe_choice(choice) == (
         "auto chose grid: the least seconds of the slowest worker on unseen objects, of grid 0.5, a_grid 0.5, hybrid 2"
     )
-
-
-def test_options_of_one_planner_are_refused() -> None:
-    with pytest.raises(UsageError, match="no option 'blocks'"):
-        make_plan("auto", make_sample([], [], [], []), 3, COST, {"blocks": 8})

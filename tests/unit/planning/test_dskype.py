@@ -17,7 +17,6 @@ from pststream.planning.papers.topk_sample import (
     SearchCosts,
     TopkSample,
     count_loads,
-    estimate_shares,
     find_stored,
     sum_costs,
 )
@@ -276,14 +275,6 @@ def test_no_run_is_empty_while_there_are_words() -> None:
     nothing = SearchCosts(np.zeros(6), np.zeros(6))
     assert cut_words(nothing, 3).tolist() == [3, 4]
     assert cut_words(sum_costs(np.empty(0), np.empty(0)), 3).tolist() == [0, 0]
-
-
-def test_shares_of_words_that_few_or_no_messages_have() -> None:
-    assert estimate_shares(np.array([0, 0, 1, 1, 6]), 4) == pytest.approx(
-        np.array([1.5, 1.5, 7 / 9, 7 / 9, 42 / 9]) / 5
-    )
-    assert estimate_shares(np.array([0, 0]), 0).tolist() == [0.5, 0.5]
-    assert (estimate_shares(np.array([1, 1]), 2) > 0).all()
 
 
 @every_planner

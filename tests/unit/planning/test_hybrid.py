@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.base.errors import UsageError
 from pststream.planning.live_terms import sort_sample
-from pststream.planning.load_model import CostModel, LoadRates, WorkerLoads, compute_worker_loads
+from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.planning.planners import grow_tree, hybrid
 from pststream.planning.planners.grow_tree import RegionTerms, TermGroup, grow_best_tree
 from pststream.planning.planners.hybrid import PlanningRegion
 from pststream.planning.planners.rectangle_cuts import (
-    COLUMNS_APART,
-    ROWS_APART,
     Rectangle,
     estimate_load,
     find_best_cut,
@@ -31,7 +28,7 @@ from pststream.planning.planners.tree_nodes import (
     partition_node,
 )
 from pststream.planning.raster import compute_cell_ranges, fit_raster
-from pststream.planning.region_counts import RegionCounts, build_region_counts
+from pststream.planning.region_counts import build_region_counts
 from pststream.plans.plan import DispatchGrid, PartitionPlan
 from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
 from tests.fuzz.cases import examples, seeds
@@ -78,11 +75,6 @@ def reads_inside(sample: WorkloadSample, node: Rectangle) -> list[tuple[int, int
 
 CUT_COST = CostModel(1.0, 2.0, 3.0, 0.5)
 SQUARE = DispatchGrid(0.0, 0.0, 8.0, 8.0, 8, 8)
-WHOLE = Rectangle(0, 0, 7, 7)
-
-
-def counts_of(sample: WorkloadSample) -> tuple[RegionCounts, WorkloadSample]:
-    return build_region_counts(sample, SQUARE), sample
 
 
 @examples(60)
@@ -102,34 +94,6 @@ def test_no_cut_is_better(sample: WorkloadSample, workers: int) -> None:
     assert cut.load <= float(min(loads)) * (1 + 1e-8)
     assert cut.low_workers + cut.high_workers == workers
     assert cut.low.cells + cut.high.cells == 35
-
-
-def test_one_worker_is_expected_to_have_definition_1() -> None:
-    counts, sample = counts_of(make_sample([(1, 1)] * 3, [[1]] * 3, [(0, 0, 5, 5), (6, 6, 7, 7)], [[1], [1]]))
-    rates = CUT_COST.rates(sample)
-    assert float(estimate_load(counts, rates, 1, *WHOLE)) == float(counts.load(rates, *WHOLE)) == 3 * 2 + 2 * 3 + 3 * 2
-
-
-def test_boxes_that_cover_all_are_expected_on_both_sides() -> None:
-    counts, sample = counts_of(make_sample([(1, 1), (7, 7)], [[1]] * 2, [(0, 0, 8, 8)] * 6, [[1]] * 6))
-    assert float(estimate_load(counts, CUT_COST.rates(sample), 2, *WHOLE)) == 1 * 6 + 2 * 1 + 3 * 6
-
-
-def test_without_data_the_cut_is_by_area() -> None:
-    counts, sample = counts_of(make_sample([], [], [], []))
-    rates = CUT_COST.rates(sample)
-    assert find_best_cut(WHOLE, 4, counts, rates).low == Rectangle(0, 0, 3, 7)
-    assert find_best_cut(WHOLE, 3, counts, rates).low.cells in (24, 40)
-    assert find_best_cut(Rectangle(0, 0, 0, 7), 2, counts, rates).axis == ROWS_APART
-    assert find_best_cut(Rectangle(0, 0, 7, 0), 2, counts, rates).axis == COLUMNS_APART
-
-
-def test_the_more_loaded_side_gets_the_odd_worker() -> None:
-    points = [(x + 0.5, y + 0.5) for x in range(8) for y in range(8) for _ in range(3 if x >= 4 else 1)]
-    counts, sample = counts_of(make_sample(points, [[1]] * len(points), [(0, 0, 8, 8)], [[1]]))
-    cut = find_best_cut(WHOLE, 3, counts, CostModel(0.0, 1.0, 0.0, 0.0).rates(sample))
-    assert sorted([cut.low_workers, cut.high_workers]) == [1, 2]
-    assert np.isclose(cut.load, len(points) / 3, rtol=0.15)
 
 
 def test_later_trees_keep_leaves_by_text() -> None:
@@ -274,22 +238,6 @@ def test_no_cut_of_the_same_order_is_much_better(sample: WorkloadSample, groups:
     assert max((group.load for group in term_groups), default=0.0) <= best[len(order)][groups] / 0.98 + 1e-9
     if order:
         assert text.cut(groups, rates, best[len(order)][groups] * 0.9 - 1.0) == []
-
-
-def rare_and_frequent(count: int) -> tuple[RegionTerms, LoadRates]:
-    """Each object has term 0 and one of its own; one box in ten is posted under term 0, the others under the latter."""
-    terms = [[0, i + 1] for i in range(count)]
-    posts = [[0] if i % 10 == 0 else [i + 1] for i in range(count)]
-    sample = make_sample([(0.0, 40.0)] * count, terms, [(-1, 39, 1, 41)] * count, posts)
-    rates = LoadRates(pair=1.0, object=0.0, subscription=0.0)
-    return RegionTerms(Rectangle(0, 0, 6, 4), sort_sample(sample, GRID)), rates
-
-
-def test_rare_terms_stay_together() -> None:
-    text, rates = rare_and_frequent(1000)
-    frequent = text.cut(2, rates)[-1]
-    assert frequent.terms.tolist()[0] != 0 or frequent.objects == 1000
-    assert max(group.load for group in text.cut(8, rates)) <= 100 * 1000
 
 
 COLUMNS, ROWS = 7, 5
@@ -473,31 +421,6 @@ def test_loads_are_within_sigma(kind: str, workers: int) -> None:
     assert compute_worker_loads(sample, plan, MEASURED_COST).imbalance <= 1.15
 
 
-def test_the_loaded_half_gets_more_partitions() -> None:
-    points = [(x / 20, y / 20) for x in range(20) for y in range(20) for _ in range(9 if x < 10 else 1)]
-    boxes = [(x, y, x + 0.01, y + 0.01) for x, y in points]
-    sample = make_sample(points, [[1]] * len(points), boxes, [[1]] * len(points))
-    work = workload_of(sample)
-    halves = [
-        make_whole_node(Rectangle(0, 0, 7, 15), False, work),
-        make_whole_node(Rectangle(8, 0, 15, 15), False, work),
-    ]
-    numbers = choose_partitions_of_nodes(halves, 10, work)
-    assert sum(numbers) == 10
-    assert numbers[0] > numbers[1] >= 1
-
-
-@pytest.mark.parametrize("delta", [0.0, 0.2, 1.0])
-@pytest.mark.parametrize("workers", [1, 8, 300])
-def test_any_options_make_a_plan(delta: float, workers: int) -> None:
-    sample = paper_sample("q3", 4000, 4000, rare=0.0)
-    options = {"columns": 32, "rows": 32, "delta": delta, "sigma": 1, "theta": 16}
-    plan = make_plan("hybrid", sample, workers, MEASURED_COST, options)
-    assert plan.options == options | {"objective": "max"}
-    assert plan.units <= max(16, workers)
-    assert plan.workers == workers
-
-
 @pytest.mark.parametrize("kind", ["q1", "q3"])
 def test_algorithm_1_as_written_is_within_sigma_and_not_above_a_kd_tree(kind: str) -> None:
     """Up to the rows that nodes of one worker share, which the assignment counts twice."""
@@ -507,18 +430,6 @@ def test_algorithm_1_as_written_is_within_sigma_and_not_above_a_kd_tree(kind: st
     loads = compute_worker_loads(sample, paper, MEASURED_COST)
     assert loads.imbalance <= 1.25
     assert loads.total <= 1.02 * compute_worker_loads(sample, plain, MEASURED_COST).total
-
-
-def test_the_least_sum_divides_a_node_by_text_only_if_that_is_less_in_all() -> None:
-    """Two topics in one cell: by text, objects go to one worker each; by space the cell cannot be cut."""
-    points = [(0.5, 0.5)] * 2_000
-    boxes = [(0.4, 0.4, 0.6, 0.6)] * 2_000
-    terms = [[row % 2] for row in range(2_000)]
-    sample = make_sample(points, terms, boxes, terms)
-    plan = make_plan("hybrid", sample, 2, MEASURED_COST, {"objective": "sum", "columns": 4, "rows": 4})
-    assert sorted(plan.term_unit.tolist()) == [0, 1]
-    with pytest.raises(UsageError, match="max, sum"):
-        make_plan("hybrid", sample, 2, MEASURED_COST, {"objective": "least"})
 
 
 def test_equal_sums_by_text_and_by_space_cut_a_node_by_space() -> None:

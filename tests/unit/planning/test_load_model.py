@@ -190,15 +190,3 @@ def test_each_match_is_counted_at_one_worker(name: str) -> None:
     plan = make_plan(name, plain, 5, COST, {"columns": 40, "rows": 40})
     matches = run_sample(counted, plan).reads.sum() - run_sample(plain, plan).reads.sum()
     assert matches == counted.reads.sum() - plain.reads.sum() > 0
-
-
-def test_one_worker_has_the_load_of_the_model() -> None:
-    sample = paper_sample("q1", 400, 300)
-    plan = make_plan("grid", sample, 1, COST, {"columns": 40, "rows": 40})
-    run, model = run_sample(sample, plan), compute_worker_loads(sample, plan, COST)
-    assert (run.reads / POSTING_READS).tolist() == model.reads.tolist()
-    assert run.subscriptions.tolist() == model.subscriptions.tolist()
-    assert 0 < run.objects[0] <= model.objects[0]
-    assert run.loads(sample, COST)[0] == pytest.approx(
-        0.25 * run.objects[0] * 300 + 3.0 * run.objects[0] + 7.0 * 300 + 5.0 * 300 + 2.0 * model.reads[0]
-    )

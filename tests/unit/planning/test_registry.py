@@ -39,6 +39,8 @@ def test_the_registry_imports_no_planner_before_it_is_used() -> None:
         ("grid", 8, {"blocks": 0}, "whole number of at least 1"),
         ("grid", 8, {"blocks": "8"}, "whole number of at least 1"),
         ("hybrid", 8, {"blocks": 8}, "no option 'blocks'"),
+        ("auto", 8, {"blocks": 8}, "no option 'blocks'"),
+        ("hybrid", 8, {"objective": "least"}, "max, sum"),
         ("hybrid", 8, {"theta": 0}, "whole number of at least 1"),
         ("hybrid", 8, {"sigma": 0.9}, "not a number of at least 1"),
         ("hybrid", 8, {"delta": "0.5"}, "not a number of at least 0"),

@@ -36,7 +36,6 @@ from tests.unit.search.worlds import (
     Row,
     asked,
     check_answers,
-    object_table,
     snapshot_of,
     some_objects,
     some_question,
@@ -207,37 +206,6 @@ def test_the_most_recent_objects(tmp_path) -> None:
         assert found == expected or len(found) == expected
     past = {"kind": "knn", "point": {"lon": 0, "lat": 0}, "k": 10, "window": {"objects": 2}, "as_of": at(7)}
     assert ids(snapshot, past) == ["o5", "o3"]
-
-
-def test_places_at_poles_and_the_antimeridian(tmp_path) -> None:
-    places = [
-        (-180, 0),
-        (180, 0),
-        (179.9999, 0),
-        (0, 90),
-        (90, 90),
-        (-180, 90),
-        (0, -90),
-        (179.99, 89.99),
-        (-179.99, 89.99),
-    ]
-    rows = [thing(number, number, lon, lat) for number, (lon, lat) in enumerate(places, start=1)]
-    snapshot = snapshot_of(tmp_path, rows, [4])
-    for lon, lat in [*places, (0, 0), (-179.9999, 1e-9), (0, 89.995), (45, -89)]:
-        point = {"lon": lon, "lat": lat}
-        check_answers(
-            snapshot, rows, "knn", [{"question_id": "q", "kind": "knn", "point": point, "k": k} for k in (1, 3, 99)]
-        )
-        circles = [{"circle": {**point, "radius_m": radius}} for radius in (0.0, 1.0, 2000.0, 1e7, 2.1e7)]
-        boxes = [{"bbox": [lon, lat, lon, lat]}, {"bbox": [179, -1, -179, 90]}, {"bbox": [180, -90, -180, 90]}]
-        check_answers(snapshot, rows, "range", [{"question_id": "q", **region} for region in [*circles, *boxes]])
-
-
-def test_a_home_without_objects(tmp_path) -> None:
-    assert ids(snapshot_of(tmp_path, []), KINDS_OF_OBJECTS[0]) == []
-    assert object_table([]).num_rows == 0
-    recent = {**KINDS_OF_OBJECTS[1], "window": {"objects": 5}}
-    assert ids(snapshot_of(tmp_path, [], [0, 0]), recent) == []
 
 
 def test_equal_counts_are_ordered_by_the_bytes_of_the_word(tmp_path) -> None:
