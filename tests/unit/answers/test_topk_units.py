@@ -60,25 +60,6 @@ def test_units_find_what_one_index_finds(planner: str, units: int) -> None:
     assert sorted(np.concatenate(stored).tolist()) == sorted(some.key[rows].tolist())
 
 
-@pytest.mark.parametrize("units", [1, 6])
-@pytest.mark.parametrize("planner", names.TOPK_PLANNERS)
-def test_units_of_subscriptions_are_those_that_hold_their_places_and_own_a_word(planner: str, units: int) -> None:
-    rnd = random.Random(units)
-    made, sent, weights = random_world(rnd, 300, 40)
-    messages, some = as_messages(sent, weights), as_subscriptions(made, weights)
-    plan = make_topk_plan(planner, sample_of(as_subscriptions(made[:200], weights), messages), units)
-    row, unit = plan.find_units(some.key, some.lon, some.lat, some.offsets, some.terms)
-    expected = [
-        (place, number)
-        for number in range(units)
-        for place in np.flatnonzero(plan.holds(number, some.key, some.lon, some.lat)).tolist()
-        if plan.owns(number, some.terms[some.offsets[place] : some.offsets[place + 1]]).any()
-    ]
-    assert list(zip(row.tolist(), unit.tolist(), strict=True)) == expected
-    nothing = np.empty(0, np.int64)
-    assert not len(plan.find_units(nothing, nothing * 1.0, nothing * 1.0, np.zeros(1, np.int64), nothing)[0])
-
-
 @pytest.mark.parametrize("planner", ["keyword", "prefix", "keyword_first"])
 def test_thresholds_that_loosen_add_postings_and_units(planner: str) -> None:
     rnd = random.Random(7)

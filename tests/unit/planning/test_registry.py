@@ -1,4 +1,4 @@
-"""Planners are found by name and judged alike: `auto` takes the best on unseen objects, baselines compare as in the papers."""
+"""Planners are found by name; `auto` takes the best on unseen objects, and baselines compare as in the papers."""
 
 import subprocess
 import sys

@@ -332,13 +332,6 @@ def test_only_the_cells_that_moved_have_changed():
     assert changed_cells(two_plans()[0], finer).tolist() == [0, 1, 2, 3]
 
 
-def test_text_on_one_worker_is_served_whole():
-    plan = text_plan("frequency", GRID, np.array([-3, 0]), np.array([0, 1]), 2)
-    after = apply_move(plan, Move(1, 0, np.arange(GRID.cells)))
-    assert after.units == after.leaves == 1 and not len(after.terms)
-    assert (owners(after) == 0).all()
-
-
 CLAUSES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), min_size=1, max_size=4)
 
 

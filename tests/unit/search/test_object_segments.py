@@ -26,16 +26,13 @@ from tests.oracles.matching import matches_of
 from tests.unit.search.worlds import (
     STEP_US,
     Row,
-    check_answers,
     object_table,
     snapshot_of,
     some_objects,
     some_point,
-    some_question,
 )
 from tests.worlds import LATS, LONS, WORDS
 
-KINDS = ("range", "knn", "topk", "frequent_terms")
 BUILD = """
 import os, sys
 from pststream.search.object_cache import ObjectCache
@@ -138,16 +135,6 @@ def test_two_processes_may_build_at_once(file, tmp_path, rows) -> None:
     both = [build_apart(tmp_path, file, "whole") for _ in range(2)]
     assert [int(one.communicate()[0]) for one in both] == [sum(row[0] for row in rows)] * 2
     assert len(list(ObjectCache(str(tmp_path), 10**9).folder.iterdir())) == 1
-
-
-def test_compacted_files_give_the_same_answers(rows, tmp_path) -> None:
-    """`maintain` writes the rows of several files as one."""
-    rnd = random.Random(2)
-    for name, cuts in (("small", range(20, 500, 20)), ("merged", [250]), ("one", [])):
-        (tmp_path / name).mkdir()
-        snapshot = snapshot_of(tmp_path / name, rows, list(cuts))
-        for kind in KINDS:
-            check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(20)])
 
 
 def sizes_of(rows: list[int]) -> list[int]:
