@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -152,26 +153,32 @@ def regions_of_algorithm_1(sample: WorkloadSample, delta: float) -> set[Planning
     return decided
 
 
-def world_of_places(seed: int) -> WorkloadSample:
-    """80 objects and 60 boxes, whose terms depend on the longitude in the south and are at random in the north."""
-    rng = np.random.default_rng(seed)
-    points, middles = (rng.uniform((-10.0, 30.0), (30.0, 60.0), (count, 2)) for count in (80, 60))
+def draw_world(
+    rng: np.random.Generator,
+    counts: Sequence[int] = (10, 60, 90),
+    halves: Sequence[float] = (1.0, 1.0, 3.0, 15.0),
+    known_terms: Sequence[int] = (2, 8, 8, 8),
+) -> WorkloadSample:
+    """Objects and boxes of any size; the terms depend on the longitude in the south and are at random in the north."""
+    points, middles = (rng.uniform((-10.0, 30.0), (30.0, 60.0), (count, 2)) for count in rng.choice(counts, 2))
+    half, known, shift = rng.choice(halves), rng.choice(known_terms), rng.integers(3)
 
     def draw_terms(places: np.ndarray, shift: int) -> list[list[int]]:
         return [
-            [TERMS[int(lon // 8 + 2 + shift) % 8]] if lat < 45.0 else rng.choice(TERMS, 2).tolist()
+            [TERMS[int(lon // 8 + 2 + shift) % known]] if lat < 45.0 else rng.choice(TERMS[:known], 2).tolist()
             for lon, lat in places.tolist()
         ]
 
-    boxes = [(x - 1.0, y - 1.0, x + 1.0, y + 1.0) for x, y in middles.tolist()]
-    shift = int(rng.integers(3))
-    return make_sample([tuple(p) for p in points.tolist()], draw_terms(points, 0), boxes, draw_terms(middles, shift))
+    rectangles = [(x - half, y - half, x + half, y + half) for x, y in middles.tolist()]
+    return make_sample(
+        [tuple(p) for p in points.tolist()], draw_terms(points, 0), rectangles, draw_terms(middles, int(shift))
+    )
 
 
 @seeds(12)
 @pytest.mark.parametrize("delta", [0.8, 0.9, 0.99])
 def test_phase_one_is_that_of_algorithm_1(monkeypatch: pytest.MonkeyPatch, seed: int, delta: float) -> None:
-    sample = world_of_places(seed)
+    sample = draw_world(np.random.default_rng(seed), (60, 80), (1.0,), (8,))
     counts, sorted_sample = build_region_counts(sample, GRID), sort_sample(sample, GRID)
     monkeypatch.setattr(hybrid, "MIN_ROWS", 1)
     regions = hybrid.split_by_similarity(sorted_sample, counts, delta, 99)
@@ -251,23 +258,6 @@ EXACT_COST = CostModel(check=256.0, object=512.0, insert=768.0, delete=0.0, post
 
 Unit = tuple[frozenset[int], tuple[int, ...] | None, int]
 """Cells, terms (None: all), worker."""
-
-
-def draw_world(rng: np.random.Generator) -> WorkloadSample:
-    """Objects and boxes of any size; the terms depend on the longitude in the south and are at random in the north."""
-    points, middles = (rng.uniform((-10.0, 30.0), (30.0, 60.0), (count, 2)) for count in rng.choice((10, 60, 90), 2))
-    half, known, shift = rng.choice((1.0, 1.0, 3.0, 15.0)), rng.choice((2, 8, 8, 8)), rng.integers(3)
-
-    def draw_terms(places: np.ndarray, shift: int) -> list[list[int]]:
-        return [
-            [TERMS[int(lon // 8 + 2 + shift) % known]] if lat < 45.0 else rng.choice(TERMS[:known], 2).tolist()
-            for lon, lat in places.tolist()
-        ]
-
-    rectangles = [(x - half, y - half, x + half, y + half) for x, y in middles.tolist()]
-    return make_sample(
-        [tuple(p) for p in points.tolist()], draw_terms(points, 0), rectangles, draw_terms(middles, int(shift))
-    )
 
 
 def counted_world(sample: WorkloadSample, grid: DispatchGrid, least_sum: bool) -> ps2stream.World:

@@ -69,55 +69,29 @@ def test_matched(hand_home: Home) -> None:
     assert "word 'free'" in found["rendered"]
 
 
-CASES = {
-    "box": (thing(1, "o", lon=3.0), [insertion(1, "s")], "region", "2 degrees east of its east edge 1, about 222.4 km"),
-    "antimeridian": (
-        thing(1, "o", lon=178.0),
-        [insertion(1, "s", bbox=[179.0, -1.0, -179.0, 1.0])],
-        "region",
-        "1 degrees west of its west edge 179",
-    ),
-    "corner": (
-        thing(1, "o", lon=-1.5, lat=1.5),
-        [insertion(1, "s")],
-        "region",
-        "0.5 degrees north of its north edge 1 and 0.5 degrees west",
-    ),
-    "circle": (
-        thing(1, "o", lon=1.0),
-        [insertion(1, "s", bbox=None, circle={"lon": 0.0, "lat": 0.0, "radius_m": 100_000})],
-        "region",
-        "111.2 km from the centre of a circle of 100 km, 11.2 km too far",
-    ),
-    "keywords": (
-        thing(1, "o", text="Coffee here"),
-        [insertion(1, "s")],
-        "keywords",
-        "does not have any of 'cheap', 'free'",
-    ),
-    "two clauses": (thing(1, "o", text="tea"), [insertion(1, "s")], "keywords", "does not have 'coffee'; nor any of"),
-    "no text": (thing(1, "o", text=""), [insertion(1, "s")], "keywords", "it has no word"),
-    "created_at": (thing(1, "o"), [insertion(1, "s", 30)], "created_at", "30 minutes later"),
-    "expired": (
-        thing(1, "o"),
-        [insertion(1, "s", expires_at=thing(1, "o")["ts"])],
-        "end",
-        "expired at 2026-03-01T00:00:00Z, and the object is of 2026-03-01T00:00:00Z, exactly then",
-    ),
-    "deleted": (
-        thing(1, "o"),
-        [insertion(1, "s"), deletion(2, "s", -30, log_key(1, 1)), deletion(3, "s", -50, log_key(1, 1))],
-        "end",
-        "deleted as of 2026-02-28T23:10:00Z",
-    ),
-    "region first": (thing(1, "o", lon=3.0, text=""), [insertion(1, "s", 30)], "region", "outside"),
+CIRCLE = {"bbox": None, "circle": {"lon": 0.0, "lat": 0.0, "radius_m": 100_000}}
+EXPIRED = "expired at 2026-03-01T00:00:00Z, and the object is of 2026-03-01T00:00:00Z, exactly then"
+GONE = [deletion(2, "s", -30, log_key(1, 1)), deletion(3, "s", -50, log_key(1, 1))]
+CASES: dict[str, tuple[Row, Row, str, str]] = {
+    "box": ({"lon": 3.0}, {}, "region", "2 degrees east of its east edge 1, about 222.4 km"),
+    "antimeridian": ({"lon": 178.0}, {"bbox": [179, -1, -179, 1]}, "region", "1 degrees west of its west edge 179"),
+    "corner": ({"lon": -1.5, "lat": 1.5}, {}, "region", "0.5 degrees north of its north edge 1 and 0.5 degrees west"),
+    "circle": ({"lon": 1.0}, CIRCLE, "region", "111.2 km from the centre of a circle of 100 km, 11.2 km too far"),
+    "keywords": ({"text": "Coffee here"}, {}, "keywords", "does not have any of 'cheap', 'free'"),
+    "two clauses": ({"text": "tea"}, {}, "keywords", "does not have 'coffee'; nor any of"),
+    "no text": ({"text": ""}, {}, "keywords", "it has no word"),
+    "created_at": ({}, {"effective_at": at(30)}, "created_at", "30 minutes later"),
+    "expired": ({}, {"expires_at": at(0)}, "end", EXPIRED),
+    "deleted": ({}, {}, "end", "deleted as of 2026-02-28T23:10:00Z"),
+    "region first": ({"lon": 3.0, "text": ""}, {"effective_at": at(30)}, "region", "outside"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_first_condition_that_fails(hand_home: Home, case: str) -> None:
-    thing_row, request_rows, condition, sentence = CASES[case]
-    found = pair_of(hand_home, thing_row, request_rows, False)
+    of_thing, of_request, condition, sentence = CASES[case]
+    request_rows = [insertion(1, "s", **of_request), *(GONE if case == "deleted" else [])]
+    found = pair_of(hand_home, thing(1, "o", **of_thing), request_rows, False)
     assert (found["state"], found["condition"], found["problem"]) == ("not matched", condition, None)
     assert sentence in found["reason"]
     assert found["reason"] in found["rendered"]

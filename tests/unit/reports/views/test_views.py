@@ -65,12 +65,16 @@ def matched(home: Home, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_matches_are_those_of_export(hand_home: Home, tmp_path: Path, seed: int) -> None:
+def test_matches_and_the_view_of_pairs_are_those_of_export(hand_home: Home, tmp_path: Path, seed: int) -> None:
     matched(hand_home, 10 * seed)
     opened = pststream.open(hand_home.path)
     pairs = opened.matches()
+    wanted = exported(hand_home, tmp_path)
     assert pairs.num_rows > 300
-    assert pairs.equals(exported(hand_home, tmp_path))
+    assert pairs.equals(wanted)
+    view = opened.sql(f"SELECT {', '.join(wanted.schema.names)} FROM pairs").cast(wanted.schema)
+    order = [("object_id", "ascending"), ("subscription_id", "ascending")]
+    assert view.sort_by(order).equals(wanted.sort_by(order))
     assert pairs.equals(opened.matches_reader().read_all())
     subscriptions = set(zip(pairs["object_id"].to_pylist(), pairs["subscription_id"].to_pylist()))
     assert len(subscriptions) == pairs.num_rows
@@ -155,16 +159,6 @@ FAR = [[20.5, -3.25], [20.75, -3.25], [20.75, -3.0], [20.5, -3.25]]
 def rows(home: Home, query: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pststream.open(home.path).sql(query).to_pylist()
     return found
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_pairs_are_those_of_export(hand_home: Home, tmp_path: Path, seed: int) -> None:
-    matched(hand_home, seed)
-    wanted = exported(hand_home, tmp_path)
-    pairs = pststream.open(hand_home.path).sql(f"SELECT {', '.join(wanted.schema.names)} FROM pairs")
-    assert wanted.num_rows > 300
-    order = [("object_id", "ascending"), ("subscription_id", "ascending")]
-    assert pairs.cast(wanted.schema).sort_by(order).equals(wanted.sort_by(order))
 
 
 def regions(home: Home) -> dict[str, tuple[Any, float | None]]:
