@@ -1,19 +1,32 @@
-"""The index of `topk` subscriptions finds the pairs that a plain comparison of all pairs finds, at every threshold."""
+"""The index of `topk` subscriptions finds the pairs of a plain comparison, at every threshold, and in a folder."""
 
+import json
 import math
 import random
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.answers.scored_index import RATIO, ScoredIndex, build_scored_segment, subscriptions_of
+from pststream.answers.contract import Values
+from pststream.answers.scored_index import (
+    LIST,
+    RATIO,
+    IndexFolder,
+    Messages,
+    ScoredIndex,
+    ScoredSubscriptions,
+)
 from pststream.base.arrays import read_only
+from pststream.kernels.matching.postings import make_term_table
 from pststream.kernels.scored import find_candidates
-from pststream.kernels.scored.find_candidates import MANY_WORDS
+from pststream.kernels.scored.find_candidates import MANY_WORDS, MessageArrays, find_words
+from pststream.search.answerers import ANSWERERS
+from pststream.search.term_weights import EQUAL_WEIGHTS
 from tests.fuzz.cases import examples, seeds
 from tests.oracles.scored_subscriptions import GREATEST_DISTANCE_M, Message, Scored, values
 from tests.unit.answers.scored_index_worlds import (
@@ -28,6 +41,8 @@ from tests.unit.answers.scored_index_worlds import (
     term,
     with_thresholds,
 )
+from tests.unit.search.worlds import asked, object_table, snapshot_of, some_objects, some_question, weights_of
+from tests.worlds import WORDS
 
 ULP = 1.2e-7
 """Scores of the twin and of the kernel may differ in the last bit of float32."""
@@ -109,22 +124,6 @@ def test_worlds_with_many_blocks(seed: int) -> None:
     judge(index, subscriptions, messages, weights)
 
 
-def test_values_that_equal_the_threshold_are_found_and_greater_ones_are_not() -> None:
-    rnd = random.Random(11)
-    subscriptions, messages, weights = random_world(rnd, 300, 40)
-    index = index_of(subscriptions, weights)
-    worth = exact(index, messages, weights)
-    keys = np.array(sorted({key for key, _ in worth}))
-    chosen = {pair[0]: (pair[1], value) for pair, value in worth.items()}
-    limits = np.array([chosen[key][1] for key in keys.tolist()], np.float32)
-    index.change_thresholds(keys, limits)
-    found = candidates(index, messages, weights)
-    assert all(found[key, chosen[key][0]] == chosen[key][1] for key in keys.tolist())
-    index.change_thresholds(keys, np.nextafter(limits, np.float32(-9)))
-    found = candidates(index, messages, weights)
-    assert not any((key, chosen[key][0]) in found for key in keys.tolist())
-
-
 def test_thresholds_that_loosen_and_tighten() -> None:
     rnd = random.Random(5)
     subscriptions, messages, weights = random_world(rnd, 700, 25)
@@ -174,22 +173,6 @@ def test_insertions_and_deletions() -> None:
         judge(index, live, messages, weights)
 
 
-def test_a_segment_returns_its_subscriptions() -> None:
-    rnd = random.Random(9)
-    subscriptions, _, weights = random_world(rnd, 200, 1)
-    segment = build_scored_segment([as_subscriptions(subscriptions, weights)])
-    again = build_scored_segment([subscriptions_of(segment)])
-    assert all(np.array_equal(one, other) for one, other in zip(segment, again, strict=True))
-
-
-def test_the_order_of_words_is_that_of_their_weights_then_of_their_ids() -> None:
-    weights = {term(0): 2.0, term(1): 5.0, term(2): 2.0}
-    subscriptions = [Scored(1, 0.0, 0.0, (term(0), term(1), term(2), term(3)))]
-    (segment,) = index_of(subscriptions, weights).segments
-    expected = sorted(subscriptions[0].words, key=lambda word: (-weights.get(word, 1.0), word))
-    assert segment.ids.tolist() == expected
-
-
 @pytest.mark.parametrize(("alpha", "scale"), [(0.3, 1e-3), (1.0, 50_000.0), (0.3, GREATEST_DISTANCE_M), (0.0, 1e12)])
 def test_edges(alpha: float, scale: float) -> None:
     """Poles, both sides of the antimeridian, antipodes, and distances around the clamp of the score."""
@@ -208,30 +191,10 @@ def test_edges(alpha: float, scale: float) -> None:
         judge(index_of(subscriptions, weights), subscriptions, messages, weights)
 
 
-def test_all_at_one_point_with_one_word_that_all_have() -> None:
-    subscriptions = [Scored(key, 5.0, 5.0, (term(1), term(key + 2)), key / 500) for key in range(500)]
-    messages = [Message(key, 5.0, 5.0, (term(1), term(key + 2))) for key in range(20)]
-    index = index_of(subscriptions, {})
-    assert len(candidates(index, messages, {})) == 500 * 20
-    index.change_thresholds(np.arange(500), np.full(500, -1.0, np.float32))
-    # Alone the message with both words, or, where the place is all, each of them, has the greatest score.
-    assert set(candidates(index, messages, {})) == {(key, key) for key in range(20)}
-
-
 def test_a_threshold_that_is_not_a_number_is_refused() -> None:
     index = index_of([Scored(1, 0.0, 0.0, (term(1),))], {})
     with pytest.raises(ValueError, match="not a number"):
         index.change_thresholds(np.array([1]), np.array([math.nan], np.float32))
-
-
-def test_an_empty_index_finds_nothing() -> None:
-    messages = [Message(1, 0.0, 0.0, (term(1),))]
-    assert candidates(ScoredIndex(), messages, {}) == {}
-    index = index_of([Scored(1, 0.0, 0.0, (term(1),))], {})
-    assert by_pair(index.find_candidates(as_messages([], {}))) == {}
-    index.delete(np.array([1]))
-    index.insert(as_subscriptions([Scored(2, 0.0, 0.0, (term(1),))], {}))
-    assert [len(segment.keys) for segment in index.segments] == [1]
 
 
 def test_the_search_is_compiled_once_for_words_of_arrow_and_of_numpy() -> None:
@@ -242,3 +205,161 @@ def test_the_search_is_compiled_once_for_words_of_arrow_and_of_numpy() -> None:
     variants = len(find_candidates.find_candidates.signatures)
     assert by_pair(index.find_candidates(messages)) == by_pair(of_arrow) != {}
     assert len(find_candidates.find_candidates.signatures) == variants
+
+
+# A sort in quadratic time would take ten seconds for the last of them.
+COUNTS = (0, 1, 2, MANY_WORDS, MANY_WORDS + 1, 3_000, 200_000)
+
+
+@pytest.mark.parametrize("unknown", [0, 50])
+def test_words_are_ascending(unknown: int) -> None:
+    rng = np.random.default_rng(unknown)
+    ids = np.unique(rng.integers(-(2**62), 2**62, COUNTS[-1] + unknown))
+    order = rng.permutation(len(ids))
+    known = order[: len(ids) - unknown]
+    table = make_term_table(ids[known], np.arange(len(known)))
+    words = [rng.choice(len(known), min(count, len(known)), replace=False) for count in COUNTS]
+    # Words that the index lacks stand between the others.
+    terms = [rng.permutation(np.append(ids[known[own]], ids[order[len(known) :]])) for own in words]
+    offsets = np.append(0, np.cumsum([len(own) for own in terms]))
+    count = len(COUNTS)
+    squares = np.ones(count, np.float32)
+    messages = MessageArrays(np.zeros((count, 2)), squares, offsets, read_only(np.concatenate(terms)))
+    own_offsets, own_words = find_words(messages, table)
+    assert [own_words[first:stop].tolist() for first, stop in zip(own_offsets, own_offsets[1:])] == [
+        sorted(own.tolist()) for own in words
+    ]
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_values_are_those_of_questions(tmp_path: Path, version: int) -> None:
+    rnd = random.Random(version)
+    rows = some_objects(rnd, 1_500)
+    counts = {word.lower(): rnd.choice((1, 7, 400, 1_400)) for word in WORDS[3:]}
+    weights = weights_of(tmp_path, (1_500, counts)) if version else EQUAL_WEIGHTS
+    questions = [{**some_question(rnd, "topk", rows), "window": None, "k": 10_000} for _ in range(80)]
+    for question in questions:
+        question.pop("as_of", None)
+    timed = asked(questions)
+    answered = ANSWERERS["topk"](snapshot_of(tmp_path, rows, [700], weights), timed)
+    expected = Values(
+        answered.question,
+        answered.columns["object_key"].to_numpy(),
+        answered.question,
+        -answered.columns["score"].to_numpy(),
+    )
+    parsed = [question.parsed for question in timed]
+    words = [[term for (term,) in one.clauses] for one in parsed]
+    ids = np.array([term for some in words for term in some])
+    index = ScoredIndex()
+    index.insert(
+        ScoredSubscriptions(
+            np.arange(len(parsed)),
+            *(np.array([one.point[axis] for one in parsed]) for axis in (0, 1)),
+            np.array([one.alpha for one in parsed], np.float64),
+            np.array([one.distance_scale_m for one in parsed], np.float64),
+            np.full(len(parsed), np.inf, np.float32),
+            np.cumsum([0, *map(len, words)]),
+            ids,
+            weights.of_terms(ids),
+        )
+    )
+    table = object_table(rows)
+    lists = table.column("terms").combine_chunks()
+    terms = lists.flatten().to_numpy()
+    offsets = np.cumsum([0, *lists.value_lengths().to_pylist()])
+    keys, times, lon, lat = ([row[at] for row in rows] for at in (0, 2, 3, 4))
+    found = index.find_candidates(
+        Messages(np.array(keys), np.array(times), np.array(lon), np.array(lat), offsets, terms, weights.of_terms(terms))
+    )
+    assert len(found.value) > 5_000
+    assert by_pair(found) == by_pair(expected)
+
+
+def opened(folder: Path) -> ScoredIndex:
+    found = IndexFolder(folder).open()
+    assert found
+    return found[0]
+
+
+@pytest.fixture
+def world() -> tuple:
+    return random_world(random.Random(3), 200, 15)
+
+
+def test_changes_are_read_again_by_the_next_process(tmp_path: Path, world: tuple) -> None:
+    subscriptions, messages, weights = world
+    folder = IndexFolder(tmp_path / "a" / "b")
+    assert folder.open() is None
+    index = ScoredIndex()
+    for batch, low in enumerate(range(0, 200, 20)):
+        folder.begin_changes()
+        index.insert(as_subscriptions(subscriptions[low : low + 20], weights))
+        keys = np.array([one.key for one in subscriptions[: low + 20]])
+        index.change_thresholds(keys, np.linspace(-0.9, 0, len(keys)).astype(np.float32))
+        index.delete(keys[batch : batch + 1])
+        folder.write(index, batch)
+        expected = candidates(index, messages, weights)
+        again = IndexFolder(folder.folder)
+        index, read_batch = again.open()
+        assert read_batch == batch
+        assert candidates(index, messages, weights) == expected
+        assert len(list(folder.folder.iterdir())) == len(index.segments) + 1
+        folder = again
+    assert expected
+
+
+def test_the_start_of_the_batch_is_read_again(tmp_path: Path, world: tuple) -> None:
+    subscriptions, _, weights = world
+    folder, index = IndexFolder(tmp_path), ScoredIndex()
+    index.insert(as_subscriptions(subscriptions, weights))
+    for started_at in (77, 0):
+        folder.write(index, 5, started_at)
+        again = IndexFolder(tmp_path)
+        assert again.open() and again.started_at == started_at
+
+
+def test_segments_that_stay_are_not_written_again(tmp_path: Path, world: tuple) -> None:
+    subscriptions, _, weights = world
+    folder, index = IndexFolder(tmp_path), ScoredIndex()
+    index.insert(as_subscriptions(subscriptions[:180], weights))
+    folder.write(index, 1)
+    (first,) = (file for file in tmp_path.iterdir() if file.name != LIST)
+    index.insert(as_subscriptions(subscriptions[180:], weights))
+    folder.write(index, 2)
+    assert first.exists()
+    assert len(index.segments) == 2
+
+
+def test_an_index_that_was_being_changed_is_refused(tmp_path: Path, world: tuple) -> None:
+    subscriptions, _, weights = world
+    folder, index = IndexFolder(tmp_path), ScoredIndex()
+    index.insert(as_subscriptions(subscriptions, weights))
+    folder.write(index, 1)
+    folder.begin_changes()
+    assert IndexFolder(tmp_path).open() is None
+    folder.write(index, 2)
+    assert len(opened(tmp_path).segments) == 1
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "list", "other version"])
+def test_a_damaged_folder_is_refused(tmp_path: Path, world: tuple, damage: str) -> None:
+    subscriptions, _, weights = world
+    folder, index = IndexFolder(tmp_path), ScoredIndex()
+    index.insert(as_subscriptions(subscriptions, weights))
+    folder.write(index, 1)
+    (file,) = (file for file in tmp_path.iterdir() if file.name != LIST)
+    listed = tmp_path / LIST
+    if damage == "missing":
+        file.unlink()
+    elif damage == "short":
+        file.write_bytes(file.read_bytes()[:-64])
+    elif damage == "list":
+        listed.write_bytes(listed.read_bytes()[:-9])
+    else:
+        listed.write_text(json.dumps(json.loads(listed.read_text()) | {"made_by": ["0", "0"]}))
+    assert IndexFolder(tmp_path).open() is None
+    index = ScoredIndex()
+    index.insert(as_subscriptions(subscriptions, weights))
+    IndexFolder(tmp_path).write(index, 1)
+    opened(tmp_path)

@@ -58,6 +58,16 @@ def pieces(draw):
     }
 
 
+def piece(key: int, clauses: list[list[int]], **changes) -> dict:
+    """Make a piece whose box has the point (1, 1), valid at any time."""
+    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
+    return {**box, "created_at": 0, "end_at": NEVER_US, "subscription_key": key, "clauses": clauses, **changes}
+
+
+def at_one_point(terms: list[int]) -> dict:
+    return {"lon": 1.0, "lat": 1.0, "ts": 1, "terms": terms}
+
+
 def rows_of(made: list[dict]) -> pa.Table:
     types = {column.name: column.type for column in PIECE_COLUMNS}
     types |= {"clauses": pa.list_(pa.list_(pa.int64())), "kind": pa.string(), "unit": pa.int64()}
@@ -127,8 +137,8 @@ def test_no_live_term_is_filtered_out(data):
 
 def test_a_failed_reading_leaves_no_segment_out_of_the_filter():
     """The filter would be built again when a segment cannot be read; a later batch wants more segments."""
-    segments = {name: build_segment(rows_of([world_of_terms(*terms)])) for name, *terms in
-                (("a", 0, 100), ("b", 100, 140), ("c", 140, 240))}  # fmt: skip
+    segments = {name: build_segment(rows_of([piece(first, [list(range(first, last))])]))
+                for name, first, last in (("a", 0, 100), ("b", 100, 140), ("c", 140, 240))}  # fmt: skip
     readings = []
 
     class Cache:
@@ -148,19 +158,10 @@ def test_a_failed_reading_leaves_no_segment_out_of_the_filter():
     assert passes(live, np.full(140, 1.0), np.full(140, 1.0), np.arange(141), terms).all()
 
 
-def world_of_terms(first: int, last: int) -> dict:
-    """Return a piece that is posted under the terms in [first, last)."""
-    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
-    return {**box, "subscription_key": first, "clauses": [list(range(first, last))], "created_at": 0, "end_at": 9}
-
-
 def test_a_search_ends_soon_after_its_greatest_number_of_pairs():
     """Objects of one block have far more pairs than a search may find: only a buffer more of them is kept."""
-    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
-    world = [
-        {**box, "subscription_key": key, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US} for key in range(500)
-    ]
-    lon, lat, ts, offsets, terms = arrays_of([{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": [1]}] * 200)
+    world = [piece(key, [[1]]) for key in range(500)]
+    lon, lat, ts, offsets, terms = arrays_of([at_one_point([1])] * 200)
     objects = sort_objects(lon, lat, ts, offsets, terms, np.zeros(200, np.int32))
     segment, deleted = make_probe(build_segment(rows_of(world)))
     counts = SearchCounts(np.zeros(1, np.int64), np.zeros(1, np.int64))
@@ -184,33 +185,13 @@ def test_edges_that_differ_by_less_than_a_step():
     edges = np.array([-180.0, -0.1, 0.0, 12.3, 180.0])
     lons = np.clip(np.concatenate([edges, np.nextafter(edges, 999.0), np.nextafter(edges, -999.0)]), -180.0, 180.0)
     made = [{"lon": lon, "lat": lat, "ts": 1, "terms": [1]} for lon in lons.tolist() for lat in (lons / 2).tolist()]
-    box = {"circle": None, "polygon": None, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US}
     world = [
-        {**box, "subscription_key": 100 * i + j, "west": w, "east": e, "south": w / 2, "north": e / 2}
+        piece(100 * i + j, [[1]], west=w, east=e, south=w / 2, north=e / 2)
         for i, w in enumerate(lons.tolist())
         for j, e in enumerate(lons.tolist())
         if w <= e
     ]
     assert fast(made, [world], []) == sorted(matches_of(made, world, []))
-
-
-def test_hits_are_verified_in_parts(monkeypatch):
-    """More hits than wait at a time, of objects with many and with no terms."""
-    monkeypatch.setattr(matcher, "HIT_BUFFER", 4)
-    made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": list(range(n % 7))} for n in range(40)]
-    box = {
-        "west": 0.0,
-        "south": 0.0,
-        "east": 2.0,
-        "north": 2.0,
-        "circle": None,
-        "polygon": None,
-        "created_at": 0,
-        "end_at": NEVER_US,
-    }
-    world = [{**box, "subscription_key": key, "clauses": [[key % 5, 5], [key % 3]]} for key in range(60)]
-    deletions = [(key, key % 3) for key in range(0, 60, 7)]
-    assert fast(made, [world], deletions) == sorted(matches_of(made, world, deletions))
 
 
 def test_objects_of_many_blocks_and_keys_that_outgrow_their_room(monkeypatch):
@@ -223,13 +204,12 @@ def test_objects_of_many_blocks_and_keys_that_outgrow_their_room(monkeypatch):
         for n, (lon, lat) in enumerate(random.uniform(-60, 60, (600, 2)).tolist())
     ]
     made[300]["terms"] = list(range(6000))
-    box = {"circle": None, "polygon": None, "created_at": 0, "end_at": NEVER_US}
     world = []
     for key in range(120):
         (west, south), half = random.uniform(-60, 60, 2).tolist(), 90.0 / 2 ** (key % 12)
         sides = {"west": west - half, "east": west + half, "south": max(south - half, -90.0), "north": south + 1}
         clauses = [sorted(random.choice(40, n, replace=False).tolist()) for n in random.integers(1, 4, 1 + key % 3)]
-        world.append({**box, **sides, "subscription_key": key, "clauses": clauses})
+        world.append(piece(key, clauses, **sides))
     pairs = sorted(matches_of(made, world, []))
     assert len(pairs) > 500
     assert fast(made, [world], []) == pairs
@@ -238,21 +218,16 @@ def test_objects_of_many_blocks_and_keys_that_outgrow_their_room(monkeypatch):
 
 def test_posting_lists_after_a_longer_one_than_the_place_of_a_key_can_count():
     """With 2^17 terms a key has 15 bits for its place: lists of later terms begin behind 40,000 postings."""
-    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
-    world = [{**box, "clauses": [[1]]} for _ in range(40_000)] + [{**box, "clauses": [[2]]}]
-    world += [{**box, "west": 1.5, "clauses": [list(range(start, start + 500))]} for start in range(3, 130_000, 500)]
-    for key, piece in enumerate(world):
-        piece |= {"subscription_key": key, "created_at": 0, "end_at": NEVER_US}
+    world = [piece(key, [[1]]) for key in range(40_000)] + [piece(40_000, [[2]])]
+    for key, first in enumerate(range(3, 130_000, 500), 40_001):
+        world.append(piece(key, [list(range(first, first + 500))], west=1.5))
     assert len(build_segment(rows_of(world)).far_keys) > 1
     made = [{"lon": 1.7, "lat": 1.0, "ts": 1, "terms": terms} for terms in ([1], [2], [4])]
     assert fast(made, [world], []) == [(0, key) for key in range(40_000)] + [(1, 40_000), (2, 40_001)]
 
 
 def test_two_words_of_a_clause_with_one_id_make_one_pair():
-    made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": [1]}]
-    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
-    world = [{**box, "subscription_key": 7, "clauses": [[1, 1, 2], [1, 1]], "created_at": 0, "end_at": NEVER_US}]
-    assert fast(made, [world], []) == [(0, 7)]
+    assert fast([at_one_point([1])], [[piece(7, [[1, 1, 2], [1, 1]])]], []) == [(0, 7)]
 
 
 def test_levels_suit_the_region():
@@ -263,34 +238,15 @@ def test_levels_suit_the_region():
 
 
 def test_no_region_blows_the_index_up():
-    box = {
-        "circle": None,
-        "polygon": None,
-        "clauses": [[1]],
-        "created_at": 0,
-        "end_at": NEVER_US,
-        "subscription_key": 1,
-    }
     for half in (0.0, 0.0004, 0.01, 0.3, 4.0, 60.0, 90.0):
-        row = {**box, "west": 5.0 - half, "east": 5.0 + half, "south": -half, "north": half}
+        row = piece(1, [[1]], west=5.0 - half, east=5.0 + half, south=-half, north=half)
         assert len(build_segment(rows_of([row])).postings) <= 4
 
 
 @pytest.mark.parametrize("terms", [1, 1000])
 def test_many_terms_and_clauses(terms):
-    made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": list(range(terms))}]
-    piece = {
-        "west": 0.0,
-        "south": 0.0,
-        "east": 2.0,
-        "north": 2.0,
-        "circle": None,
-        "polygon": None,
-        "created_at": 0,
-        "end_at": NEVER_US,
-    }
-    world = [{**piece, "subscription_key": 7, "clauses": [[i, i + 1000] for i in range(50)]}]
-    assert fast(made, [world], []) == ([(0, 7)] if terms == 1000 else [])
+    world = [piece(7, [[i, i + 1000] for i in range(50)])]
+    assert fast([at_one_point(list(range(terms)))], [world], []) == ([(0, 7)] if terms == 1000 else [])
 
 
 def pairs_found(keys: list[list[int]]) -> MatchedPairs:

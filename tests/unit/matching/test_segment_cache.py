@@ -14,17 +14,12 @@ from deltalake import DeltaTable, write_deltalake
 from pststream.matching.segments import SegmentCache, build_segment
 from pststream.state.slices import Slice, read_slices
 from pststream.storage.array_cache import TornFileError, map_arrays, write_arrays
-from tests.unit.matching.test_matcher import rows_of
+from tests.unit.matching.test_matcher import piece, rows_of
 
 
 def deletions(path: Path, count: int) -> str:
     pq.write_table(pa.table({"subscription_key": np.arange(count)[::-1], "end_at": np.arange(count)}), path)
     return str(path)
-
-
-def piece(key: int) -> dict:
-    box = {"west": 0.0, "south": 0.0, "east": 1.0, "north": 1.0, "circle": None, "polygon": None}
-    return {**box, "subscription_key": key, "clauses": [[key]], "created_at": 0, "end_at": 9}
 
 
 def test_arrays_come_back(tmp_path):
@@ -51,18 +46,9 @@ def test_torn_files_are_told(tmp_path, keep):
         map_arrays(tmp_path / "f")
 
 
-def test_a_torn_entry_is_built_again(tmp_path):
-    path = deletions(tmp_path / "d.parquet", 9)
-    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
-    expected = cache.deletions(path)["ends"].tolist()
-    (entry,) = cache.folder.iterdir()
-    entry.write_bytes(entry.read_bytes()[:-7])
-    assert SegmentCache(str(tmp_path / "cache"), 10**9).deletions(path)["ends"].tolist() == expected
-
-
 def test_files_that_delta_rs_rewrote_have_texts_as_views(tmp_path):
     table = str(tmp_path / "table")
-    rows = rows_of([piece(key) for key in (1, 2, 3)])
+    rows = rows_of([piece(key, [[key]]) for key in (1, 2, 3)])
     write_deltalake(table, rows)
     DeltaTable(table).delete("subscription_key = 3")
     (path,) = DeltaTable(table).file_uris()
@@ -75,7 +61,7 @@ def test_files_that_delta_rs_rewrote_have_texts_as_views(tmp_path):
 
 
 def test_several_files_are_one_segment_of_all_their_rows(tmp_path):
-    parts = [rows_of([piece(key)]) for key in (3, 1)]
+    parts = [rows_of([piece(key, [[key]])]) for key in (3, 1)]
     for number, part in enumerate(parts):
         pq.write_table(part, tmp_path / f"{number}.parquet")
     paths = tuple(str(tmp_path / f"{number}.parquet") for number in range(2))

@@ -9,18 +9,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base import names
-from pststream.kernels.planning.assign_nodes import assign_to_least
+from pststream.kernels.planning.split_subscriptions import find_nearest_areas
 from pststream.planning.live_terms import keep_pieces
 from pststream.planning.load_model import CostModel, compute_worker_loads
-from pststream.planning.planners.by_subscription import build_area_index, describe_sample, estimate_ranges, place
+from pststream.planning.planners.by_subscription import (
+    build_area_index,
+    describe_sample,
+    estimate_ranges,
+    nearest_areas,
+    place,
+)
 from pststream.planning.planners.registry import load_placement, make_plan, place_sample
 from pststream.plans.pieces import NO_UNIT
 from pststream.plans.plan import subscription_plan
 from pststream.plans.planner_sample import WorkloadSample, count_sample
 from tests.fuzz.cases import examples, seeds
-from tests.oracles.placement import Greedy, SlowPlanner, Thing, Wish, objects_with
+from tests.oracles.placement import SlowPlanner, Thing, Wish, closeness, objects_with
 from tests.oracles.posting_reads import holds_cell_of
 from tests.plans import make_sample, pack, samples, unpack
+
+
+def make_ranges(rng: np.random.Generator, count: int, side: int, greatest: int) -> np.ndarray:
+    low = rng.integers(0, side, (count, 2))
+    return np.hstack([low, np.minimum(low + rng.integers(0, greatest, (count, 2)), side - 1)]).astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("count", "side", "greatest"), [(1, 5, 3), (16, 9, 4), (17, 40, 2), (300, 30, 30), (300, 500, 9), (300, 4, 2)]
+)
+def test_finds_what_a_look_at_each_area_finds(count: int, side: int, greatest: int) -> None:
+    rng = np.random.default_rng(count + side)
+    areas, ranges = make_ranges(rng, count, side, greatest), make_ranges(rng, 200, side, side)
+    index = build_area_index(areas)
+    _, entries = find_nearest_areas(ranges, index)
+    expected = [
+        max(range(count), key=lambda k: (closeness(tuple(areas[k].tolist()), tuple(own)), -k))
+        for own in ranges.tolist()
+    ]
+    assert index.first[entries].tolist() == expected
+    assert index.boxes[entries].tolist() == areas[expected].tolist()
+
+
+def test_of_several_indexes_the_first_of_the_nearest_counts() -> None:
+    rng = np.random.default_rng(4)
+    areas, ranges = make_ranges(rng, 90, 30, 6), make_ranges(rng, 200, 30, 9)
+    parts = [build_area_index(part) for part in (areas[:0], areas[:40], areas[40:])]
+    assert nearest_areas(ranges, parts).tolist() == nearest_areas(ranges, [build_area_index(areas)]).tolist()
+    assert nearest_areas(ranges, [parts[0]]).tolist() == ranges.tolist()
+
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 SMALL = {"columns": 9, "rows": 7}
@@ -115,14 +151,6 @@ def test_likely_circles_are_the_least_squares_with_enough_objects(scale: float) 
         reaches.add(full[0] if full else 9)
         assert tuple(area) == squares[full[0] if full else 9]
     assert len(reaches) > 3
-
-
-@examples(60)
-@given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 9))
-def test_the_least_loaded_unit_is_taken(costs: list[int], units: int) -> None:
-    greedy, loads = Greedy(units), np.zeros(units)
-    assert assign_to_least(np.maximum(np.array(costs, float), 1.0), loads).tolist() == [greedy.give(c) for c in costs]
-    assert loads.tolist() == greedy.loads
 
 
 def near_objects(sample: WorkloadSample, pieces: np.ndarray) -> int:

@@ -1,7 +1,5 @@
 """The dispatch index against its slow twin, and that each pair meets at exactly one worker."""
 
-import pickle
-
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,7 +11,7 @@ from pststream.plans.planner_sample import WorkloadSample
 from tests.fuzz.cases import examples
 from tests.oracles import dispatch as slow
 from tests.oracles.bloom_filter import SlowFilter, filter_of_terms
-from tests.plans import TERMS, make_sample, plans, quarters, samples, unpack
+from tests.plans import make_sample, plans, quarters, samples, unpack
 from tests.routes import check_meetings, routed, stored, units_of
 
 LEVELS_AND_WORDS = (((9, 7, 0), 1024), ((9,), 2), ((8, 5), 16), ((0,), 1), ((), 4))
@@ -56,14 +54,6 @@ def test_each_pair_meets_once_for_each_term_it_shares(plan: PartitionPlan, sampl
     check_meetings(plan, sample)
 
 
-@given(samples())
-@examples(20)
-def test_pickles(sample: WorkloadSample) -> None:
-    index = DispatchIndex(quarters())
-    again = pickle.loads(pickle.dumps(index))
-    assert stored(again, sample) == stored(index, sample)
-
-
 def test_edges_and_corners_of_cells() -> None:
     index = DispatchIndex(quarters())
     sample = make_sample(
@@ -94,19 +84,6 @@ def test_large_boxes_on_rasters_of_any_size(columns: int, rows: int, workers: in
     )
     expected = [slow.workers_of_piece(plan, tuple(box), [0]) for box in boxes.tolist()]
     assert unpack(offsets, workers_of_pieces) == expected
-
-
-def test_terms_of_all_64_bits_are_spread() -> None:
-    none = np.zeros(2, dtype=np.int64)
-    plan = PartitionPlan(
-        "text", 3, DispatchGrid(0, 0, 1, 1, 1, 1), np.zeros(1, np.int32), np.array([-1], np.int32),
-        none, np.empty(0, np.int64), np.empty(0, np.int32),
-        np.array([0, 3]), np.arange(3, dtype=np.int32), np.arange(3, dtype=np.int32),
-    )  # fmt: skip
-    terms = np.array(TERMS)
-    assert units_of(DispatchIndex(plan), np.zeros(len(terms)), np.zeros(len(terms)), terms).tolist() == [
-        term % 2**64 % 3 for term in TERMS
-    ]
 
 
 @examples(60)

@@ -17,7 +17,6 @@ from pststream.planning.papers.topk_sample import (
     SearchCosts,
     TopkSample,
     count_loads,
-    estimate_shares,
     find_stored,
     sum_costs,
 )
@@ -278,14 +277,6 @@ def test_no_run_is_empty_while_there_are_words() -> None:
     assert cut_words(sum_costs(np.empty(0), np.empty(0)), 3).tolist() == [0, 0]
 
 
-def test_shares_of_words_that_few_or_no_messages_have() -> None:
-    assert estimate_shares(np.array([0, 0, 1, 1, 6]), 4) == pytest.approx(
-        np.array([1.5, 1.5, 7 / 9, 7 / 9, 42 / 9]) / 5
-    )
-    assert estimate_shares(np.array([0, 0]), 0).tolist() == [0.5, 0.5]
-    assert (estimate_shares(np.array([1, 1]), 2) > 0).all()
-
-
 @every_planner
 def test_samples_without_subscriptions_or_messages(planner: str) -> None:
     wishes, sent = world(1)
@@ -297,15 +288,6 @@ def test_samples_without_subscriptions_or_messages(planner: str) -> None:
         keys = np.arange(len(wishes))
         owners = [owner(plan, wish, key, word) for key, wish in enumerate(wishes) for word in wish.words]
         assert len(owners) >= len(keys)
-
-
-def test_a_prefix_grows_as_the_threshold_loosens() -> None:
-    wishes, sent = world(5, wishes=200)
-    tight, loose = (
-        sample_of([Wish(w.lon, w.lat, w.alpha, t, w.words) for w in wishes], sent).in_prefix for t in (-0.9, -0.3)
-    )
-    assert (tight <= loose).all() and tight.sum() < loose.sum()
-    assert tight.any()
 
 
 def test_prefixes_are_those_of_the_twin() -> None:

@@ -34,6 +34,14 @@ def home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
+def ingest(home: CommandHome, folder: Path, *objects: str) -> None:
+    """Ingest a file of objects at (0, 0), each given as its id, or as its row."""
+    rows = [one if "," in one else f"{one},2026-03-01T00:00:00Z,0,0,plain" for one in objects]
+    file = folder / f"{objects[0].partition(',')[0]}.csv"
+    file.write_text("\n".join(["object_id,ts,lon,lat,text", *rows]))
+    home.ingest("objects", [file])
+
+
 def questions_file(folder: Path) -> Path:
     lines = [
         {"question_id": "near", **KNN},
@@ -149,17 +157,9 @@ def test_from_python(home: Home) -> None:
 
 @pytest.mark.parametrize("kind", ["range", "knn", "topk", "frequent_terms"])
 def test_withdrawn_objects_do_not_count(withdrawn: CommandHome, kind: str) -> None:
-    fields: dict = {"keywords": "w", "point": {"lon": 0, "lat": 0}, "alpha": 0.5, "k": 3, "bbox": [-1, -1, 1, 1]}
-    if kind in ("knn", "topk"):
-        del fields["bbox"]
-    if kind in ("range", "frequent_terms"):
-        del fields["point"]
-    if kind != "topk":
-        del fields["alpha"]
-    if kind == "range":
-        del fields["k"]
-    if kind == "frequent_terms":
-        del fields["keywords"]
+    fields: dict = {"k": 3, "keywords": "w", "point": {"lon": 0, "lat": 0}} if kind in ("knn", "topk") else {}
+    fields |= {"topk": {"alpha": 0.5}, "range": {"keywords": "w"}, "frequent_terms": {"k": 3}}.get(kind, {})
+    fields |= {} if "point" in fields else {"bbox": [-1, -1, 1, 1]}
     versions = {name: {**fields, "kind": kind, "question_id": name} for name in ("now", "before", "windowed")}
     versions["before"]["version"] = 1
     versions["windowed"]["window"] = "90m"
@@ -194,13 +194,9 @@ def withdrawn(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     """A home with objects at 0, 1 and 9 hours, the last of them withdrawn, and then one at 2 hours."""
     folder = tmp_path_factory.mktemp("withdrawn")
     home = new_home(folder / "home", engine="local")
-    for number, hours in enumerate(({"a": 0, "b": 1, "c": 9}, {"d": 2})):
-        lines = [f"{name},2026-03-01T0{hour}:00:00Z,0,0,w {name}" for name, hour in hours.items()]
-        file = folder / f"{number}.csv"
-        file.write_text("\n".join(["object_id,ts,lon,lat,text", *lines]))
-        home.ingest("objects", [file])
-        if not number:
-            home.run("withdraw", "--object-id", "c")
+    ingest(home, folder, *(f"{name},2026-03-01T0{hour}:00:00Z,0,0,w {name}" for name, hour in zip("abc", (0, 1, 9))))
+    home.run("withdraw", "--object-id", "c")
+    ingest(home, folder, "d,2026-03-01T02:00:00Z,0,0,w d")
     return home
 
 
@@ -219,11 +215,7 @@ def test_segments_of_objects_erased_meanwhile_do_not_stay_in_the_cache(
     """An `ask` lists the files, an erasure rewrites them and clears the cache, and the `ask` builds its segments."""
     monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "cache"))
     home = new_home(tmp_path / "home", engine="local")
-    file = tmp_path / "o.csv"
-    file.write_text(
-        "object_id,ts,lon,lat,text\na,2026-03-01T00:00:00Z,0,0,plain\nsecret17,2026-03-01T00:00:00Z,0,0,x\n"
-    )
-    home.ingest("objects", [file])
+    ingest(home, tmp_path, "a", "secret17")
     build = open_snapshot.ObjectCache.segment
 
     def erase_and_build(cache: open_snapshot.ObjectCache, paths: tuple[str, ...]) -> ObjectSegment:
@@ -246,11 +238,8 @@ def test_such_segments_do_not_stay_either_if_another_cannot_be_built(
     """`erase --vacuum-now` deletes the files of the next segment."""
     monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "cache"))
     home = new_home(tmp_path / "home", engine="local")
-    for number, ids in enumerate((["a", "b", "secret17"], ["c"])):
-        file = tmp_path / f"{number}.csv"
-        rows = [f"{one},2026-03-01T00:00:00Z,0,0,plain" for one in ids]
-        file.write_text("\n".join(["object_id,ts,lon,lat,text", *rows]))
-        home.ingest("objects", [file])
+    ingest(home, tmp_path, "a", "b", "secret17")
+    ingest(home, tmp_path, "c")
     build, built = open_snapshot.ObjectCache.segment, []
 
     def erase_and_build_one(cache: open_snapshot.ObjectCache, paths: tuple[str, ...]) -> ObjectSegment:
@@ -272,10 +261,8 @@ def test_such_segments_do_not_stay_either_if_another_cannot_be_built(
 def test_maintain_drops_the_segments_of_compacted_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "cache"))
     home = new_home(tmp_path / "home", engine="local")
-    for number in range(2):
-        file = tmp_path / f"{number}.csv"
-        file.write_text(f"object_id,ts,lon,lat,text\no{number},2026-03-01T00:00:00Z,0,0,plain\n")
-        home.ingest("objects", [file])
+    for name in ("o0", "o1"):
+        ingest(home, tmp_path, name)
     question = {"bbox": [-1, -1, 1, 1]}
     before = pststream.open(home.path).ask([question, {**question, "version": 1}])
     (segment,) = (tmp_path / "cache").glob("segments-objects-*/*")

@@ -1,25 +1,38 @@
-"""Object segments: a function of their files, rebuilt when torn, shared by processes, grouped while files are small."""
+"""Object segments are a function of their files, rebuilt when torn, grouped, and find the rows of the twin."""
 
-import os
 import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.base.names import NEVER_US
 from pststream.kernels.questions.codes import unpack_numbers
 from pststream.kernels.questions.frequent_terms import LEAST_OBJECTS
+from pststream.queries.text.tokenizer import term_id
 from pststream.queries.text.words import tokenize
-from pststream.search import object_segments, term_weights
+from pststream.search import object_segments, term_weights, wanted_rows
 from pststream.search.object_cache import LARGE_BYTES, LARGE_ROWS, ObjectCache, ObjectFile, group_files, settled_groups
 from pststream.search.object_segments import ObjectSegment, build_object_segment
-from tests.unit.search.worlds import check_answers, object_table, snapshot_of, some_objects, some_question
+from pststream.search.wanted_rows import find_wanted_rows, make_piece_questions, object_columns
+from pststream.state.tables import TABLES
+from tests.fuzz.cases import seeds
+from tests.oracles.matching import matches_of
+from tests.unit.search.worlds import (
+    STEP_US,
+    Row,
+    object_table,
+    snapshot_of,
+    some_objects,
+    some_point,
+)
+from tests.worlds import LATS, LONS, WORDS
 
-KINDS = ("range", "knn", "topk", "frequent_terms")
 BUILD = """
 import os, sys
 from pststream.search.object_cache import ObjectCache
@@ -124,25 +137,6 @@ def test_two_processes_may_build_at_once(file, tmp_path, rows) -> None:
     assert len(list(ObjectCache(str(tmp_path), 10**9).folder.iterdir())) == 1
 
 
-def test_the_bound_of_the_cache_counts_index_segments_too(file, tmp_path) -> None:
-    other = tmp_path / "segments-4-of-the-index" / "entry"
-    other.parent.mkdir()
-    other.write_bytes(bytes(100_000))
-    os.utime(other, (1, 1))
-    ObjectCache(str(tmp_path), 120_000).segment((file,))
-    assert not other.exists()
-
-
-def test_compacted_files_give_the_same_answers(rows, tmp_path) -> None:
-    """`maintain` writes the rows of several files as one."""
-    rnd = random.Random(2)
-    for name, cuts in (("small", range(20, 500, 20)), ("merged", [250]), ("one", [])):
-        (tmp_path / name).mkdir()
-        snapshot = snapshot_of(tmp_path / name, rows, list(cuts))
-        for kind in KINDS:
-            check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(20)])
-
-
 def sizes_of(rows: list[int]) -> list[int]:
     files = [ObjectFile(str(number), count, number) for number, count in enumerate(rows)]
     return [sum(rows[int(address)] for address in group) for group in group_files(reversed(files))]
@@ -166,37 +160,96 @@ def test_groups_of_older_files_stay_as_files_are_added() -> None:
     assert built <= 8 * sum(counts)
 
 
-def test_settled_groups_stay_as_they_are() -> None:
-    for seed, greatest in enumerate((1_000, 100_000, 300_000, 2 * LARGE_ROWS)):
+def test_settled_groups_stay_as_they_are_and_have_a_bounded_size() -> None:
+    sizes = ((1_000, 1), (100_000, 1), (300_000, 1), (2 * LARGE_ROWS, 1), (1_000, LARGE_BYTES // 2))
+    for seed, (most_rows, most_bytes) in enumerate(sizes):
         rnd = random.Random(seed)
         files: list[ObjectFile] = []
         before: list[tuple[ObjectFile, ...]] = []
         for number in range(400):
-            files.append(ObjectFile(f"{number:03}", rnd.randrange(1, greatest), number))
-            settled = settled_groups(files)
+            files.append(ObjectFile(f"{number:03}", rnd.randrange(1, most_rows), number, rnd.randrange(most_bytes)))
+            settled, groups = settled_groups(files), group_files(files)
             assert settled[: len(before)] == before
-            addresses = [tuple(file.address for file in group) for group in settled]
-            assert addresses == group_files(files)[: len(settled)]
+            assert [tuple(file.address for file in group) for group in settled] == groups[: len(settled)]
+            assert max(sum(files[int(address)].bytes for address in group) for group in groups) <= LARGE_BYTES
             left = sum(file.rows for file in files) - sum(file.rows for group in settled for file in group)
             assert left < 2 * LARGE_ROWS
             before = settled
-        assert before or greatest == 1_000
-
-
-def test_groups_of_files_have_a_bounded_size() -> None:
-    rnd = random.Random(5)
-    files: list[ObjectFile] = []
-    before: list[tuple[ObjectFile, ...]] = []
-    for number in range(100):
-        files.append(ObjectFile(f"{number:02}", rnd.randrange(1, 1000), number, rnd.randrange(LARGE_BYTES // 2)))
-        settled = settled_groups(files)
-        assert settled[: len(before)] == before
-        sizes = [sum(files[int(address)].bytes for address in group) for group in group_files(files)]
-        assert max(sizes) <= LARGE_BYTES
-        before = settled
-    assert len(before) > 20 and max(map(len, before)) > 1
+        assert before or (most_rows, most_bytes) == (1_000, 1)
+        assert most_bytes == 1 or max(map(len, before)) > 1
 
 
 def test_weights_are_of_a_layout_of_segments() -> None:
     """They are arrays by place of the rows and terms of a segment, which another layout may order differently."""
     assert object_segments.LAYOUT in term_weights.LAYOUT
+
+
+ANY = 2**63 - 2
+
+
+def some_piece(rnd: random.Random, rows: list[Row]) -> dict[str, Any]:
+    lon, lat = some_point(rnd)
+    box = rnd.choice(([lon - 0.05, lat - 0.05, lon + 0.05, lat + 0.05], [-180.0, -90.0, 180.0, 90.0], None))
+    west, south, east, north = box or [
+        *map(min, lattice := [rnd.choices(c, k=2) for c in (LONS, LATS)]),
+        *map(max, lattice),
+    ]
+    clauses = [sorted({term_id(w) for w in rnd.choices((*WORDS, "nowhere"), k=rnd.choice((1, 1, 2, 3)))}) for _ in "12"]
+    created = rnd.choice(rows)[2] + rnd.choice((0, 0, 1, -STEP_US))
+    return {
+        "west": west, "south": south, "east": east, "north": north, "circle": None, "polygon": None,
+        "clauses": clauses[: rnd.choice((1, 2))], "subscription_key": 1, "created_at": created,
+        "end_at": rnd.choice((NEVER_US, NEVER_US, rnd.choice(rows)[2], created + 1)),
+    }  # fmt: skip
+
+
+def batch_of(pieces: list[dict[str, Any]]) -> pa.RecordBatch:
+    schema = pa.schema([TABLES["worker_index"].schema.field(name) for name in wanted_rows.QUESTION_COLUMNS])
+    return pa.RecordBatch.from_pylist(pieces, schema)
+
+
+def wanted_keys(segment: ObjectSegment, pieces: list[dict[str, Any]], up_to_key: int = ANY) -> list[int] | None:
+    found = find_wanted_rows(segment, make_piece_questions(batch_of(pieces), up_to_key))
+    return None if found is None else sorted(segment.keys[found].tolist())
+
+
+@seeds(6)
+def test_wanted_objects_are_those_of_the_twin(tmp_path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(wanted_rows, "ROW_WORK", 10**9)
+    monkeypatch.setattr(wanted_rows, "FIRST_QUESTIONS", 7)
+    rnd = random.Random(seed)
+    rows = some_objects(rnd, 400)
+    (segment,) = snapshot_of(tmp_path, rows).segments
+    terms = object_table(rows).column("terms").to_pylist()
+    things = [{"ts": r[2], "lon": r[3], "lat": r[4], "terms": own} for r, own in zip(rows, terms)]
+    for count in (0, 1, 3, 40):
+        pieces = [some_piece(rnd, rows) for _ in range(count)]
+        up_to_key = rnd.choice((ANY, rows[200][0]))
+        expected = sorted({rows[place][0] for place, _ in matches_of(things, pieces, [])})
+        assert wanted_keys(segment, pieces, up_to_key) == [key for key in expected if key <= up_to_key]
+
+
+def test_the_columns_are_those_of_the_table(tmp_path) -> None:
+    rows = some_objects(random.Random(3), 200)
+    (segment,) = snapshot_of(tmp_path, rows).segments
+    chosen = np.flatnonzero(segment.keys % 3 == 0)
+    columns = object_columns(segment, chosen)
+    schema = pa.schema([TABLES["objects"].schema.field(name) for name in columns])
+    made = pa.RecordBatch.from_pydict(columns, schema).to_pylist()
+    stored = [row for row in object_table(rows).select(list(columns)).to_pylist() if row["object_key"] % 3 == 0]
+    assert sorted(made, key=lambda row: row["object_key"]) == [{**row, "terms": sorted(row["terms"])} for row in stored]
+
+
+@pytest.mark.parametrize("first_questions", [1, 500])
+def test_questions_of_more_work_than_reading_are_not_asked(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, first_questions: int
+) -> None:
+    monkeypatch.setattr(wanted_rows, "FIRST_QUESTIONS", first_questions)
+    rows = some_objects(random.Random(4), 300)
+    (segment,) = snapshot_of(tmp_path, rows).segments
+    world = {"west": -180, "south": -90, "east": 180, "north": 90, "created_at": 0, "end_at": NEVER_US}
+    frequent = {**world, "clauses": [[term_id(word) for word in WORDS]]}
+    absent = {**world, "clauses": [[term_id("nowhere")]]}
+    assert wanted_keys(segment, [frequent] * 100) is None
+    assert wanted_keys(segment, [absent] * 100) == []
+    assert len(wanted_keys(segment, [{**frequent, "clauses": [[term_id(WORDS[0])]]}])) > 0

@@ -224,9 +224,10 @@ def add_plan(
     frequencies: dict[str, int] | None = None,
     retiring: Retiring | None = None,
     options: dict[str, str] | None = None,
+    **changes: Any,
 ) -> None:
     """Saves a plan; `frequencies`: sampled objects that have a word; `retiring`: the plan that it retires; `options`:
-    entries of its column of this name.
+    entries of its column of this name; changes: columns of its row.
     """
     ones = np.ones(plan.units)
     save_units(home, version, plan, {"load": np.arange(plan.units), "objects": ones, "subscriptions": ones})
@@ -238,4 +239,4 @@ def add_plan(
         "load_total": 3.0, "load_max": 2.0, "load_min": 1.0, "imbalance": 2.0, "seconds": 0.5,
         "worker_loads": [1.0] * plan.workers, "options": {"cost_check": 1.0, **(options or {})},
     }  # fmt: skip
-    save_plan(home, version, plan, figures, None if retiring is None else 1, retiring)
+    save_plan(home, version, plan, figures | changes, None if retiring is None else 1, retiring)

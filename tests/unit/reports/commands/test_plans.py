@@ -1,16 +1,24 @@
-"""The list of plans, and one plan with its units and its map, stay small."""
+"""Plans are listed and shown, also that of `topk`; owners of terms and rarest clauses are those of the fast code."""
 
 import json
+import random
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from pststream.base.errors import UsageError
+from pststream.planning.dispatch import DispatchIndex
+from pststream.plans.pieces import rarest_clause_first
 from pststream.reports.commands import plans as plans_module
+from pststream.reports.commands.comparisons import render_topk_comparison
+from pststream.reports.commands.explain_matches import find_index_cell, find_rarest_clause
 from pststream.reports.commands.plans import draw_text_map, list_plans, render_plan, render_plans, show_plan
+from pststream.reports.commands.topk_plan import render_topk_plan
 from pststream.state.home import Home
 from pststream.state.plans import Retiring
+from tests.routes import units_of
 from tests.unit.reports.commands.homes import add_plan, halves
 
 
@@ -96,3 +104,75 @@ def shared_by_text():  # type: ignore[no-untyped-def]
         spread_unit=np.array([1, 2], np.int32),
         unit_worker=np.array([0, 1, 0], np.int32),
     )
+
+
+def test_a_plan_as_text() -> None:
+    plan = {
+        "plan_version": 3, "topk_version": 2, "planner": "keyword_first", "way": "words_first", "first": 3, "second": 7,
+        "unit_loads": [2.0] * 20 + [1.0], "unit_seconds": [0.5, 0.25, *[0.0] * 19], "measured_batches": 7,
+        "unit_objects": [1200, *[0] * 20], "unit_subscriptions": [34, *[0] * 20],
+        "measured_imbalance": 2.0, "replication": 1.25, "copies": 2.5, "imbalance": 2.0, "seconds": 0.5,
+        "created_at": "2026-01-02T03:04:05+00:00",
+    }  # fmt: skip
+    lines = render_topk_plan(plan).splitlines()
+    head = "plan 3, topk: keyword_first, 21 units: 3 parts of words, each divided by the space into 7; made at"
+    assert lines[0].startswith(f"{head} 2026-01-02T03:04:05 in ")
+    assert lines[1].startswith("1.25 units a subscription, 2.5 units an object, imbalance 2 ")
+    assert lines[-1] == "... and 1 unit more"
+    assert lines[2] == "measured in 7 batches: imbalance 2 (CPU seconds of the search)"
+    assert [line.split() for line in lines[4:6]] == [
+        ["unit", "load", "CPU", "s", "objects", "subscriptions"],
+        ["0", "2", "0.5", "1,200", "34"],
+    ]
+
+
+def test_a_home_without_a_plan_of_topk() -> None:
+    text = render_topk_plan({"plan_version": 1, "topk_version": None, "planner": "hash"})
+    assert text == "plan 1, topk: hash; candidates are found by answer bucket"
+
+
+def test_measured_planners_as_text() -> None:
+    figures = {
+        "throughput": 12_000, "total_us": 3.5, "slowest_us": 1.25, "imbalance": None, "model_imbalance": 1.5,
+        "model_correlation": None, "replication": 1.9, "copies": 4.5, "route_us": 0.5, "plan_seconds": 0.1, "pairs": 77,
+    }  # fmt: skip
+    document = {"plans": [{"planner": "prefix", **figures}], "objects": 1000, "subscriptions": 50, "workers": 4}
+    lines = render_topk_comparison(document).splitlines()
+    cells = lines[1].replace("infinite (idle worker)", "idle").split()
+    assert cells == ["prefix", "12,000", "3.5", "1.25", "idle", "1.5", "-", "1.9", "4.5", "0.5", "0.1", "77"]
+    assert lines[-1] == "50 sampled subscriptions, 1,000 objects, 4 units"
+
+
+def test_cells() -> None:
+    rnd = random.Random(3)
+    for _ in range(300):
+        lon, lat = rnd.choice((-180.0, 180.0, 0.0, rnd.uniform(-180, 180))), rnd.uniform(-90, 90)
+        side = rnd.choice((0.0, 1e-4, 0.1, 5.0, 90.0))
+        box = (max(lon - side, -180.0), max(lat - side / 2, -90.0), min(lon + side, 180.0), min(lat + side, 90.0))
+        cell = find_index_cell(box, lon, lat)
+        width = 360.0 / (1 << cell.level)
+        assert cell.id >> (2 * cell.level) == 1
+        assert cell.level == 0 or width >= max(box[2] - box[0], box[3] - box[1])
+        assert cell.column * width - 180.0 <= lon <= (cell.column + 1) * width - 180.0
+        assert cell.row * width - 90.0 <= lat <= (cell.row + 1) * width - 90.0
+
+
+def test_units() -> None:
+    plan = shared_by_text()
+    dispatch = DispatchIndex(plan)
+    rnd = random.Random(4)
+    for term in (5, 9, 7, 8, -3, -(2**63), 2**63 - 1, *(rnd.getrandbits(63) for _ in range(20))):
+        lon, lat = rnd.uniform(-180, 180), rnd.uniform(-90, 90)
+        owner = units_of(dispatch, np.array([lon]), np.array([lat]), np.array([term], np.int64))
+        assert plan.find_unit(lon, lat, {term}, term) == owner[0]
+
+
+def test_rarest_clause() -> None:
+    rnd = random.Random(5)
+    frequencies = {term: rnd.randrange(4) for term in range(8)}
+    lookup = np.array([*frequencies.values(), 0, 0])
+    for _ in range(200):
+        clauses = tuple(tuple(rnd.sample(range(10), rnd.randint(1, 3))) for _ in range(rnd.randint(1, 4)))
+        rows = pa.array([clauses], pa.list_(pa.list_(pa.int64())))
+        ordered, _, _ = rarest_clause_first(rows, lambda terms: lookup[terms])
+        assert tuple(ordered.to_pylist()[0][0]) == find_rarest_clause(clauses, frequencies)

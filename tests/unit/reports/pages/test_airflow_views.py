@@ -1,21 +1,34 @@
-"""The pages in Airflow show a home, escape every text, and say what is missing."""
+"""The pages in Airflow show a home, answers and a question, escape every text, and say what is missing."""
 
+import base64
+import datetime as dt
+import hashlib
 import re
 import shutil
-from html.parser import HTMLParser
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pststream.base import names
+from pststream.queries.kinds.registry import QUESTION_KINDS
+from pststream.queries.shapes.registry import read_region
 from pststream.reports.commands import explain_matches
 from pststream.reports.pages import airflow_views
+from pststream.reports.pages.airflow_views import question_fields
+from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow, mark_words, prepare_answer
 from pststream.reports.pages.overview_page import read_overview
+from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_answer, render_question
+from pststream.reports.pages.report_page import write_report
+from pststream.search.ask import TYPED_FIELDS
 from pststream.state import ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress, save_progress
 from pststream.state.home import Home
 from pststream.tables.ledgers import log_key
 from tests.unit.reports.commands.homes import (
+    add_answer_rows,
     add_batch,
     add_file,
     add_plan,
@@ -24,34 +37,14 @@ from tests.unit.reports.commands.homes import (
     copy_of,
     halves,
     insertion,
+    log_row,
     match_row,
     reject,
     thing,
 )
+from tests.unit.reports.elements import Elements
 
 HOSTILE = "\"><script>alert('x')</script><b>&"
-
-
-class Elements(HTMLParser):
-    """Start tags with their attributes, and all text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        self.text += " " if tag in ("th", "td") else ""
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attrs for name, attrs in self.tags if name == tag]
 
 
 def migration(version: int, reason: str, before: list[float], after: list[float]) -> dict[str, object]:
@@ -214,3 +207,229 @@ def test_a_page_explains_few_of_many_pairs_with_the_same_ids(hand_home: Home, mo
     page = airflow_views.object_page(hand_home.path, "o", "s")
     assert page.status == 200 and "5 × 20 pairs" in page.text
     assert len(explained) == 100
+
+
+POINT = {"lon": 1.0, "lat": 2.0, "k": 2}
+
+
+@pytest.fixture(scope="module")
+def standing_home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Answers of each kind, hostile texts and an erased object."""
+    standing_home = copy_of(empty_home, tmp_path_factory.mktemp("standing") / "home")
+    requests = [
+        insertion(1, HOSTILE, kind="knn", **POINT),
+        insertion(2, "best", kind="topk", alpha=0.5, distance_scale_m=1000.0, window_us=3_600_000_000, **POINT),
+        insertion(3, "words", kind="frequent_terms", k=2, window_us=3_600_000_000, step_us=3_600_000_000),
+        insertion(4, "empty", kind="knn", **POINT),
+        insertion(5, "box"),
+    ]
+    add_file(standing_home, "requests", requests)
+    text = f"free coffee {HOSTILE}"
+    add_file(
+        standing_home,
+        "objects",
+        [thing(1, "near", 1, lon=1.01, lat=2.01, text=text), thing(2, HOSTILE, 2, lon=1.0, lat=2.02)],
+    )
+    places = [(2, 1), (2, 2), (2, 3)]  # the last one was erased
+    rows = [
+        log_row(
+            1,
+            subscription_key=log_key(1, 1),
+            object_key=log_key(*place),
+            ts=at(place[1]),
+            value=100.0 * rank,
+            rank=rank,
+        )
+        for rank, place in enumerate(places, 1)
+    ]
+    rows.append({**rows[2], "event": "left", "batch_id": 2})
+    rows.append({**rows[0], "subscription_key": log_key(1, 2), "value": -0.75})
+    for tick in (60, 120):
+        for rank, word in enumerate(("coffee", HOSTILE), 1):
+            rows.append(
+                log_row(2, subscription_key=log_key(1, 3), ts=at(tick), term=word, count=tick // rank, rank=rank)
+            )
+    add_answer_rows(standing_home, names.ANSWER_LOG, rows, part="change")
+    add_batch(standing_home, stream_time=at(2))
+    add_batch(standing_home, stream_time=at(125))
+    return standing_home
+
+
+def page(standing_home: Home, subscription_id: str) -> Elements:
+    found = airflow_views.subscription_page(standing_home.path, subscription_id)
+    assert found.status == 200
+    return Elements(found.text)
+
+
+def test_the_answer_of_knn_is_on_a_map_with_its_circle(standing_home: Home) -> None:
+    elements = page(standing_home, HOSTILE)
+    text = " ".join(elements.text.split())
+    assert "2 objects, as of stream time 2026-03-01 02:05:00 UTC." in text
+    dots = [attrs for _, attrs in elements.tags if attrs.get("class") == "match"]
+    assert [dot["data-rows"] for dot in dots] == ["0", "1"]
+    (region,) = (attrs["d"] for _, attrs in elements.tags if attrs.get("id") == "region")
+    assert region and region.startswith("M"), "the circle of the second object"
+    assert "100 m" in text and "(erased)" in text and "No match" not in text
+    links = [str(link["href"]) for link in elements.all("a")]
+    assert "object?id=near" in links
+    (chart,) = (attrs["aria-label"] for _, attrs in elements.tags if attrs.get("class") == "plot")
+    assert chart == "Rows that entered and left, batches 1 to 2"
+
+
+def test_the_answer_of_topk_has_scores_and_no_circle(standing_home: Home) -> None:
+    elements = page(standing_home, "best")
+    assert "0.750000" in elements.text and "1 object, as of" in elements.text
+    (region,) = (attrs["d"] for _, attrs in elements.tags if attrs.get("id") == "region")
+    assert not region
+
+
+def test_words_over_time(standing_home: Home) -> None:
+    elements = page(standing_home, "words")
+    text = " ".join(elements.text.split())
+    assert "2 terms, report of 2026-03-01 02:00:00 UTC." in text and "Words over time" in text
+    cells = [attrs["title"] for attrs in elements.all("td") if attrs.get("title")]
+    assert cells[:2] == ["coffee, 2026-03-01 01:00:00 UTC: 60 objects", "coffee, 2026-03-01 02:00:00 UTC: 120 objects"]
+    assert len(cells) == 4
+
+
+def test_a_subscription_whose_answer_is_empty(standing_home: Home) -> None:
+    text = page(standing_home, "empty").text
+    assert "0 objects, as of" in text and "No batch has changed the answer." in text
+
+
+def test_a_subscription_without_an_answer_has_matches(standing_home: Home) -> None:
+    text = page(standing_home, "box").text
+    assert "No match was found." in text and "Changes" not in text
+
+
+def test_the_overview_leads_to_subscriptions_whose_answers_changed(standing_home: Home) -> None:
+    elements = Elements(airflow_views.overview_page(standing_home.path).text)
+    links = {str(link["href"]) for link in elements.all("a")}
+    assert {"subscription?id=best", "subscription?id=words"} <= links and "subscription?id=box" not in links
+    assert "frequent_terms" in elements.text and not elements.all("b")
+
+
+def test_the_report_shows_answers_of_each_kind(standing_home: Home, tmp_path: Path) -> None:
+    document = write_report(standing_home.path, tmp_path / "report.html")
+    assert document["problems"] == []
+    elements = Elements((tmp_path / "report.html").read_text("utf-8"))
+    shown = [attrs["aria-label"] for attrs in elements.all("article")]
+    assert shown == [f"Subscription {name}" for name in (HOSTILE, "empty", "best", "words")]
+
+
+def test_no_text_of_an_answer_becomes_markup(standing_home: Home, tmp_path: Path) -> None:
+    write_report(standing_home.path, tmp_path / "report.html")
+    texts = [airflow_views.subscription_page(standing_home.path, one).text for one in (HOSTILE, "best", "words")]
+    for text in [*texts, (tmp_path / "report.html").read_text("utf-8")]:
+        elements = Elements(text)
+        assert [tag for tag, _ in elements.tags].count("script") == 1
+        assert not elements.all("b") and "alert('x')" in elements.text
+        assert not any(attribute.startswith("on") for _, attrs in elements.tags for attribute in attrs)
+        ids = [attrs["id"] for _, attrs in elements.tags if attrs.get("id")]
+        assert len(ids) == len(set(ids))
+
+
+AT = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+ROWS = [
+    AnswerRow(1, HOSTILE, AT, 20.0, 0.5, lon=0.2, lat=0.3, text=f"free {HOSTILE}"),
+    AnswerRow(2, "o", AT, 12e3, 0.25),
+]
+NEAREST = AnsweredQuestion("knn", [("Keywords", HOSTILE)], HOSTILE, None, (0.1, 0.2), ROWS, False, 0.5)
+BOX = read_region({"bbox": [10, 20, 11, 22]})
+TERMS = [AnswerRow(1, term=HOSTILE, count=4), AnswerRow(2, term="tea", count=1)]
+FREQUENT = AnsweredQuestion("frequent_terms", [("Region", "box")], "", BOX, None, TERMS, True, 0.5)
+PLACES = np.array([[0.0, 0.0], [2.0, 1.0]])
+
+
+def test_the_form_has_each_field_of_each_kind() -> None:
+    assert set(QUESTION_FIELDS) == {"kind", *TYPED_FIELDS}
+    page = Elements(render_question("home", {}, PLACES))
+    assert [option["value"] for option in page.all("option")] == list(QUESTION_KINDS)
+    kinds = {
+        name: str(row["data-kinds"]).split()
+        for row, name in zip((p for p in page.all("p") if "data-kinds" in p), QUESTION_FIELDS[1:])
+    }
+    for kind in QUESTION_KINDS.values():
+        assert {name for name, of in kinds.items() if kind.name in of} == {*kind.fields, "as_of", "version"}
+    labelled = {label.get("for") for label in page.all("label")}
+    assert all(field["id"] in labelled for field in page.all("input") if field["type"] == "text")
+
+
+FIELDS = {"kind": "knn", "keywords": HOSTILE}
+PAGES: dict[str, Callable[[], str]] = {
+    "form": lambda: render_question(HOSTILE, FIELDS, PLACES, problem=f"keywords: {HOSTILE}"),
+    "without objects": lambda: render_question("home", {}, np.empty((0, 2))),
+    "nearest": lambda: render_answer(HOSTILE, FIELDS, NEAREST, form=True),
+    "stored": lambda: render_answer(HOSTILE, FIELDS, NEAREST, form=False),
+    "terms": lambda: render_answer("home", {"kind": "frequent_terms"}, FREQUENT, form=True),
+    "nothing": lambda: render_answer("home", {}, replace(NEAREST, rows=[], point=None), form=True),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_text_becomes_markup_and_nothing_is_loaded(name: str) -> None:
+    page = PAGES[name]()
+    elements = Elements(page)
+    assert [tag for tag, _ in elements.tags].count("script") == 1 and not elements.all("b")
+    assert not any(attribute.startswith("on") for _, attributes in elements.tags for attribute in attributes)
+    assert not {tag for tag, _ in elements.tags} & {"link", "iframe", "object", "embed", "img", "base"}
+    policy = next(m["content"] for m in elements.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    script = page.rpartition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    sent_to = "'none'" if name == "stored" else "'self'"
+    assert f"script-src 'sha256-{digest}'" in str(policy) and f"form-action {sent_to}" in str(policy)
+    assert [form["action"] for form in elements.all("form")] == ([] if name == "stored" else ["questions"])
+    targets = [str(link["href"]) for link in elements.all("a")]
+    assert all(re.match(r"#|\./$|questions$|object\?", target) for target in targets)
+
+
+def test_each_object_has_a_dot_and_a_row() -> None:
+    page = Elements(PAGES["nearest"]())
+    dots = [path for path in page.all("path") if path.get("class") == "match"]
+    assert [dot["data-rows"] for dot in dots] == ["0", "1"]
+    assert [row["id"] for row in page.all("tr") if "id" in row] == ["pair-0", "pair-1"]
+    assert all(dot["d"] for dot in dots)
+    assert "20 m" in page.text and "12 km" in page.text and "0.500000" in page.text
+
+
+def test_long_texts_are_cut_wherever_the_page_has_them() -> None:
+    """The page of 500 objects with texts of a megabyte would be a gigabyte, which the API server keeps."""
+    long = [replace(row, text="é" * 1_000_000) for row in ROWS]
+    assert len(render_answer("home", {}, replace(NEAREST, rows=long), form=True)) < 2 * len(PAGES["nearest"]())
+    words = [AnswerRow(1, term="é" * 1_000_000, count=4)]
+    assert len(render_answer("home", {}, replace(FREQUENT, rows=words), form=True)) < 2 * len(PAGES["terms"]())
+
+
+def test_the_map_shows_the_region_and_its_surroundings() -> None:
+    section = prepare_answer(FREQUENT)
+    view = section.map.projection
+    assert view.west < 10 and view.east > 11 and view.south < 20 and view.north > 22
+    assert section.map.region.count("L") == 3 and section.map.dots == []
+    assert section.note.startswith("More than 2 terms") and [row.share for row in section.rows] == [1, 0.25]
+
+
+def test_empty_and_other_parameters_are_left_out_and_long_ones_refused() -> None:
+    given = {"kind": "knn", "k": " 3 ", "bbox": "", "as_of": " ", "home": "/etc"}
+    assert question_fields(given) == {"kind": "knn", "k": "3"}
+    with pytest.raises(ValueError, match="keywords has more than"):
+        question_fields({"keywords": "a" * (LONGEST_VALUE + 1)})
+    many = {"keywords": "é" * 30_000, "geometry": "x"}
+    with pytest.raises(ValueError, match="the question has more than 100,000 bytes"):
+        question_fields(many)
+
+
+@pytest.mark.parametrize(
+    ("text", "keywords", "marked"),
+    [
+        ("Free coffee, cheap cake", "coffee AND (free OR cheap)", ["Free", "coffee,", "cheap"]),
+        ("or nothing AND", '"or" OR x', ["or"]),
+        ("बारिश में गरम चाय", "चाय AND बारिश", ["बारिश", "चाय"]),
+        ("STRASSE und Straße", "straße", ["STRASSE", "Straße"]),
+        ("a <b> c", "b", ["<b>"]),
+        ("", "x", []),
+    ],
+)
+def test_words_are_marked(text: str, keywords: str, marked: list[str]) -> None:
+    parts = mark_words(text, keywords)
+    assert [part for part, hit in parts if hit] == marked
+    assert "".join(part for part, _ in parts) == text

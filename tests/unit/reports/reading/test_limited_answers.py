@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -89,31 +88,6 @@ def exported(home: Home, what: str = "answers") -> list[Row]:
     path = home.path.parent / f"{what}.jsonl"
     home.run("export", what, "--out", path)
     return with_times([json.loads(line) for line in path.read_text().splitlines()])
-
-
-def identity(row: Row) -> tuple[Any, ...]:
-    names_ = ("subscription_id", "kind", "object_id", "ts", "distance_m", "score", "term", "count")
-    return *(row[name] for name in names_), row["as_of"] if row["term"] else None
-
-
-def test_answers_are_the_sum_of_all_changes(home: Home) -> None:
-    total = Counter[tuple[Any, ...]]()
-    for row in exported(home, "changes"):
-        total[identity(row)] += {"entered": 1, "left": -1}[row["change"]]
-    present = {one for one, count in total.items() if count}
-    last = {one[0]: max(other[-1] for other in present if other[0] == one[0]) for one in present if one[-1]}
-    rows = exported(home)
-    assert sorted(map(identity, rows), key=str) == sorted(
-        (one for one in present if one[-1] == last.get(one[0])), key=str
-    )
-    keys = [
-        (int(row["subscription_id"][1:]), row["distance_m"] or 0, -(row["score"] or 0), -(row["count"] or 0))
-        for row in rows
-    ]
-    assert keys == sorted(keys)
-    assert all(
-        row["rank"] == 1 + sum(key[0] == other[0] for other in keys[:n]) for n, (row, key) in enumerate(zip(rows, keys))
-    )
 
 
 @pytest.mark.parametrize("most_read", [1, standing_answers.MOST_READ])

@@ -1,11 +1,14 @@
-"""The views give what the commands give: pairs of `export`, subscriptions with their regions, batches, rejects."""
+"""`pststream.open` and its views read what the commands give, without Spark."""
 
 import datetime as dt
+import json
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
@@ -13,15 +16,140 @@ import shapely.geometry
 
 import pststream
 from pststream.base import names
-from pststream.base.errors import UsageError
+from pststream.base.errors import HomeError, PstError, UsageError
 from pststream.base.optional_packages import MissingExtra
 from pststream.reports.commands.listings import export_matches, list_rejects
 from pststream.reports.commands.status import read_status
 from pststream.reports.views import DIALECTS, VIEWS, view_statements
-from pststream.state.home import Home
+from pststream.state.home import FORMAT, TOO_OLD, Home
+from pststream.state.tables import TABLES
+from pststream.tables.ledgers import log_key
 from tests.commands import run_here
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
-from tests.unit.reports.commands.homes import add_batch, add_file, at, deletion, insertion, log_key, reject, thing
+from tests.unit.reports.commands.homes import (
+    add_batch,
+    add_file,
+    at,
+    deletion,
+    insertion,
+    match_row,
+    reject,
+    thing,
+)
+
+READ_ALL = """
+import sys
+before = set(sys.modules)
+import pststream
+loaded = {name for name in set(sys.modules) - before if name.partition(".")[0] not in sys.stdlib_module_names}
+assert loaded == {"pststream"}, loaded
+home = pststream.open(sys.argv[1])
+print(home.matches().num_rows, home.objects().num_rows, home.requests().num_rows)
+assert not {"pyspark", "py4j", "delta", "numba"} & set(sys.modules)
+"""
+
+
+def exported(home: Home, folder: Path, since: dt.datetime | None = None) -> pa.Table:
+    out = folder / "matches.parquet"
+    export_matches(home, str(out), since)
+    return pq.read_table(out)
+
+
+def matched(home: Home, seed: int) -> None:
+    """Add batches with random matches; later batches retract pairs of earlier ones; the last batch is unfinished."""
+    keys = add_subscriptions(home, 12, seed)
+    first = add_matched_batch(home, keys, 40, seed + 1)
+    second = add_matched_batch(home, keys, 30, seed + 2, 60, retractions_of(first, keys[3]))
+    add_matched_batch(home, keys, 20, seed + 3, 120, retractions_of(second, keys[5]) + retractions_of(first, keys[0]))
+    add_batch(home, retractions_of(first, keys[7]), done=False)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_matches_and_the_view_of_pairs_are_those_of_export(hand_home: Home, tmp_path: Path, seed: int) -> None:
+    matched(hand_home, 10 * seed)
+    opened = pststream.open(hand_home.path)
+    pairs = opened.matches()
+    wanted = exported(hand_home, tmp_path)
+    assert pairs.num_rows > 300
+    assert pairs.equals(wanted)
+    view = opened.sql(f"SELECT {', '.join(wanted.schema.names)} FROM pairs").cast(wanted.schema)
+    order = [("object_id", "ascending"), ("subscription_id", "ascending")]
+    assert view.sort_by(order).equals(wanted.sort_by(order))
+    assert pairs.equals(opened.matches_reader().read_all())
+    subscriptions = set(zip(pairs["object_id"].to_pylist(), pairs["subscription_id"].to_pylist()))
+    assert len(subscriptions) == pairs.num_rows
+    assert not [pair for pair in subscriptions if pair[0].startswith(f"o{10 * seed + 1}-") and pair[1] == "s4"]
+    late = opened.matches(at(61))
+    assert 0 < late.num_rows < pairs.num_rows
+    assert late.equals(exported(hand_home, tmp_path, at(61)))
+    assert late.equals(opened.matches(at(61).replace(tzinfo=None)))
+
+
+def test_a_new_home_has_no_rows_and_later_rows_are_read(hand_home: Home) -> None:
+    opened = pststream.open(Path(hand_home.path))
+    assert [opened.matches().num_rows, opened.objects().num_rows, opened.requests().num_rows] == [0, 0, 0]
+    assert opened.matches().column_names == [
+        "object_id", "subscription_id", "ts", "batch_id", "plan_version", "payload",
+    ]  # fmt: skip
+    matched(hand_home, 7)
+    assert opened.matches().num_rows > 300
+
+
+def test_objects_and_requests_are_the_rows_of_the_log(hand_home: Home) -> None:
+    matched(hand_home, 5)
+    opened = pststream.open(hand_home.path)
+    objects, requests = opened.objects(), opened.requests()
+    assert objects.schema.equals(TABLES[names.OBJECTS].schema)
+    assert requests.schema.equals(TABLES[names.REQUESTS].schema)
+    ids = [f"o{seed}-{row}" for seed, count in ((6, 40), (7, 30), (8, 20)) for row in range(1, count + 1)]
+    assert objects["object_id"].to_pylist() == ids
+    assert objects["object_key"].to_pylist() == sorted(objects["object_key"].to_pylist())
+    assert requests["subscription_id"].to_pylist() == [f"s{n}" for n in range(1, 13)]
+    assert opened.objects_reader().read_all().equals(objects)
+
+
+def test_a_reader_reads_the_tables_as_they_were(hand_home: Home) -> None:
+    matched(hand_home, 5)
+    opened = pststream.open(hand_home.path)
+    before, readers = opened.matches(), (opened.matches_reader(), opened.objects_reader())
+    add_matched_batch(hand_home, [log_key(1, 1)], 10, 99, 500)
+    assert readers[0].read_all().equals(before)
+    assert readers[1].read_all().num_rows == 90
+    assert opened.objects().num_rows == 100
+
+
+def test_an_error_of_the_tables_reaches_the_reader(hand_home: Home) -> None:
+    seen = add_file(hand_home, "objects", [thing(1, "o1")])
+    add_batch(hand_home, [match_row(log_key(seen, 1), "o1", 0, [12345])])
+    with pytest.raises(PstError, match="12345"):
+        pststream.open(hand_home.path).matches()
+
+
+def test_tables_are_addresses_of_delta_tables(hand_home: Home) -> None:
+    tables = pststream.open(hand_home.path).tables
+    assert set(tables) == set(TABLES)
+    assert all(Path(path, "_delta_log").is_dir() for path in tables.values())
+
+
+def test_no_home_and_an_older_home_are_refused(hand_home: Home, tmp_path: Path) -> None:
+    with pytest.raises(HomeError, match="(?s)does not exist.*pststream init"):
+        pststream.open(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+    mark = Path(hand_home.path, "home.json")
+    content = json.loads(mark.read_text())
+    for changed, remedy in (({"tables": "0"}, TOO_OLD), ({"home_format": FORMAT + 1}, "newer version")):
+        mark.write_text(json.dumps(content | changed))
+        with pytest.raises(HomeError) as error:
+            pststream.open(hand_home.path)
+        assert remedy in str(error.value)
+
+
+def test_neither_import_nor_reading_loads_spark(hand_home: Home) -> None:
+    matched(hand_home, 5)
+    done = subprocess.run([sys.executable, "-c", READ_ALL, hand_home.path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) > 300 and done.stdout.split()[1:] == ["90", "12"]
+
 
 SQUARE = [[0, 0], [10, 0], [10, 10], [0, 10], [0, 0]]
 HOLE = [[2, 2], [4, 2], [4, 4], [2, 4], [2, 2]]
@@ -31,23 +159,6 @@ FAR = [[20.5, -3.25], [20.75, -3.25], [20.75, -3.0], [20.5, -3.25]]
 def rows(home: Home, query: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pststream.open(home.path).sql(query).to_pylist()
     return found
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_pairs_are_those_of_export(hand_home: Home, tmp_path: Path, seed: int) -> None:
-    keys = add_subscriptions(hand_home, 12, seed)
-    first = add_matched_batch(hand_home, keys, 40, seed + 1)
-    second = add_matched_batch(hand_home, keys, 30, seed + 2, 60, retractions_of(first, keys[3]))
-    retracted = retractions_of(second, keys[5]) + retractions_of(first, keys[0])
-    add_matched_batch(hand_home, keys, 20, seed + 3, 120, retracted)
-    add_batch(hand_home, retractions_of(first, keys[7]), done=False)
-    out = tmp_path / "matches.parquet"
-    export_matches(hand_home, str(out))
-    wanted = pq.read_table(out)
-    pairs = pststream.open(hand_home.path).sql(f"SELECT {', '.join(wanted.schema.names)} FROM pairs")
-    assert wanted.num_rows > 300
-    order = [("object_id", "ascending"), ("subscription_id", "ascending")]
-    assert pairs.cast(wanted.schema).sort_by(order).equals(wanted.sort_by(order))
 
 
 def regions(home: Home) -> dict[str, tuple[Any, float | None]]:
