@@ -124,8 +124,6 @@ def failure_message(context: Context) -> str:
     )
 
 
-# Alerts on a change, not at every run
-
 FAILING, PASSING = "failing", "passing"
 FOLDER = "health"
 """Folder of a home with a file for each check, written when its state changes: {"state", "since", "why", "failing"}.

@@ -26,8 +26,6 @@ from pststream.reports.pages import airflow_views
 from pststream.reports.pages.page import Page
 from pststream.storage.registry import files_at, normalize
 
-# Questions, each in a process of its own, which ends after some seconds
-
 SECONDS = 30.0
 """How long a question may take; then its process is killed."""
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseOperatorLink
+from airflow.sdk import BaseOperatorLink, Context
 
 from pststream.airflow.pages_plugin import PREFIX, homes_by_name
+from pststream.airflow.runners.spark_job import SparkJob
 from pststream.base import names
 
 FAILED = "-failed/"
@@ -22,6 +23,19 @@ class DataDocsLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the URL of the Data Docs of the task's last run; empty if it has none."""
         return data_docs_url(operator.data_docs)
+
+
+class DataDocsJob(SparkJob):
+    """A job whose document names the Data Docs that it has written."""
+
+    operator_extra_links = (DataDocsLink(),)
+    data_docs: Sequence[str] = ()
+
+    def execute(self, context: Context) -> Any:
+        """Run the job; return its document."""
+        document = super().execute(context)
+        self.data_docs = document["data_docs"]
+        return document
 
 
 def data_docs_url(addresses: Sequence[str]) -> str:

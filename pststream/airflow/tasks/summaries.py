@@ -117,9 +117,10 @@ def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def summarize_answers(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the counts of answered files of questions, and the seconds of all their steps."""
-    return _read(AnsweredFigures, document).counts
+def summarize_answers(outcome: dict[str, Any]) -> dict[str, Any]:
+    """Return the counts of answered files of questions, all seconds, and the version of the table."""
+    document = outcome["result"]
+    return _read(AnsweredFigures, document).counts | {"table_version": document["table_version"]}
 
 
 def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:
