@@ -1,7 +1,7 @@
 """Build the argument parser: each command with its options, its help text and the function that runs it."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,7 @@ from pststream import __version__
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.cli.bench_command import add_bench_options, bench_command
-from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, host_and_port, positive, seed, version
+from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, host_and_port, positive, whole
 from pststream.cli.plan_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
 from pststream.cli.reading_commands import (
     add_ask_options,
@@ -88,17 +88,12 @@ def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
     command.add_argument("--kinds", choices=kinds, metavar="KINDS", help=f"{' or '.join(kinds)}: {text}")
 
 
-def planners_of_all_kinds() -> tuple[str, ...]:
-    """Return the names of all planners, each once."""
-    return tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values())))
+ALL_PLANNERS = tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values())))
 
 
-def add_planner_name(command: Any, planners: Iterable[str], dest: str, text: str) -> None:
-    """Add `--planner` to a parser or group; planners: names to choose from; dest: its attribute; text: its help.
-
-    The usage, which each error repeats, does not list the names.
-    """
-    command.add_argument("--planner", metavar="PLANNER", dest=dest, choices=tuple(planners), help=text)
+def add_planner_name(command: Any, planners: Sequence[str], dest: str, text: str) -> None:
+    """Add `--planner`, an attribute `dest`, to a parser or group; the usage, which each error repeats, has no names."""
+    command.add_argument("--planner", metavar="PLANNER", dest=dest, choices=planners, help=text)
 
 
 def add_planner_option(command: argparse.ArgumentParser) -> None:
@@ -117,7 +112,7 @@ def add_plan_options(plan: argparse.ArgumentParser) -> None:
     add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
     regions = f"of {names.REGION_KINDS}: {', '.join(names.PLANNERS)} (default: setting planner)"
     topk = f"of {names.TOPK_KINDS}: {', '.join(names.TOPK_PLANNERS)} (default: that of its plan in force)"
-    add_planner_name(plan, planners_of_all_kinds(), "chosen_planner", f"{regions}; {topk}")
+    add_planner_name(plan, ALL_PLANNERS, "chosen_planner", f"{regions}; {topk}")
     add_planner_option(plan)
     plan.add_argument("--workers", type=positive, help="default: setting workers")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
@@ -145,7 +140,7 @@ def add_plans_options(plans: argparse.ArgumentParser) -> None:
         default="small",
         help="for `calibrate`: how much to measure, default %(default)s",
     )
-    plans.add_argument("--seed", type=seed, default=1, help="for `calibrate`; default %(default)s")
+    plans.add_argument("--seed", type=whole, default=1, help="for `calibrate`; default %(default)s")
     plans.add_argument("--out", metavar="FILE.html", help="for `compare`: write a page with plots here")
 
 
@@ -153,18 +148,18 @@ def add_replay_options(replay: argparse.ArgumentParser) -> None:
     """Add the options of `replay`."""
     replay.add_argument(
         "--from-version",
-        type=version,
+        type=whole,
         metavar="A",
         help="replay the batches committed after this version of the Delta table `matches`",
     )
-    replay.add_argument("--to-version", type=version, metavar="B", help="... and up to this version of it")
+    replay.add_argument("--to-version", type=whole, metavar="B", help="... and up to this version of it")
     replay.add_argument("--last", type=positive, metavar="N", help="instead of versions: the last N batches")
     plan = replay.add_mutually_exclusive_group()
     text = (
         "a plan by this planner (`pststream plan --help` lists them), of what was stored before the batches;"
         " of topk, of what the first batch leaves"
     )
-    add_planner_name(plan, planners_of_all_kinds(), "chosen_planner", text)
+    add_planner_name(plan, ALL_PLANNERS, "chosen_planner", text)
     plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
     plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
     add_planner_option(replay)
@@ -173,16 +168,6 @@ def add_replay_options(replay: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
     )
     replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
-
-
-def add_keep_option(command: argparse.ArgumentParser) -> None:
-    """Add `--keep`, which overrides the setting `keep`."""
-    command.add_argument(
-        "--keep",
-        action=JoinedTexts,
-        metavar="TABLE=DAYSd",
-        help="remove older rows of a table: " + ", ".join(names.KEEPABLE) + " (setting keep; repeatable)",
-    )
 
 
 def add_erase_options(command: argparse.ArgumentParser) -> None:
@@ -224,7 +209,6 @@ def add_withdraw_options(command: argparse.ArgumentParser) -> None:
 
 
 Command = Callable[[CommandContext, Any], CommandResult]
-
 
 EXAMPLES = """\
 examples:
@@ -444,7 +428,12 @@ def _add_upkeep(commands: Any) -> None:
 
     text = "compact small files, drop ended subscriptions from the index, remove old table versions"
     example = "pststream maintain --home h --keep objects=400d --keep matches=90d"
-    add_keep_option(_add(commands, "maintain", maintain_command, text, example))
+    _add(commands, "maintain", maintain_command, text, example).add_argument(
+        "--keep",
+        action=JoinedTexts,
+        metavar="TABLE=DAYSd",
+        help="remove older rows of a table: " + ", ".join(names.KEEPABLE) + " (setting keep; repeatable)",
+    )
     text = "remove objects and subscriptions by their ids, and everything that was derived from them"
     example = "pststream erase --home h --object-id post-17 --subscription-ids ids.txt --dry-run"
     add_erase_options(_add(commands, "erase", erase_command, text, example))
@@ -540,7 +529,7 @@ def _add_workloads(commands: Any) -> None:
     generate.add_argument("what", choices=("objects", "requests"))
     generate.add_argument("--count", type=positive, required=True, help="number of rows")
     generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
-    generate.add_argument("--seed", type=seed, default=1, help="default %(default)s")
+    generate.add_argument("--seed", type=whole, default=1, help="default %(default)s")
     requests = generate.add_argument_group("requests")
     requests.add_argument(
         "--kind",

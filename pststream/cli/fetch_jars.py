@@ -40,9 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def read_checksums() -> dict[str, str]:
-    """Return {file name: SHA-256} of the jars, from the file CHECKSUMS, which is as `sha256sum` writes it."""
-    pairs = (line.split() for line in CHECKSUMS.read_text("utf-8").splitlines() if line.strip())
+def read_checksums(file: Path = CHECKSUMS) -> dict[str, str]:
+    """Return {file name: SHA-256} of the jars, from a file that is as `sha256sum` writes it."""
+    pairs = (line.split() for line in file.read_text("utf-8").splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
 
 

@@ -61,14 +61,8 @@ def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
         raise UsageError("ingest: no file is given", "give files, folders or globs, or --retry-rejects REASON")
     if arguments.kind == "requests":
         refuse_options("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
-    document = ingest(
-        context.home,
-        context.settings,
-        arguments.kind,
-        arguments.paths,
-        reader_options(context, arguments),
-        context.progress,
-    )
+    options = reader_options(context, arguments)
+    document = ingest(context.home, context.settings, arguments.kind, arguments.paths, options, context.progress)
     return CommandResult(document, describe_ingest(arguments.kind, document), _strict(arguments, [document]))
 
 
@@ -77,9 +71,8 @@ def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.ingest.retry_rejects import retry_rejects
 
     if arguments.kind != "objects" or arguments.paths:
-        raise UsageError(
-            "--retry-rejects is for objects, without files", "pststream ingest objects --retry-rejects late"
-        )
+        example = "pststream ingest objects --retry-rejects late"
+        raise UsageError("--retry-rejects is for objects, without files", example)
     options = {"--format": arguments.format, "--column": arguments.column, "--constant": arguments.constant}
     refuse_options("ingest --retry-rejects", options)
     document = retry_rejects(context.home, context.settings, arguments.retry_rejects, context.progress)
@@ -96,9 +89,8 @@ def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
 def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest quarantined files after all, or discard them."""
     if not arguments.holds:
-        raise UsageError(
-            f"quarantine {arguments.what}: no file given", "give numbers that `pststream quarantine list` shows"
-        )
+        hint = "give numbers that `pststream quarantine list` shows"
+        raise UsageError(f"quarantine {arguments.what}: no file given", hint)
     from pststream.pipeline.ingest.ingest import decide_quarantined
 
     document = decide_quarantined(
@@ -121,19 +113,19 @@ def reader_options(context: CommandContext, arguments: Any) -> Any:
 
 def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
     fields = ("object_id", "ts", "lon", "lat", "text")
+    hint = "fields: " + ", ".join(fields)
     sources: dict[str, str] = {}
     for text in texts:
         field, equals, value = text.partition("=")
         if not equals or not value:
-            raise UsageError(f"{option} {text}: not FIELD=VALUE", "fields: " + ", ".join(fields))
+            raise UsageError(f"{option} {text}: not FIELD=VALUE", hint)
         if field not in fields:
-            raise UsageError(f"{option} {text}: field {field!r} is unknown", "fields: " + ", ".join(fields))
+            raise UsageError(f"{option} {text}: field {field!r} is unknown", hint)
         if (option, field) == ("--constant", "object_id"):
             raise UsageError(f"{option} {text}: all rows would have the same id", "--column object_id=@row")
         if field in sources:
-            raise UsageError(
-                f"{option} {text}: {field} is given twice", "give one source per field; text=a+b joins columns"
-            )
+            hint = "give one source per field; text=a+b joins columns"
+            raise UsageError(f"{option} {text}: {field} is given twice", hint)
         sources[field] = value
     return list(sources.items())
 
@@ -175,9 +167,6 @@ def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult(document, render_replay(document), DONE if is_as_recorded(document) else FAILED)
 
 
-NO_TOPK_BALANCER = "no adjustment moves topk subscriptions: Skype, whose partitioners make their plan, has no balancer"
-
-
 def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Move subscriptions between workers to balance their loads, or undo the last adjustment."""
     from pststream.pipeline.replan.balance import balance
@@ -185,13 +174,13 @@ def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     if arguments.kind == "undo":
         refuse_options("balance undo", {"--kinds": arguments.kinds})
     if arguments.kinds == names.TOPK_KINDS:
-        raise UsageError(NO_TOPK_BALANCER, f"make a new plan of it: pststream plan --kinds {names.TOPK_KINDS}")
+        why = "no adjustment moves topk subscriptions: Skype, whose partitioners make their plan, has no balancer"
+        raise UsageError(why, f"make a new plan of it: pststream plan --kinds {names.TOPK_KINDS}")
     if arguments.kind != "local":
         refuse_options(f"balance {arguments.kind}", {"--method": arguments.method, "--sigma": arguments.sigma})
     if arguments.kind != "global":
-        refuse_options(
-            f"balance {arguments.kind}", {"--planner": arguments.planner, "--gain": arguments.repartition_gain}
-        )
+        options = {"--planner": arguments.planner, "--gain": arguments.repartition_gain}
+        refuse_options(f"balance {arguments.kind}", options)
     check_output_path(arguments.page, "--page", creates_folder=True)
     check_output_path(arguments.proposal, "--proposal", creates_folder=True)
     document = balance(
@@ -254,10 +243,8 @@ def _watch(context: CommandContext, arguments: Any, options: Any) -> CommandResu
     from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address
     from pststream.pipeline.main_job.watch import watch
 
-    metrics = None
-    if arguments.metrics is not None:
-        host, port = arguments.metrics
-        metrics = Address(host or LOOPBACK, port)
+    host, port = arguments.metrics or ("", 0)
+    metrics = Address(host or LOOPBACK, port) if arguments.metrics is not None else None
     document = watch(
         context.home, context.settings, arguments.landing, options, arguments.max_objects, context.progress, metrics
     )
@@ -284,9 +271,8 @@ def backup_command(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.upkeep.backup import backup
 
     document = backup(context.home, arguments.out, context.progress)
-    return CommandResult(
-        document, f"{document['out']}: {counted(document['files'], 'file')}, {byte_size(document['bytes'])}"
-    )
+    size = f"{counted(document['files'], 'file')}, {byte_size(document['bytes'])}"
+    return CommandResult(document, f"{document['out']}: {size}")
 
 
 def maintain_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -325,9 +311,8 @@ def lines_of(paths: list[str]) -> list[str]:
     try:
         return [line for path in paths for line in Path(path).read_text("utf-8-sig").split("\n") if line]
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"a file of ids cannot be read: {error}", "a text file in UTF-8 with an id on each line"
-        ) from None
+        hint = "a text file in UTF-8 with an id on each line"
+        raise UsageError(f"a file of ids cannot be read: {error}", hint) from None
 
 
 def generate_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -440,13 +425,14 @@ def deliver_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def dead_letters_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """List the dead letters, or deliver them again."""
-    return (_replay if arguments.what == "replay" else _list)(context, arguments)
+    """List the dead letters, or deliver them again; exit code 1 if some are left after that."""
+    from pststream.pipeline.delivery.deliver import list_letters, replay_letters
 
-
-def _list(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.delivery.deliver import list_letters
-
+    if arguments.what == "replay":
+        refuse_options("dead-letters replay", {"--limit": arguments.limit})
+        document = replay_letters(context.home, context.settings, arguments.sink, context.progress)
+        left = any(outcome["dead"] for outcome in document["sinks"].values())
+        return CommandResult(document, describe_replay(document), FAILED if left else DONE)
     rows = list_letters(context.home, context.settings, arguments.sink, arguments.limit or LISTED_LETTERS)
     lines = [
         f"{row['sink']}  {row['message_id']}  batch {row['batch_id']}  {row['kind']} for {row['subscription_id']}:"
@@ -456,20 +442,16 @@ def _list(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult({"dead_letters": rows}, "\n".join(map(escape_controls, lines)) or "no dead letters")
 
 
-def _replay(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.delivery.deliver import replay_letters
-
-    refuse_options("dead-letters replay", {"--limit": arguments.limit})
-    document = replay_letters(context.home, context.settings, arguments.sink, context.progress)
-    left = any(outcome["dead"] for outcome in document["sinks"].values())
-    return CommandResult(document, describe_replay(document), FAILED if left else DONE)
-
-
 def suite_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the suites of the home, validate them or a file, add a file, or remove a suite."""
     context.home.check()
     if arguments.what == "remove":
-        return _remove(context, arguments)
+        if arguments.subject is None or arguments.file is None:
+            example = "such as: pststream suite remove landed_objects text"
+            raise UsageError("suite remove: give a folder and a name", example)
+        name = arguments.file.removesuffix(ENDING)
+        delete_suite(context.home.files, arguments.subject, name)
+        return CommandResult({"removed": f"{arguments.subject}/{name}"}, f"{arguments.subject}/{name}: removed")
     if arguments.what == "add" or arguments.file is not None:
         return _take(context, arguments)
     subjects = SUBJECTS if arguments.subject is None else (arguments.subject,)
@@ -500,16 +482,6 @@ def _take(context: CommandContext, arguments: Any) -> CommandResult:
     file = write_suite(context.home.files, suite)
     added = replace(suite, path=f"{context.home.path}/{file}")
     return CommandResult({"suites": [_describe_suite(added)]}, f"{suite.label}: added")
-
-
-def _remove(context: CommandContext, arguments: Any) -> CommandResult:
-    if arguments.subject is None or arguments.file is None:
-        raise UsageError(
-            "suite remove: give a folder and a name", "such as: pststream suite remove landed_objects text"
-        )
-    name = arguments.file.removesuffix(ENDING)
-    delete_suite(context.home.files, arguments.subject, name)
-    return CommandResult({"removed": f"{arguments.subject}/{name}"}, f"{arguments.subject}/{name}: removed")
 
 
 def _describe_suite(suite: Suite) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_bytes(name.encode())
         lines.append(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n")
     (tmp_path / "jars.sha256").write_text("".join(lines), "utf-8")
-    monkeypatch.setattr(doctor, "jars_folder", lambda: tmp_path)
+    monkeypatch.setattr(doctor, "TARGET", tmp_path)
     return tmp_path
 
 
