@@ -35,19 +35,18 @@ def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict
             return {"answers": rows[:limit], "complete": False}
         is_known = True
     if subscription_id is not None and not is_known:
-        raise UsageError(
-            f"{subscription_id}: no subscription with memory has this id", "docs/subscriptions.md lists the kinds"
-        )
+        problem = f"{subscription_id}: no subscription with memory has this id"
+        raise UsageError(problem, "docs/subscriptions.md lists the kinds")
     return {"answers": rows, "complete": True}
 
 
 def render_answers(document: Mapping[str, Any]) -> str:
     """Return the answers as a table of text."""
-    rows: Sequence[Mapping[str, Any]] = document["answers"]
+    rows = document["answers"]
     if not rows:
         return "no answers (docs/subscriptions.md says when a subscription has none)"
     head = ["subscription", "rank", "object or word", "time", "distance, score or count"]
-    lines = table_lines([head, *([*_texts(row)] for row in rows)])
+    lines = table_lines([head, *map(_texts, rows)])
     if not document["complete"]:
         lines.append(f"the first {counted(len(rows), 'row')}; all: pststream export answers")
     return "\n".join(lines)
@@ -66,8 +65,6 @@ def _texts(row: Mapping[str, Any]) -> list[str]:
         value,
     ]
 
-
-# Rejected rows
 
 COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
 ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]
@@ -101,9 +98,6 @@ def _retried_by(row: dict[str, Any], retries: Sequence[Retry]) -> int | None:
     """Return the ingest that retried a reject: the first retry of its reason that goes up to its ingest."""
     after = (one for one in retries if one.reason == row["reason"] and one.ingests_to >= row["ingest_id"])
     return next((one.ingest_id for one in after if row["is_stored"]), None)
-
-
-# Export the matched pairs of finished batches, without retracted ones, to one CSV, JSON Lines or Parquet file.
 
 
 def export_matches(

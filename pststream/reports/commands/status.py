@@ -61,7 +61,11 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
     """
     reader = TableReader(home)
     ledgers = LedgerHistory(reader)
-    settled, moment = _settled(ledgers), pa.scalar(now, TIME)
+    last_file = pc.max(ledgers.files_of("requests").column("file_seq")).as_py() or 0
+    settled = pds.field("request_key") < log_key(last_file + 1, 0)  # requests of finished ingests
+    moment, last_hour = pa.scalar(now, TIME), pa.scalar(now - dt.timedelta(hours=1), TIME)
+    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), last_hour))
+    withdrawn = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
     plan = _plan(reader, settled, moment)
     watermark = ledgers.watermark()
     quarantined = read_quarantined_files(reader, ledgers)
@@ -71,7 +75,7 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
         "at": iso(now),
         "watermark": iso(watermark),
         "watermark_ahead_seconds": seconds_ahead(watermark, now, max_ahead_seconds),
-        "withdrawals": _withdrawals(ledgers),
+        "withdrawals": {"done": len(withdrawn), "pending": sum(key > ledgers.objects_matched for key in withdrawn)},
         "term_statistics": _term_statistics(ledgers),
         "lag": {
             "objects": measure_object_lag(reader, ledgers),
@@ -79,7 +83,7 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
             "seconds": lag_seconds_of(ledgers, now),
         },
         "totals": _totals(ledgers),
-        "last_hour": _rows_since(ledgers, now - dt.timedelta(hours=1)),
+        "last_hour": {name: sum_column(recent, name) for name in ("accepted", "rejected")},
         "subscriptions": {name: sum(one[name] for one in by_kind.values()) for name in ("live", "inserted")},
         "subscriptions_by_kind": by_kind,
         "answers": read_answer_sizes(reader, ledgers),
@@ -97,37 +101,14 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
     }
 
 
-def _withdrawals(ledgers: LedgerHistory) -> dict[str, int]:
-    """Count the withdrawals, and those whose matches no finished batch has retracted."""
-    positions = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
-    return {"done": len(positions), "pending": sum(key > ledgers.objects_matched for key in positions)}
-
-
 def _term_statistics(ledgers: LedgerHistory) -> dict[str, Any]:
     """Return the version in force, and the objects and terms that it counts; version 0 counts none."""
-    changes = ledgers.statistics_changes
-    if not changes:
+    if not ledgers.statistics_changes:
         return {"version": 0, "objects": 0, "terms": 0, "made_at": None}
-    last = changes[-1]
-    counted = json.loads(last["options"])
-    return {
-        "version": last["statistics_version"],
-        "objects": counted["objects"],
-        "terms": counted["terms"],
-        "made_at": iso(last["started_at"]),
-    }
-
-
-def _settled(ledgers: LedgerHistory) -> pds.Expression:
-    """Return a filter of the requests of finished ingests."""
-    last = pc.max(ledgers.files_of("requests").column("file_seq")).as_py() or 0
-    return pds.field("request_key") < log_key(last + 1, 0)
-
-
-def _rows_since(ledgers: LedgerHistory, since: dt.datetime) -> dict[str, int]:
-    """Sum the rows of the files that were ingested since then."""
-    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), pa.scalar(since, TIME)))
-    return {name: sum_column(recent, name) for name in ("accepted", "rejected")}
+    last = ledgers.statistics_changes[-1]
+    counts = json.loads(last["options"])
+    figures = {name: counts[name] for name in ("objects", "terms")}
+    return {"version": last["statistics_version"], **figures, "made_at": iso(last["started_at"])}
 
 
 def _totals(ledgers: LedgerHistory) -> dict[str, Any]:
@@ -222,21 +203,11 @@ def _unfinished(home: AnyHome, ledgers: LedgerHistory) -> list[dict[str, Any]]:
     if files:
         first = files[0]
         command = f"pststream ingest {first['kind']} {shlex.quote(first['path'])} {at_home}"
-        unfinished.append(
-            {
-                "what": "ingest", "id": first["ingest_id"], "since": iso(first["started_at"]),
-                "files": [file["path"] for file in files[:10]], "remedy": command,
-            }
-        )  # fmt: skip
-    unfinished += [
-        {
-            "what": "batch",
-            "id": row["batch_id"],
-            "since": iso(row["started_at"]),
-            "remedy": f"pststream match {at_home}",
-        }
-        for row in ledgers.started_batches.to_pylist()
-    ]
+        begun = {"what": "ingest", "id": first["ingest_id"], "since": iso(first["started_at"])}
+        unfinished.append({**begun, "files": [file["path"] for file in files[:10]], "remedy": command})
+    for row in ledgers.started_batches.to_pylist():
+        begun = {"what": "batch", "id": row["batch_id"], "since": iso(row["started_at"])}
+        unfinished.append({**begun, "remedy": f"pststream match {at_home}"})
     return unfinished
 
 
@@ -268,11 +239,14 @@ def _leftovers(reader: TableReader, plan: dict[str, Any], files: pa.Table) -> bo
 
 def render_status(document: dict[str, Any]) -> str:
     """Render the status as text."""
-    parts = [
-        *_lines_of_unfinished(document["unfinished"]),
-        *render_watcher(document["watcher"]),
-        *_lines_of_logs(document),
-        *_lines_of_quarantine(document["quarantined"]),
+    parts = []
+    for item in document["unfinished"]:
+        begun = f"{item['what']} {item['id']}, started at {item['since']}: still running, or killed"
+        parts += [f"UNFINISHED     {begun}", f"               if it was killed, finish it with: {item['remedy']}"]
+    parts += [*render_watcher(document["watcher"]), *_lines_of_logs(document)]
+    if files := document["quarantined"]:
+        parts.append(f"QUARANTINE     {counted(files, 'file')}; see: pststream quarantine list")
+    parts += [
         *_lines_of_plan(document),
         *render_deliveries(document["deliveries"]),
         *_lines_of_questions(document["questions"]),
@@ -282,49 +256,31 @@ def render_status(document: dict[str, Any]) -> str:
     return "\n".join(map(escape_controls, parts))
 
 
-def _lines_of_unfinished(unfinished: list[dict[str, Any]]) -> list[str]:
-    lines = []
-    for item in unfinished:
-        lines.append(
-            f"UNFINISHED     {item['what']} {item['id']}, started at {item['since']}: still running, or killed"
-        )
-        lines.append(f"               if it was killed, finish it with: {item['remedy']}")
-    return lines
-
-
 def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     totals, live, by_kind = (document[name] for name in ("totals", "subscriptions", "subscriptions_by_kind"))
-    return [
+    lines = [
         f"home           {document['home']}",
         f"watermark      {document['watermark'] or '- (no objects yet)'}",
-        *_lines_of_withdrawals(document),
-        *_lines_of_statistics(document["term_statistics"]),
+    ]
+    if ahead := document["watermark_ahead_seconds"]:
+        lines.append(
+            f"AHEAD          the watermark is {duration(ahead)} further ahead of the clock than"
+            " max_ahead_seconds allows; see: pststream withdraw --help"
+        )
+    if pending := document["withdrawals"]["pending"]:
+        lines.append(f"withdrawals    {pending:,} pending; pststream match retracts their matches")
+    statistics = document["term_statistics"]
+    if statistics["version"]:
+        texts = f"{counted(statistics['objects'], 'object')} with {counted(statistics['terms'], 'term')}"
+        lines.append(f"statistics     version {statistics['version']} of {statistics['made_at'][:19]}: {texts}")
+    return [
+        *lines,
         *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
         f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted{describe_kinds(by_kind)}",
         f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
         f" {totals['retractions']:,} retracted",
         *render_answer_sizes(document["answers"], totals, document["batches"]),
     ]
-
-
-def _lines_of_withdrawals(document: dict[str, Any]) -> list[str]:
-    ahead, pending = document["watermark_ahead_seconds"], document["withdrawals"]["pending"]
-    lines = []
-    if ahead:
-        lines.append(
-            f"AHEAD          the watermark is {duration(ahead)} further ahead of the clock than"
-            " max_ahead_seconds allows; see: pststream withdraw --help"
-        )
-    if pending:
-        lines.append(f"withdrawals    {pending:,} pending; pststream match retracts their matches")
-    return lines
-
-
-def _lines_of_statistics(statistics: dict[str, Any]) -> list[str]:
-    if not statistics["version"]:
-        return []
-    counted_texts = f"{counted(statistics['objects'], 'object')} with {counted(statistics['terms'], 'term')}"
-    return [f"statistics     version {statistics['version']} of {statistics['made_at'][:19]}: {counted_texts}"]
 
 
 def _lines_of_questions(answered: dict[str, int]) -> list[str]:
@@ -336,17 +292,12 @@ def _lines_of_questions(answered: dict[str, int]) -> list[str]:
     return [f"questions      {asked}; {answered['rejected']:,} rejected; {rows} of answers"]
 
 
-def _lines_of_quarantine(files: int) -> list[str]:
-    return [f"QUARANTINE     {counted(files, 'file')}; see: pststream quarantine list"] if files else []
-
-
 def _line_of_log(kind: str, totals: dict[str, Any], lag: dict[str, Any]) -> str:
     waiting = "none pending"
     if lag["files"]:
         oldest = lag.get("oldest_ts") or lag.get("oldest_at")
-        waiting = f"{lag['rows']:,} pending in {counted(lag['files'], 'file')}" + (
-            f", oldest {oldest}" if oldest else ""
-        )
+        since = f", oldest {oldest}" if oldest else ""
+        waiting = f"{lag['rows']:,} pending in {counted(lag['files'], 'file')}{since}"
     return f"{kind:14} {totals[kind]:,} accepted, {totals['rejected'][kind]:,} rejected; {waiting}"
 
 
@@ -367,21 +318,16 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
             f" {counted(document['subscriptions']['live'], 'live subscription')}; objects go to both plans"
         )
     if balance and balance["max"]:
+        measured, seconds = imbalance_text(balance["imbalance"]), balance["cpu_seconds"]
+        idle = f": {seconds.count(0.0)} of {counted(len(seconds), 'worker')} without matching work"
+        measured += idle if balance["imbalance"] is None else " (greatest / least CPU time)"
         lines.append(
-            f"balance        measured imbalance {_measured_text(balance)}"
+            f"balance        measured imbalance {measured}"
             f" over {counted(len(balance['batches']), 'batch', 'batches')} under plan {balance['plan_version']}"
         )
     leftovers = "; may contain leftovers of migrations, which pststream maintain deletes" if index["leftovers"] else ""
     size = f"{counted(index['files'], 'file')}, {counted(index['rows'], 'row')}, {byte_size(index['bytes'])}"
     return [*lines, f"index          {size}{leftovers}"]
-
-
-def _measured_text(balance: dict[str, Any]) -> str:
-    text = imbalance_text(balance["imbalance"])
-    if balance["imbalance"] is None:
-        seconds = balance["cpu_seconds"]
-        return f"{text}: {seconds.count(0.0)} of {counted(len(seconds), 'worker')} without matching work"
-    return f"{text} (greatest / least CPU time)"
 
 
 def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:
