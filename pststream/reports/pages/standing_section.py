@@ -17,7 +17,6 @@ from pststream.reports.pages.answer_section import (
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.reading.answer_view import AnswerView, ViewedChange, ViewedRow
 
-_ERASED = "(erased)"
 _BARS, _CHANGES, _WORDS = 60, 30, 15
 
 
@@ -120,20 +119,14 @@ def _draw_history(changes: Sequence[ViewedChange]) -> BarChart | None:
         return None
     counts = Counter((change.batch_id, change.entered) for change in changes)
     batches = sorted({batch_id for batch_id, _ in counts})[-_BARS:]
-    bars = [
-        BarValue(
-            batch, [counts[batch, True], counts[batch, False]],
-            f"Batch {batch}: {counts[batch, True]} entered, {counts[batch, False]} left",
-        )
-        for batch in batches
-    ]  # fmt: skip
-    styles = [segment_style(number) for number in (2, 1)]
-    return draw_bar_chart("Rows that entered and left", bars, styles, lambda value: f"{value:g}")
+    pairs = [(batch, counts[batch, True], counts[batch, False]) for batch in batches]
+    bars = [BarValue(batch, [come, gone], f"Batch {batch}: {come} entered, {gone} left") for batch, come, gone in pairs]
+    return draw_bar_chart("Rows that entered and left", bars, list(map(segment_style, (2, 1))), "{:g}".format)
 
 
 def _shown_change(change: ViewedChange, answers: Answers | None) -> ShownChange:
     if isinstance(answers, RankedAnswers):
-        what, value = change.object_id or _ERASED, answers.value_text(answers.sign * change.value)
+        what, value = change.object_id or "(erased)", answers.value_text(answers.sign * change.value)
     else:
         what, value = change.term or "", counted(change.count or 0, "object")
     entered = "entered" if change.entered else "left"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.base.texts import degrees
+from pststream.reports.plots.bar_chart import Label
 from pststream.workloads.places import city_places
 
 WIDTH = 1000.0
@@ -76,21 +77,12 @@ def graticule_step(span: float) -> float:
 _MAX_CITIES = 14_000
 
 
-class MapLabel(NamedTuple):
-    """A text on a map, in units of the map; `width`: how wide it may become, 0 for any width."""
-
-    x: float
-    y: float
-    text: str
-    width: float = 0.0
-
-
 class BaseMap(NamedTuple):
     """Path data of the graticule and of the cities, the texts of the graticule, and the `viewBox` of the SVG."""
 
     view_box: str
     graticule: str
-    labels: list[MapLabel]
+    labels: list[Label]
     cities: str
 
 
@@ -101,13 +93,21 @@ def draw_base_map(projection: Projection) -> BaseMap:
     for lon in _multiples(projection.west, projection.east, step):
         x = float(projection.x(lon))
         lines.append(f"M{x:.1f} 0V{projection.height:g}")
-        labels.append(MapLabel(round(x + 3, 1), round(projection.height - 4, 1), degrees(lon, "EW")))
+        labels.append(Label(round(x + 3, 1), round(projection.height - 4, 1), degrees(lon, "EW")))
     for lat in _multiples(projection.south, projection.north, step):
         y = float(projection.y(lat))
         lines.append(f"M0 {y:.1f}H{WIDTH:g}")
-        labels.append(MapLabel(3, round(y - 3, 1), degrees(lat, "NS")))
+        labels.append(Label(3, round(y - 3, 1), degrees(lat, "NS")))
     view_box = f"0 0 {WIDTH:g} {projection.height:g}"
-    return BaseMap(view_box, "".join(lines), labels, point_path(projection, *_cities(projection)))
+    # The most populous city of each small square of the view; together they outline the continents.
+    places = city_places()
+    inside = np.flatnonzero(projection.inside(places.lon, places.lat))
+    inside = inside[np.argsort(-places.weight[inside], kind="stable")]
+    square = np.round(projection.x(places.lon[inside]) / 2) * 10_000 + np.round(projection.y(places.lat[inside]) / 2)
+    _, first = np.unique(square, return_index=True)
+    chosen = inside[np.sort(first)][:_MAX_CITIES]
+    cities = point_path(projection, places.lon[chosen], places.lat[chosen])
+    return BaseMap(view_box, "".join(lines), labels, cities)
 
 
 def point_path(projection: Projection, lon: np.ndarray, lat: np.ndarray) -> str:
@@ -115,17 +115,6 @@ def point_path(projection: Projection, lon: np.ndarray, lat: np.ndarray) -> str:
     inside = projection.inside(lon, lat)
     places = zip(projection.x(lon[inside]).tolist(), projection.y(lat[inside]).tolist())
     return "".join(f"M{x:.2f} {y:.2f}h0" for x, y in places)
-
-
-def _cities(projection: Projection) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most populous city of each small square of the view; together these cities outline the continents."""
-    places = city_places()
-    inside = np.flatnonzero(projection.inside(places.lon, places.lat))
-    inside = inside[np.argsort(-places.weight[inside], kind="stable")]
-    square = np.round(projection.x(places.lon[inside]) / 2) * 10_000 + np.round(projection.y(places.lat[inside]) / 2)
-    _, first = np.unique(square, return_index=True)
-    chosen = inside[np.sort(first)][:_MAX_CITIES]
-    return places.lon[chosen], places.lat[chosen]
 
 
 def _multiples(low: float, high: float, step: float) -> list[float]:
