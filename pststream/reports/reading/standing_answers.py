@@ -66,10 +66,8 @@ class StandingAnswers:
 
     def answers(self) -> Iterator[pa.Table]:
         """Yield all answers (ANSWERS) in the order in which their subscriptions were inserted, MOST_READ at a time."""
-        for some in in_parts(self.subscriptions(), MOST_READ):
-            rows = self.answers_of(some)
-            if rows.num_rows:
-                yield rows
+        answers = map(self.answers_of, in_parts(self.subscriptions(), MOST_READ))
+        yield from (rows for rows in answers if rows.num_rows)
 
     def subscriptions(self, subscription_id: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the subscriptions with memory that ever were (SUBSCRIPTION_COLUMNS), in the order of insertion."""
