@@ -96,6 +96,11 @@ def add_planner_name(command: Any, planners: Sequence[str], dest: str, text: str
     command.add_argument("--planner", metavar="PLANNER", dest=dest, choices=planners, help=text)
 
 
+def add_repeated(command: argparse.ArgumentParser, option: str, metavar: str, text: str) -> None:
+    """Add an option that may be given several times."""
+    command.add_argument(option, action="append", default=[], metavar=metavar, help=text)
+
+
 def add_planner_option(command: argparse.ArgumentParser) -> None:
     """Add `--option`, an option of the planner."""
     command.add_argument(
@@ -173,19 +178,10 @@ def add_replay_options(replay: argparse.ArgumentParser) -> None:
 def add_erase_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `erase`."""
     for what in ("object", "subscription"):
-        command.add_argument(
-            f"--{what}-id", action="append", default=[], metavar="ID", help=f"id of the {what} (repeatable)"
-        )
-        command.add_argument(
-            f"--{what}-ids", action="append", default=[], metavar="FILE", help="file with an id on each line"
-        )
-    command.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="SQL",
-        help="condition on the columns of `objects`: erase those for which it is true (repeatable)",
-    )
+        add_repeated(command, f"--{what}-id", "ID", f"id of the {what} (repeatable)")
+        add_repeated(command, f"--{what}-ids", "FILE", "file with an id on each line")
+    text = "condition on the columns of `objects`: erase those for which it is true (repeatable)"
+    add_repeated(command, "--where", "SQL", text)
     command.add_argument("--dry-run", action="store_true", help="count the rows by table; change nothing")
     command.add_argument(
         "--vacuum-now",
@@ -196,13 +192,9 @@ def add_erase_options(command: argparse.ArgumentParser) -> None:
 
 def add_withdraw_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `withdraw`."""
-    command.add_argument("--object-id", action="append", default=[], metavar="ID", help="with this id (repeatable)")
-    command.add_argument(
-        "--object-ids", action="append", default=[], metavar="FILE", help="file with an id on each line"
-    )
-    command.add_argument(
-        "--file", action="append", default=[], metavar="PATH", help="from this ingested file (repeatable)"
-    )
+    add_repeated(command, "--object-id", "ID", "with this id (repeatable)")
+    add_repeated(command, "--object-ids", "FILE", "file with an id on each line")
+    add_repeated(command, "--file", "PATH", "from this ingested file (repeatable)")
     command.add_argument("--from", dest="since", metavar="T", help="with a ts at T or later (ISO 8601)")
     command.add_argument("--before", dest="until", metavar="T", help="with a ts before T (ISO 8601)")
     command.add_argument("--dry-run", action="store_true", help="count the objects; change nothing")
@@ -338,16 +330,9 @@ def _add_strict(command: Parser) -> None:
 
 def _add_reader_options(command: Parser) -> None:
     command.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="default: by the file's ending")
-    command.add_argument(
-        "--column",
-        action="append",
-        default=[],
-        metavar="FIELD=NAME",
-        help="column of a field; text=a+b joins columns; object_id=@row makes ids of file and row number",
-    )
-    command.add_argument(
-        "--constant", action="append", default=[], metavar="FIELD=VALUE", help="the same value for every row"
-    )
+    text = "column of a field; text=a+b joins columns; object_id=@row makes ids of file and row number"
+    add_repeated(command, "--column", "FIELD=NAME", text)
+    add_repeated(command, "--constant", "FIELD=VALUE", "the same value for every row")
     command.add_argument("--timezone", help="zone of times that carry none (default: setting timezone)")
 
 

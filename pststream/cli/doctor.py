@@ -81,7 +81,8 @@ def _is_installed(package: str) -> bool:
 def check_java() -> Check:
     """Check that Java runs and is the release that Spark needs."""
     remedy = f"install Java {JAVA} (a JRE is enough) and put it on PATH, or set JAVA_HOME"
-    program = java_program()
+    java_home = os.environ.get("JAVA_HOME")
+    program = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java")
     if program is None:
         return Check("java", False, "not found on PATH, and JAVA_HOME is not set", remedy)
     try:
@@ -93,13 +94,6 @@ def check_java() -> Check:
         return Check("java", False, f"{program} does not print its version", remedy)
     ok = int(version_match[2]) == JAVA
     return Check("java", ok, f"{version_match[1]} ({program})", "" if ok else remedy)
-
-
-def java_program() -> str | None:
-    """Return the Java program that Spark uses: from JAVA_HOME, or else the first on PATH; None without Java."""
-    if java_home := os.environ.get("JAVA_HOME"):
-        return str(Path(java_home) / "bin" / "java")
-    return shutil.which("java")
 
 
 def check_pin(package: str) -> Check:

@@ -5,9 +5,11 @@ import re
 import time
 from argparse import ArgumentParser
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pststream.base import names
+from pststream.base.atomic_files import write_atomically
 from pststream.base.errors import UsageError
 from pststream.base.texts import byte_size, counted, escape_controls
 from pststream.cli.command import (
@@ -120,13 +122,14 @@ def status_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def metrics_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Print the figures of a home for Prometheus, or write them to a file."""
-    from pststream.reports.commands.metrics import render_metrics, write_metrics
+    from pststream.reports.commands.metrics import render_metrics
 
     check_output_path(arguments.out)
     text = render_metrics(context.home.check())
     if arguments.out is None:
         return CommandResult({"metrics": text}, text.rstrip("\n"))
-    write_metrics(text, arguments.out)
+    # Atomically, as the textfile collector of node_exporter requires.
+    write_atomically(Path(arguments.out), text.encode(), durable=False)
     return CommandResult({"out": arguments.out, "metrics": text}, f"{arguments.out}: written")
 
 

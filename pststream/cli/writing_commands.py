@@ -216,7 +216,7 @@ def register_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def run_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Ingest, match, deliver and answer what is new in a landing folder."""
+    """Ingest, match, deliver and answer what is new in a landing folder, once or until SIGTERM or SIGINT."""
     from pststream.pipeline.main_job.run import check_landing, run
 
     options = reader_options(context, arguments)
@@ -228,7 +228,16 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     context.home.init(context.settings.answer_buckets)
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
-        return _watch(replace(context, settings=settings), arguments, options)
+        from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address
+        from pststream.pipeline.main_job.watch import watch
+
+        host, port = arguments.metrics or ("", 0)
+        metrics = Address(host or LOOPBACK, port) if arguments.metrics is not None else None
+        document = watch(
+            context.home, settings, arguments.landing, options, arguments.max_objects, context.progress, metrics
+        )
+        counts = (document[name] for name in ("batches", "objects", "matches", "changes"))
+        return CommandResult(document, describe_batches(*counts))
     document = run(context.home, settings, arguments.landing, options, arguments.max_objects, context.progress)
     lines = [describe_ingest(kind, figures) for kind, figures in document["ingest"].items()]
     lines.append(describe_match(document["match"]))
@@ -236,20 +245,6 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     answered = document["questions"]
     lines += [describe_answers(answered)] if answered["files"] else []
     return CommandResult(document, "\n".join(lines), _strict(arguments, [*document["ingest"].values(), answered]))
-
-
-def _watch(context: CommandContext, arguments: Any, options: Any) -> CommandResult:
-    """Run the main job until SIGTERM or SIGINT."""
-    from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address
-    from pststream.pipeline.main_job.watch import watch
-
-    host, port = arguments.metrics or ("", 0)
-    metrics = Address(host or LOOPBACK, port) if arguments.metrics is not None else None
-    document = watch(
-        context.home, context.settings, arguments.landing, options, arguments.max_objects, context.progress, metrics
-    )
-    counts = (document[name] for name in ("batches", "objects", "matches", "changes"))
-    return CommandResult(document, describe_batches(*counts))
 
 
 def check_command(context: CommandContext, arguments: Any) -> CommandResult:

@@ -7,17 +7,14 @@ https://prometheus.io/docs/practices/naming; docs/operation.md lists the metrics
 
 import datetime as dt
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from pststream import __version__
 from pststream.base import names
-from pststream.base.atomic_files import write_atomically
 from pststream.plans.imbalance import finite_imbalance, imbalance_of
 from pststream.reports.commands.status import read_status
 from pststream.reports.reading.home_figures import REMOVED
@@ -117,11 +114,6 @@ def render_metrics(home: AnyHome) -> str:
         **_of_watcher(document["watcher"]),
     }
     return "".join(line + "\n" for name in METRICS for line in _lines(name, samples.get(name, [])))
-
-
-def write_metrics(text: str, out: str | os.PathLike[str]) -> None:
-    """Write the metrics atomically, as the textfile collector of node_exporter requires."""
-    write_atomically(Path(out), text.encode(), durable=False)
 
 
 def _of_logs(document: dict[str, Any]) -> Samples:

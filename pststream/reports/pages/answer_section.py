@@ -131,10 +131,6 @@ def mark_words(text: str, keywords: str) -> list[tuple[str, bool]]:
     return [(part, not wanted.isdisjoint(tokenize(part))) for part in _SPACES.split(text)]
 
 
-_MAX_TEXT = 500
-"""Characters of a text or a word that a page has: of a text of an object, in a row and at its dot."""
-
-
 @dataclass(frozen=True)
 class AnswerRow:
     """A row of an answer: an object with its place and text, or a term with its count."""
@@ -216,7 +212,7 @@ def prepare_answer(answered: AnsweredQuestion, most: int | None = None) -> Answe
 
 def _shown(row: AnswerRow, keywords: str, drawn: AnswerMap, greatest: int) -> ShownRow:
     x, y = (round(float(value), 2) for value in (drawn.projection.x(row.lon), drawn.projection.y(row.lat)))
-    row = replace(row, text=_cut(row.text), term=row.term and _cut(row.term))
+    row = replace(row, text=cut(row.text), term=row.term and cut(row.term))
     words = mark_words(row.text, keywords)
     metres = row.distance_m
     cells = [] if metres is None else [f"{metres:,.0f} m" if metres < 10_000 else f"{short(metres / 1000)} km"]
@@ -224,8 +220,9 @@ def _shown(row: AnswerRow, keywords: str, drawn: AnswerMap, greatest: int) -> Sh
     return ShownRow(row, words, cells, x, y, (row.count or 0) / greatest)
 
 
-def _cut(text: str) -> str:
-    return text[:_MAX_TEXT] + (" …" if len(text) > _MAX_TEXT else "")
+def cut(text: str, most: int = 500) -> str:
+    """Return a text of an object, or a word, as a page shows it: at most so many characters."""
+    return text[:most] + (" …" if len(text) > most else "")
 
 
 def _note(answered: AnsweredQuestion, most: int | None) -> str:

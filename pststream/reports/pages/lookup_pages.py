@@ -10,16 +10,14 @@ from pststream.queries.kinds.contract import QueryKind, StoredObject, StoredSubs
 from pststream.queries.kinds.registry import stored_kind
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.queries.shapes.registry import read_region
-from pststream.reports.commands.explain import answer_facts
+from pststream.reports.commands.explain import Facts, answer_facts
 from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLookup, SubscriptionLookup
+from pststream.reports.pages.answer_section import cut
 from pststream.reports.pages.plan_sections import CITIES
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.standing_section import StandingSection
 from pststream.reports.plots.plan_map import draw_region
 from pststream.reports.reading.plan_view import PlanView
-
-Facts = list[tuple[str, str]]
-"""Names and values, in order."""
 
 _MAX_TEXT = 2_000
 MAX_INSERTIONS = 20
@@ -71,7 +69,7 @@ def render_object(
         explained=explained,
         query=_describe_query(stored_kind(subscription["kind"]), subscription) if subscription else {},
         facts=_pair_facts(pair) if pair else [],
-        objects=[(_shorten(stored.text), _object_facts(stored, lookup.objects_matched)) for stored in lookup.objects],
+        objects=[(cut(one.text, _MAX_TEXT), _object_facts(one, lookup.objects_matched)) for one in lookup.objects],
         map=draw_region(view, read_region(region, RegionLimits(sys.maxsize)) if region else None, points),
     )
 
@@ -117,7 +115,3 @@ def _pair_facts(pair: dict[str, Any]) -> Facts:
     if pair["taken_back_by"] is not None:
         facts.append(("Retracted by", f"batch {pair['taken_back_by']}"))
     return facts
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"

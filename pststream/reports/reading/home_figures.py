@@ -268,7 +268,13 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
     ordered = rows.select(_ROW[:7]).sort_by(order)
     of_sinks = (ordered.filter(pc.equal(ordered.column("sink"), sink["sink"])) for sink in sums)
     furthest = {row["sink"]: row for rows in of_sinks for row in rows.slice(rows.num_rows - 1).to_pylist()}
-    dead, configured = _dead(reader), {sink.name for sink in load_settings(reader.home.path).sinks}
+    # A message is dead until it has a row `delivered`; the maximum status finds that, as 'delivered' > 'dead'.
+    letters = reader.read(names.DEAD_LETTERS, ("sink", "message_id", "status"))
+    statuses = letters.group_by(["sink", "message_id"]).aggregate([("status", "max")])
+    if statuses.num_rows:
+        statuses = statuses.filter(pc.equal(statuses.column("status_max"), "dead"))
+    dead = Counter(statuses.column("sink").to_pylist())
+    configured = {sink.name for sink in load_settings(reader.home.path).sinks}
     done = ledgers.batches.column("batch_id")
     return [
         {
@@ -295,14 +301,3 @@ def render_deliveries(sinks: list[dict[str, Any]]) -> list[str]:
         head = "delivery" if place == 0 else ""
         lines.append(f"{head:14} {sink['sink']}: {sink['state']}{reason}, {sink['delivered']:,} delivered{left}{dead}")
     return lines
-
-
-def _dead(reader: TableReader) -> Counter[str]:
-    """Count the dead letters of each sink.
-
-    A message is dead until it has a row `delivered`; the maximum status finds that, as 'delivered' > 'dead'.
-    """
-    rows = reader.read(names.DEAD_LETTERS, ("sink", "message_id", "status"))
-    last = rows.group_by(["sink", "message_id"]).aggregate([("status", "max")])
-    still = last.filter(pc.equal(last.column("status_max"), pa.scalar("dead"))) if last.num_rows else last
-    return Counter(still.column("sink").to_pylist())
