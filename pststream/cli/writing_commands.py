@@ -8,6 +8,7 @@ from typing import Any
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.base.texts import byte_size, counted, duration, escape_controls
+from pststream.cli import result_texts
 from pststream.cli.command import (
     DONE,
     DONE_WITH_REJECTS,
@@ -16,18 +17,6 @@ from pststream.cli.command import (
     CommandResult,
     check_output_path,
     refuse_options,
-)
-from pststream.cli.result_texts import (
-    describe_adjustment,
-    describe_answers,
-    describe_batches,
-    describe_delivery,
-    describe_demo,
-    describe_erasure,
-    describe_ingest,
-    describe_maintenance,
-    describe_match,
-    describe_replay,
 )
 from pststream.input.judged_rows import SUBJECTS
 from pststream.input.run_suites import check_suite
@@ -63,7 +52,8 @@ def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
         refuse_options("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
     options = reader_options(context, arguments)
     document = ingest(context.home, context.settings, arguments.kind, arguments.paths, options, context.progress)
-    return CommandResult(document, describe_ingest(arguments.kind, document), _strict(arguments, [document]))
+    text = result_texts.describe_ingest(arguments.kind, document)
+    return CommandResult(document, text, _strict(arguments, [document]))
 
 
 def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
@@ -76,7 +66,7 @@ def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
     options = {"--format": arguments.format, "--column": arguments.column, "--constant": arguments.constant}
     refuse_options("ingest --retry-rejects", options)
     document = retry_rejects(context.home, context.settings, arguments.retry_rejects, context.progress)
-    text = f"{counted(document['retried'], 'reject')} retried\n{describe_ingest('objects', document)}"
+    text = f"{counted(document['retried'], 'reject')} retried\n{result_texts.describe_ingest('objects', document)}"
     return CommandResult(document, text, _strict(arguments, [document]))
 
 
@@ -97,7 +87,7 @@ def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult
         context.home, context.settings, action=arguments.what, holds=arguments.holds, progress=context.progress
     )
     if arguments.what == "release":
-        return CommandResult(document, describe_ingest("released", document))
+        return CommandResult(document, result_texts.describe_ingest("released", document))
     lines = [escape_controls(f"discarded: {row['path']}") for row in document["discarded"]]
     return CommandResult(document, "\n".join(lines) or "nothing to do")
 
@@ -193,7 +183,7 @@ def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
         page=arguments.page,
         progress=context.progress,
     )
-    return CommandResult(document, describe_adjustment(document))
+    return CommandResult(document, result_texts.describe_adjustment(document))
 
 
 def match_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -203,7 +193,7 @@ def match_command(context: CommandContext, arguments: Any) -> CommandResult:
     document = match(
         context.home, context.settings, max_objects=arguments.max_objects, one=arguments.one, progress=context.progress
     )
-    return CommandResult(document, describe_match(document))
+    return CommandResult(document, result_texts.describe_match(document))
 
 
 def register_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -237,13 +227,13 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
             context.home, settings, arguments.landing, options, arguments.max_objects, context.progress, metrics
         )
         counts = (document[name] for name in ("batches", "objects", "matches", "changes"))
-        return CommandResult(document, describe_batches(*counts))
+        return CommandResult(document, result_texts.describe_batches(*counts))
     document = run(context.home, settings, arguments.landing, options, arguments.max_objects, context.progress)
-    lines = [describe_ingest(kind, figures) for kind, figures in document["ingest"].items()]
-    lines.append(describe_match(document["match"]))
-    lines += [describe_delivery(document["deliver"])] if settings.sinks else []
+    lines = [result_texts.describe_ingest(kind, figures) for kind, figures in document["ingest"].items()]
+    lines.append(result_texts.describe_match(document["match"]))
+    lines += [result_texts.describe_delivery(document["deliver"])] if settings.sinks else []
     answered = document["questions"]
-    lines += [describe_answers(answered)] if answered["files"] else []
+    lines += [result_texts.describe_answers(answered)] if answered["files"] else []
     return CommandResult(document, "\n".join(lines), _strict(arguments, [*document["ingest"].values(), answered]))
 
 
@@ -275,7 +265,7 @@ def maintain_command(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.upkeep.maintain import maintain
 
     document = maintain(context.home, context.settings, context.progress)
-    return CommandResult(document, describe_maintenance(document))
+    return CommandResult(document, result_texts.describe_maintenance(document))
 
 
 def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -298,7 +288,7 @@ def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
         vacuum_now=arguments.vacuum_now,
         progress=context.progress,
     )
-    return CommandResult(document, describe_erasure(document))
+    return CommandResult(document, result_texts.describe_erasure(document))
 
 
 def lines_of(paths: list[str]) -> list[str]:
@@ -343,7 +333,7 @@ def demo_command(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.main_job.demo import demo
 
     document = demo(arguments.out, context.settings, context.progress)
-    return CommandResult(document, describe_demo(document))
+    return CommandResult(document, result_texts.describe_demo(document))
 
 
 def term_statistics_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -416,7 +406,7 @@ def deliver_command(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.delivery.deliver import deliver, is_well
 
     document = deliver(context.home, context.settings, arguments.sink, context.progress)
-    return CommandResult(document, describe_delivery(document), DONE if is_well(document) else FAILED)
+    return CommandResult(document, result_texts.describe_delivery(document), DONE if is_well(document) else FAILED)
 
 
 def dead_letters_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -427,7 +417,7 @@ def dead_letters_command(context: CommandContext, arguments: Any) -> CommandResu
         refuse_options("dead-letters replay", {"--limit": arguments.limit})
         document = replay_letters(context.home, context.settings, arguments.sink, context.progress)
         left = any(outcome["dead"] for outcome in document["sinks"].values())
-        return CommandResult(document, describe_replay(document), FAILED if left else DONE)
+        return CommandResult(document, result_texts.describe_replay(document), FAILED if left else DONE)
     rows = list_letters(context.home, context.settings, arguments.sink, arguments.limit or LISTED_LETTERS)
     lines = [
         f"{row['sink']}  {row['message_id']}  batch {row['batch_id']}  {row['kind']} for {row['subscription_id']}:"

@@ -16,21 +16,8 @@ from pststream.base.texts import byte_size, counted, duration, escape_controls, 
 from pststream.base.utc_times import iso, utc_now
 from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.reports.commands.topk_plan import read_topk_planners
+from pststream.reports.reading import home_figures
 from pststream.reports.reading.answer_view import read_answer_sizes, render_answer_sizes
-from pststream.reports.reading.home_figures import (
-    count_live,
-    count_questions,
-    count_subscriptions,
-    describe_kinds,
-    lag_seconds_of,
-    measure_object_lag,
-    measure_request_lag,
-    read_deliveries,
-    read_quarantined_files,
-    read_watcher,
-    render_deliveries,
-    render_watcher,
-)
 from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.ledgers import COLUMNS, LedgerHistory, log_key, seconds_ahead, step_seconds, sum_counts
 
@@ -68,8 +55,8 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
     withdrawn = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
     plan = _plan(reader, settled, moment)
     watermark = ledgers.watermark()
-    quarantined = read_quarantined_files(reader, ledgers)
-    by_kind = count_subscriptions(reader, settled, moment)
+    quarantined = home_figures.read_quarantined_files(reader, ledgers)
+    by_kind = home_figures.count_subscriptions(reader, settled, moment)
     return {
         "home": home.path,
         "at": iso(now),
@@ -78,9 +65,9 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
         "withdrawals": {"done": len(withdrawn), "pending": sum(key > ledgers.objects_matched for key in withdrawn)},
         "term_statistics": _term_statistics(ledgers),
         "lag": {
-            "objects": measure_object_lag(reader, ledgers),
-            "requests": measure_request_lag(ledgers),
-            "seconds": lag_seconds_of(ledgers, now),
+            "objects": home_figures.measure_object_lag(reader, ledgers),
+            "requests": home_figures.measure_request_lag(ledgers),
+            "seconds": home_figures.lag_seconds_of(ledgers, now),
         },
         "totals": _totals(ledgers),
         "last_hour": {name: sum_column(recent, name) for name in ("accepted", "rejected")},
@@ -90,13 +77,13 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
         "plan": plan,
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
-        "deliveries": read_deliveries(reader, ledgers),
-        "watcher": read_watcher(home, now),
+        "deliveries": home_figures.read_deliveries(reader, ledgers),
+        "watcher": home_figures.read_watcher(home, now),
         "unfinished": _unfinished(home, ledgers),
         "quarantined": len(quarantined),
         "quarantined_ids": [row["hold_id"] for row in quarantined],
         "index": _index(reader, plan),
-        "questions": count_questions(reader),
+        "questions": home_figures.count_questions(reader),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
 
@@ -138,7 +125,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
     version, last = current.pop("retiring_version"), current.pop("retiring_to")
     retiring = None
     if version is not None:
-        left = sum(count_live(reader, settled & (pds.field("subscription_key") <= last), now).values())
+        left = sum(home_figures.count_live(reader, settled & (pds.field("subscription_key") <= last), now).values())
         planner = next(row["planner"] for row in rows if row["plan_version"] == version)
         retiring = {"version": version, "planner": planner, "subscriptions_to": last, "live": left}
     current["imbalance"] = finite_imbalance(current["imbalance"], None)
@@ -243,12 +230,12 @@ def render_status(document: dict[str, Any]) -> str:
     for item in document["unfinished"]:
         begun = f"{item['what']} {item['id']}, started at {item['since']}: still running, or killed"
         parts += [f"UNFINISHED     {begun}", f"               if it was killed, finish it with: {item['remedy']}"]
-    parts += [*render_watcher(document["watcher"]), *_lines_of_logs(document)]
+    parts += [*home_figures.render_watcher(document["watcher"]), *_lines_of_logs(document)]
     if files := document["quarantined"]:
         parts.append(f"QUARANTINE     {counted(files, 'file')}; see: pststream quarantine list")
     parts += [
         *_lines_of_plan(document),
-        *render_deliveries(document["deliveries"]),
+        *home_figures.render_deliveries(document["deliveries"]),
         *_lines_of_questions(document["questions"]),
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
@@ -276,7 +263,7 @@ def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     return [
         *lines,
         *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
-        f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted{describe_kinds(by_kind)}",
+        f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted{home_figures.describe_kinds(by_kind)}",
         f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
         f" {totals['retractions']:,} retracted",
         *render_answer_sizes(document["answers"], totals, document["batches"]),

@@ -16,19 +16,7 @@ from pststream.base.texts import byte_size, counted, percent, short, time_ago
 from pststream.base.utc_times import utc_now
 from pststream.plans.imbalance import imbalance_of, imbalance_text
 from pststream.reports.commands.listings import COLUMNS
-from pststream.reports.pages.plan_sections import (
-    CITIES,
-    LoadRow,
-    compare_loads,
-    describe_plan,
-    plan_items,
-    prepare_balance,
-    prepare_batches,
-    prepare_topk,
-    read_topk,
-    sampled,
-    topk_items,
-)
+from pststream.reports.pages import plan_sections
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.plots.plan_map import draw_plan_map
@@ -126,7 +114,7 @@ def read_overview(home: str) -> Overview:
         lag=lag,
         plan=plan,
         loads=read_loads(tables, plan, since) if plan is not None else None,
-        topk=read_topk(tables, plan, since),
+        topk=plan_sections.read_topk(tables, plan, since),
         points=sample_points(tables),
         balance=_balance(tables, since),
         migrations=_migrations(tables),
@@ -238,15 +226,15 @@ class MigrationView(NamedTuple):
     row: dict[str, Any]
     text: str
     imbalance: str
-    loads: list[LoadRow] | None
+    loads: list[plan_sections.LoadRow] | None
 
 
 def render_overview(overview: Overview) -> str:
     """Render the page as HTML."""
     history, plan = overview.history, overview.plan
-    dots = [("dot objects-dot", sampled(len(overview.points), "object")), CITIES]
+    dots = [("dot objects-dot", plan_sections.sampled(len(overview.points), "object")), plan_sections.CITIES]
     plan_map = draw_plan_map(plan, overview.loads, overview.points, [])
-    topk = prepare_topk(overview.topk, plan_map.projection)
+    topk = plan_sections.prepare_topk(overview.topk, plan_map.projection)
     return render_page(
         "overview.html",
         forms=True,
@@ -254,14 +242,14 @@ def render_overview(overview: Overview) -> str:
         waiting={kind: _describe_waiting(lag, overview) for kind, lag in overview.lag.items()},
         last_batch=history.batches[-1].finished_at if history.batches else None,
         batches_behind=sum(sink["batches_left"] for sink in overview.sinks),
-        plan_note=describe_plan(plan),
+        plan_note=plan_sections.describe_plan(plan),
         map=plan_map,
-        legend=[*dots, *plan_items(plan), *topk_items(topk)],
+        legend=[*dots, *plan_sections.plan_items(plan), *plan_sections.topk_items(topk)],
         balance_figure=_draw_balance(overview),
-        balance=prepare_balance(plan, overview.loads) if plan is not None else None,
+        balance=plan_sections.prepare_balance(plan, overview.loads) if plan is not None else None,
         topk=topk,
         throughput_figure=_draw_throughput(history.batches),
-        batches=prepare_batches(history),
+        batches=plan_sections.prepare_batches(history),
         migrations=[_view_migration(rows) for rows in overview.migrations],
         max_rejects=LATEST_REJECTS,
         quarantined=list(reversed(overview.quarantined[-20:])),
@@ -324,5 +312,5 @@ def _view_migration(rows: list[dict[str, Any]]) -> MigrationView:
         f" ({byte_size(first['bytes'])}). Expected gain: {percent(first['expected_gain'])} of the greatest load."
         f" Greatest load over the least, predicted: {was} before, {would_be} after."
     )
-    loads = compare_loads(before.tolist(), after.tolist()) if len(before) == len(after) else None
+    loads = plan_sections.compare_loads(before.tolist(), after.tolist()) if len(before) == len(after) else None
     return MigrationView(first, text, f"{was} → {would_be}", loads)
