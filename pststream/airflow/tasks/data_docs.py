@@ -46,13 +46,8 @@ def data_docs_url(addresses: Sequence[str]) -> str:
     chosen = next((address for address in addresses if FAILED in address), addresses[-1] if addresses else "")
     base = conf.get("api", "base_url", fallback="").rstrip("/") + PREFIX
     for name, home in homes_by_name().items():
-        start = f"{_absolute(home)}/"
+        prefix = names.storage_prefix(home)
+        start = f"{prefix + home.partition('://')[2].rstrip('/') if prefix else Path(home).absolute()}/"
         if chosen.startswith(start):
             return "/".join(filter(None, [base, name, chosen.removeprefix(start)]))
     return ""
-
-
-def _absolute(home: str) -> str:
-    if prefix := names.storage_prefix(home):
-        return prefix + home.partition("://")[2].rstrip("/")
-    return str(Path(home).absolute())

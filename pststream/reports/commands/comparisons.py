@@ -54,18 +54,14 @@ def describe_best(document: dict[str, Any]) -> str:
         return f"{text}."
     second = others[0]
     ahead = best["throughput"] / max(second["throughput"], 1) - 1
+    # Figures that are at least 2 % less; None is an imbalance with an idle worker, greater than any number.
     reasons = [
         f"{name} {_in_full(best[key], key)} against {_in_full(second[key], key)}"
         for key, name in _REASONS
-        if _is_clearly_less(best[key], second[key])
+        if best[key] is not None and (second[key] is None or best[key] < 0.98 * second[key])
     ]
     why = "; ".join(reasons) or "its most loaded worker has less to do"
     return f"{text}, {100 * ahead:.0f}% ahead of {second['planner']} ({why})."
-
-
-def _is_clearly_less(value: float | None, other: float | None) -> bool:
-    """Whether a figure is at least 2 % less; None is an imbalance with an idle worker, greater than any number."""
-    return value is not None and (other is None or value < 0.98 * other)
 
 
 def _in_full(value: float | None, key: str) -> str:

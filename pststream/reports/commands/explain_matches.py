@@ -76,7 +76,12 @@ class PostingFinder:
         term = next(term for term in clause if term in terms)
         cell = find_index_cell(boxes[0], stored.lon, stored.lat)
         if isinstance(self.plan, SubscriptionPlan):
-            unit = int(self.plan.owner_units(np.array([subscription.key]), self._recorded_unit(subscription.key))[0])
+            # The unit that the index records for the subscription, if any.
+            wanted = pds.field("index_version") == self._vocabulary
+            wanted &= (pds.field("subscription_key") == subscription.key) & pds.field("unit").is_valid()
+            rows = self._reader.rows(names.WORKER_INDEX, ("unit",), wanted)
+            recorded = np.array([rows[0]["unit"] if rows else NO_UNIT], np.int32)
+            unit = int(self.plan.owner_units(np.array([subscription.key]), recorded)[0])
         else:
             unit = self.plan.find_unit(stored.lon, stored.lat, terms, term)
         return {
@@ -89,12 +94,6 @@ class PostingFinder:
             "worker": int(self.plan.unit_worker[unit]),
             "plan_version": self.version,
         }
-
-    def _recorded_unit(self, key: int) -> np.ndarray:
-        """Return the unit that the index records for a subscription, or NO_UNIT: int32[1]."""
-        wanted = (pds.field("index_version") == self._vocabulary) & (pds.field("subscription_key") == key)
-        rows = self._reader.rows(names.WORKER_INDEX, ("unit",), wanted & pds.field("unit").is_valid())
-        return np.array([rows[0]["unit"] if rows else NO_UNIT], np.int32)
 
     def _frequencies(self, clauses: tuple[tuple[int, ...], ...]) -> dict[int, int]:
         terms = pa.array(sorted({term for clause in clauses for term in clause}), pa.int64())

@@ -1,7 +1,7 @@
 """List answers of subscriptions with memory (`pststream answers`), and the latest rejected rows of a home."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pststream.reports.reading.pairs import PAIR_SCHEMA, PairStream, encoded_pai
 from pststream.reports.reading.standing_answers import StandingAnswers, in_parts
 from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.log_events import COLUMNS as RETRY_COLUMNS
-from pststream.tables.log_events import Retry, is_retry, retries_among
+from pststream.tables.log_events import is_retry, retries_among
 from pststream.tables.table_files import export_tables
 
 
@@ -91,13 +91,11 @@ def list_rejects(home: AnyHome, reason: str | None = None, limit: int | None = N
             if limit is not None:
                 rejects = rejects.sort_by(ORDER).slice(0, limit).combine_chunks()
     retries = retries_among(reader.read(names.FILES, RETRY_COLUMNS, is_retry() & (pds.field("status") == "done")))
-    return [row | {"retried_by": _retried_by(row, retries)} for row in rejects.sort_by(ORDER).to_pylist()]
-
-
-def _retried_by(row: dict[str, Any], retries: Sequence[Retry]) -> int | None:
-    """Return the ingest that retried a reject: the first retry of its reason that goes up to its ingest."""
-    after = (one for one in retries if one.reason == row["reason"] and one.ingests_to >= row["ingest_id"])
-    return next((one.ingest_id for one in after if row["is_stored"]), None)
+    listed: list[dict[str, Any]] = rejects.sort_by(ORDER).to_pylist()
+    for row in listed:  # the first retry of its reason that goes up to its ingest
+        after = (one for one in retries if one.reason == row["reason"] and one.ingests_to >= row["ingest_id"])
+        row["retried_by"] = next((one.ingest_id for one in after if row["is_stored"]), None)
+    return listed
 
 
 def export_matches(

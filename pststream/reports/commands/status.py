@@ -207,21 +207,17 @@ def _index(reader: TableReader, plan: dict[str, Any] | None) -> dict[str, Any]:
     if plan is None or not actions.num_rows:
         return {"files": 0, "bytes": 0, "rows": 0, "leftovers": False}
     mine = actions.filter(pc.equal(actions.column("partition.index_version").cast(pa.int64()), plan["index_version"]))
+    # Rows may have moved since a data file was written; `maintain` rewrites all files.
+    version = pds.field("plan_version")
+    since = (version > plan["index_version"]) & (version <= plan["version"]) & (pds.field("subscriptions") > 0)
+    moved = pc.max(reader.read(names.MIGRATIONS, ["decided_at"], since).column(0)).as_py()
+    written = pc.min(mine.column("modification_time").cast(pa.timestamp("ms", tz="UTC"))).as_py()
     return {
         "files": mine.num_rows,
         "bytes": sum_column(mine, "size_bytes"),
         "rows": sum_column(mine, "num_records"),
-        "leftovers": _leftovers(reader, plan, mine),
+        "leftovers": moved is not None and written is not None and written < moved,
     }
-
-
-def _leftovers(reader: TableReader, plan: dict[str, Any], files: pa.Table) -> bool:
-    """Whether rows have moved since a data file was written. `maintain` rewrites all files."""
-    version = pds.field("plan_version")
-    since = (version > plan["index_version"]) & (version <= plan["version"]) & (pds.field("subscriptions") > 0)
-    moved = pc.max(reader.read(names.MIGRATIONS, ["decided_at"], since).column(0)).as_py()
-    written = pc.min(files.column("modification_time").cast(pa.timestamp("ms", tz="UTC"))).as_py()
-    return moved is not None and written is not None and written < moved
 
 
 def render_status(document: dict[str, Any]) -> str:

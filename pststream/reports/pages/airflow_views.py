@@ -11,18 +11,16 @@ from deltalake.exceptions import DeltaError
 
 from pststream.base.errors import PstError
 from pststream.base.texts import mask_urls
-from pststream.queries.kinds.contract import StoredSubscription
 from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look_up_subscription
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message, render_object, render_subscription
 from pststream.reports.pages.overview_page import NoHome, open_home, read_overview, render_overview
 from pststream.reports.pages.page import Page
 from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_question
-from pststream.reports.pages.standing_section import StandingSection, prepare_standing
+from pststream.reports.pages.standing_section import prepare_standing
 from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.plan_view import read_plan
 from pststream.reports.reading.samples import sample_points
-from pststream.tables.delta_tables import TableReader
 
 NOT_FOUND, UNAVAILABLE = 404, 503
 Asked = ParamSpec("Asked")
@@ -63,7 +61,10 @@ def subscription_page(home: str, subscription_id: str) -> Page:
     tables = open_home(home)
     lookup = look_up_subscription(tables.strict, subscription_id)
     if lookup.insertions:
-        standing = _standing(tables, lookup.insertions[0])
+        latest, standing = lookup.insertions[0], None
+        if latest.kind.answers is not None and latest.query.is_readable():
+            (answer,) = read_answer_views(tables.strict, [asked_answer(latest)])
+            standing = prepare_standing(latest, answer)
         return Page(200, render_subscription(subscription_id, lookup, read_plan(tables), standing))
     message = f"No subscription “{subscription_id}” was accepted."
     advice = "Ids are compared exactly, including upper and lower case. Rejected rows are listed under Rejected rows."
@@ -119,11 +120,3 @@ def busy_page() -> Page:
     """Return the page for a request that is refused because too many pages are being made."""
     message, advice = "Too many pages are being made at the moment.", "Load the page again in a few seconds."
     return Page(UNAVAILABLE, render_message("Busy", message, advice))
-
-
-def _standing(tables: TableReader, subscription: StoredSubscription) -> StandingSection | None:
-    """Return the answer of a subscription with memory."""
-    if subscription.kind.answers is None or not subscription.query.is_readable():
-        return None
-    (view,) = read_answer_views(tables.strict, [asked_answer(subscription)])
-    return prepare_standing(subscription, view)

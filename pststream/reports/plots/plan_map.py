@@ -18,8 +18,7 @@ from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
 
 
-@dataclass(frozen=True)
-class Rectangles:
+class Rectangles(NamedTuple):
     """Rectangles of equal cells; all int64[n].
 
     value        the cells' value
@@ -32,9 +31,6 @@ class Rectangles:
     right: np.ndarray
     low: np.ndarray
     high: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.value)
 
 
 def cover_with_rectangles(raster: np.ndarray) -> Rectangles:
@@ -174,7 +170,7 @@ def cover_raster(raster: np.ndarray, grid: DispatchGrid, projection: Projection)
     """
     cover = cover_with_rectangles(raster)
     scale = 1
-    while len(cover) > _MAX_RECTANGLES:
+    while len(cover.value) > _MAX_RECTANGLES:
         scale *= 2
         cover = cover_with_rectangles(raster[::scale, ::scale])
     wide, tall = (grid.east - grid.west) / grid.columns * scale, (grid.north - grid.south) / grid.rows * scale
