@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"port {options.port} is in use; choose another one: --port N", file=sys.stderr)
         return 2
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, _interrupt)
+        signal.signal(name, signal.default_int_handler)
     environment = airflow_environment(options)
     os.umask(PRIVATE)
     try:
@@ -297,10 +297,6 @@ def is_loopback(address: str) -> bool:
     parsed = ipaddress.ip_address(address)
     mapped = getattr(parsed, "ipv4_mapped", None)
     return (mapped or parsed).is_loopback
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

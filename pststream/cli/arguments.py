@@ -44,8 +44,7 @@ MORE_EXAMPLES = {
 """Further examples of commands, which `--help` shows below the first one."""
 
 
-def add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
-    """Add `--kinds`; text: what it is for."""
+def _add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
     kinds = tuple(names.PLANNERS_OF)
     command.add_argument("--kinds", choices=kinds, metavar="KINDS", help=f"{' or '.join(kinds)}: {text}")
 
@@ -63,8 +62,7 @@ def add_repeated(command: argparse.ArgumentParser, option: str, metavar: str, te
     command.add_argument(option, action="append", default=[], metavar=metavar, help=text)
 
 
-def add_planner_option(command: argparse.ArgumentParser) -> None:
-    """Add `--option`, an option of the planner."""
+def _add_planner_option(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--option",
         action=JoinedTexts,
@@ -74,27 +72,25 @@ def add_planner_option(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_plan_options(plan: argparse.ArgumentParser) -> None:
-    """Add the options of `plan`."""
-    add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
+def _add_plan_options(plan: argparse.ArgumentParser) -> None:
+    _add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
     regions = f"of {names.REGION_KINDS}: {', '.join(names.PLANNERS)} (default: setting planner)"
     topk = f"of {names.TOPK_KINDS}: {', '.join(names.TOPK_PLANNERS)} (default: that of its plan in force)"
     add_planner_name(plan, ALL_PLANNERS, "chosen_planner", f"{regions}; {topk}")
-    add_planner_option(plan)
+    _add_planner_option(plan)
     plan.add_argument("--workers", type=positive, help="default: setting workers")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
     plan.add_argument("--to-version", type=int, help="sample objects written up to this Delta version of objects")
     plan.add_argument("--dry-run", action="store_true", help="print the plan's figures; change nothing")
 
 
-def add_plans_options(plans: argparse.ArgumentParser) -> None:
-    """Add the options of `plans`."""
+def _add_plans_options(plans: argparse.ArgumentParser) -> None:
     plans.add_argument("what", choices=("list", "show", "compare", "calibrate"))
     plans.add_argument("version", nargs="?", type=positive, help="for `show`; default: the current one")
     planners = "; ".join(f"of {kinds}: {', '.join(known)}" for kinds, known in names.PLANNERS_OF.items())
     plans.add_argument("--planners", metavar="A,B", help=f"for `compare`; default: all ({planners})")
     kinds = "for `show` and `compare`: the kinds that the plan serves; default: " + names.REGION_KINDS
-    add_kinds_option(plans, kinds)
+    _add_kinds_option(plans, kinds)
     plans.add_argument("--workers", type=positive, help="for `compare`; default: setting workers")
     plans.add_argument(
         "--objects",
@@ -111,8 +107,7 @@ def add_plans_options(plans: argparse.ArgumentParser) -> None:
     plans.add_argument("--out", metavar="FILE.html", help="for `compare`: write a page with plots here")
 
 
-def add_replay_options(replay: argparse.ArgumentParser) -> None:
-    """Add the options of `replay`."""
+def _add_replay_options(replay: argparse.ArgumentParser) -> None:
     replay.add_argument(
         "--from-version",
         type=whole,
@@ -129,16 +124,15 @@ def add_replay_options(replay: argparse.ArgumentParser) -> None:
     add_planner_name(plan, ALL_PLANNERS, "chosen_planner", text)
     plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
     plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
-    add_planner_option(replay)
-    add_kinds_option(replay, "the kinds whose plan --planner makes; default: those that it serves, topk if both")
+    _add_planner_option(replay)
+    _add_kinds_option(replay, "the kinds whose plan --planner makes; default: those that it serves, topk if both")
     replay.add_argument(
         "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
     )
     replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
 
 
-def add_erase_options(command: argparse.ArgumentParser) -> None:
-    """Add the options of `erase`."""
+def _add_erase_options(command: argparse.ArgumentParser) -> None:
     for what in ("object", "subscription"):
         add_repeated(command, f"--{what}-id", "ID", f"id of the {what} (repeatable)")
         add_repeated(command, f"--{what}-ids", "FILE", "file with an id on each line")
@@ -152,8 +146,7 @@ def add_erase_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_withdraw_options(command: argparse.ArgumentParser) -> None:
-    """Add the options of `withdraw`."""
+def _add_withdraw_options(command: argparse.ArgumentParser) -> None:
     add_repeated(command, "--object-id", "ID", "with this id (repeatable)")
     add_repeated(command, "--object-ids", "FILE", "file with an id on each line")
     add_repeated(command, "--file", "PATH", "from this ingested file (repeatable)")
@@ -203,13 +196,11 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_setup(commands)
     _add_flow(commands)
-    _add_delivery(commands)
     _add_balance(commands)
     _add_upkeep(commands)
     _add_results(commands)
     _add_reports(commands)
-    _add_plans(commands)
-    _add_workloads(commands)
+    _add_plans_and_workloads(commands)
     return parser
 
 
@@ -259,7 +250,7 @@ def _add_flow(commands: Any) -> None:
     _add_strict(ingest)
 
     text = "make a new plan version from a sample of the stored data"
-    add_plan_options(_add(commands, "plan", plan_command, text, "pststream plan --planner grid --workers 16"))
+    _add_plan_options(_add(commands, "plan", plan_command, text, "pststream plan --planner grid --workers 16"))
 
     text = "run micro-batches, each exactly once"
     match = _add(commands, "match", writing.match_command, text, "pststream match --max-objects 100000")
@@ -285,6 +276,16 @@ def _add_flow(commands: Any) -> None:
     )
     run.add_argument("--no-deliver", action="store_true", help="leave delivery to `pststream deliver`")
 
+    text = "deliver the matches and the changes of answers of finished batches to the sinks"
+    deliver = _add(commands, "deliver", writing.deliver_command, text, "pststream deliver --home h")
+    deliver.add_argument("--sink", metavar="NAME", help="only this sink")
+    text = "list the messages that sinks refused permanently, or deliver them again"
+    example = "pststream dead-letters replay --sink alerts"
+    letters = _add(commands, "dead-letters", writing.dead_letters_command, text, example)
+    letters.add_argument("what", choices=("list", "replay"))
+    letters.add_argument("--sink", metavar="NAME", help="only of this sink")
+    letters.add_argument("--limit", type=positive, help=f"for `list`: rows at most (default {writing.LISTED_LETTERS})")
+
 
 def _add_strict(command: Parser) -> None:
     command.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected or files quarantined")
@@ -298,18 +299,6 @@ def _add_reader_options(command: Parser) -> None:
     command.add_argument("--timezone", help="zone of times that carry none (default: setting timezone)")
 
 
-def _add_delivery(commands: Any) -> None:
-    text = "deliver the matches and the changes of answers of finished batches to the sinks"
-    deliver = _add(commands, "deliver", writing.deliver_command, text, "pststream deliver --home h")
-    deliver.add_argument("--sink", metavar="NAME", help="only this sink")
-    text = "list the messages that sinks refused permanently, or deliver them again"
-    example = "pststream dead-letters replay --sink alerts"
-    letters = _add(commands, "dead-letters", writing.dead_letters_command, text, example)
-    letters.add_argument("what", choices=("list", "replay"))
-    letters.add_argument("--sink", metavar="NAME", help="only of this sink")
-    letters.add_argument("--limit", type=positive, help=f"for `list`: rows at most (default {writing.LISTED_LETTERS})")
-
-
 def _add_balance(commands: Any) -> None:
     text = "balance the loads of the workers: move cells, repartition, or undo the last adjustment"
     balance = _add(commands, "balance", _balance, text, "pststream balance local --method gr --dry-run")
@@ -321,7 +310,7 @@ def _add_balance(commands: Any) -> None:
     balance.add_argument(
         "--method", choices=names.BALANCERS, help="for `local`: algorithm that selects what moves (default gr)"
     )
-    add_kinds_option(balance, "for `local`, `global` and `retire`: the kinds whose plan is adjusted; not topk")
+    _add_kinds_option(balance, "for `local`, `global` and `retire`: the kinds whose plan is adjusted; not topk")
     text = f"for `global`: {', '.join(names.PLANNERS)} (default: setting planner)"
     add_planner_name(balance, names.PLANNERS, "planner", text)
     balance.add_argument(
@@ -383,14 +372,14 @@ def _add_upkeep(commands: Any) -> None:
     )
     text = "remove objects and subscriptions by their ids, and everything that was derived from them"
     example = "pststream erase --home h --object-id post-17 --subscription-ids ids.txt --dry-run"
-    add_erase_options(_add(commands, "erase", writing.erase_command, text, example))
+    _add_erase_options(_add(commands, "erase", writing.erase_command, text, example))
     text = "count the objects that have each word; from then on rare words weigh more in `topk`"
     example = "pststream term-statistics --home h"
     statistics = _add(commands, "term-statistics", writing.term_statistics_command, text, example)
     statistics.add_argument("--dry-run", action="store_true", help="count, and change nothing")
     text = "withdraw objects, such as those of a wrong clock: their matches are retracted, the watermark ignores them"
     example = "pststream withdraw --home h --from 2026-03-02T10:00:00Z --dry-run"
-    add_withdraw_options(_add(commands, "withdraw", writing.withdraw_command, text, example))
+    _add_withdraw_options(_add(commands, "withdraw", writing.withdraw_command, text, example))
 
 
 def _quarantine(context: CommandContext, arguments: Any) -> CommandResult:
@@ -453,25 +442,23 @@ def _add_reports(commands: Any) -> None:
     report.add_argument("--out", required=True, metavar="FILE.html")
 
 
-def _add_plans(commands: Any) -> None:
-    text = "list the plans, show one, compare the planners on the data of this home, or calibrate the load model"
-    example = "pststream plans compare --workers 8 --out comparison.html"
-    add_plans_options(_add(commands, "plans", _plans, text, example))
-    text = (
-        "run recorded batches again under another plan, in a scratch home, and compare matches and loads with those"
-        " that were recorded; changes nothing"
-    )
-    example = "pststream replay --from-version 12 --to-version 20 --planner hybrid --out replayed"
-    add_replay_options(_add(commands, "replay", writing.replay_command, text, example))
-
-
 def _plans(context: CommandContext, arguments: Any) -> CommandResult:
     """Run `plans`; `compare` and `calibrate` run the main job, `list` and `show` only read."""
     commands = {"compare": compare_plans_command, "calibrate": calibrate_command}
     return commands.get(arguments.what, reading.plans_command)(context, arguments)
 
 
-def _add_workloads(commands: Any) -> None:
+def _add_plans_and_workloads(commands: Any) -> None:
+    text = "list the plans, show one, compare the planners on the data of this home, or calibrate the load model"
+    example = "pststream plans compare --workers 8 --out comparison.html"
+    _add_plans_options(_add(commands, "plans", _plans, text, example))
+    text = (
+        "run recorded batches again under another plan, in a scratch home, and compare matches and loads with those"
+        " that were recorded; changes nothing"
+    )
+    example = "pststream replay --from-version 12 --to-version 20 --planner hybrid --out replayed"
+    _add_replay_options(_add(commands, "replay", writing.replay_command, text, example))
+
     text = "write a synthetic workload of objects or requests, reproducible by its seed"
     example = "pststream generate requests --kind q3 --count 100000 --lifetime 20000 --out requests.jsonl"
     generate = _add(commands, "generate", writing.generate_command, text, example)

@@ -139,11 +139,6 @@ def region_as_text(d: Dialect) -> str:
     )
 
 
-def radius_of_circle(d: Dialect) -> str:
-    """Return the expression of a circle's radius in metres; null for other shapes."""
-    return f"CASE WHEN circle IS NOT NULL THEN {d.at('circle', '3')} END"
-
-
 def _boxes(d: Dialect) -> str:
     """A polygon for each box, counter-clockwise from its south-west corner."""
 
@@ -224,7 +219,7 @@ FROM (
   SELECT
     inserted.subscription_key, inserted.subscription_id, inserted.kind, inserted.keywords,
     {region_as_text(d)} AS region,
-    {radius_of_circle(d)} AS radius_m,
+    CASE WHEN circle IS NOT NULL THEN {d.at("circle", "3")} END AS radius_m,
     inserted.effective_at AS created_at,
     CASE
       WHEN inserted.expires_at IS NULL OR deleted.deleted_at <= inserted.expires_at THEN deleted.deleted_at

@@ -28,7 +28,6 @@ file is a problem of its own.
 """
 FIELDS = ("watcher", "last_hour", "watermark", "watermark_ahead_seconds", "quarantined_ids", "deliveries")
 
-
 log = logging.getLogger(__name__)
 
 

@@ -100,7 +100,6 @@ class ReplayJob(PagedJob):
 
 log = logging.getLogger(__name__)
 
-ANSWER_TIMEOUT = timedelta(hours=20)
 QUESTION = """
 {{ task.summary.reason }}
 {% if task.summary.gain is not none %}
@@ -135,7 +134,7 @@ class Approval(ApprovalOperator):
             subject="{{ dag.dag_id }}: change plan {{ task.summary.plan_version_before }}?",
             body=QUESTION,
             defaults=self.REJECT,
-            response_timeout=ANSWER_TIMEOUT,
+            response_timeout=timedelta(hours=20),
             **kwargs,
         )
         self.summary = summary

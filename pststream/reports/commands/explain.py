@@ -204,14 +204,12 @@ def _rank(pair: Pair) -> tuple[int, int, int, int]:
 def _explain_unknown(
     object_id: str, subscription_id: str, object_known: bool, rejects: dict[str, Any]
 ) -> dict[str, Any]:
-    if not object_known:
-        noun, name, kind, condition = "object", object_id, "objects", OBJECT_UNKNOWN
-    else:
+    noun, name, kind, condition = "object", object_id, "objects", OBJECT_UNKNOWN
+    if object_known:
         noun, name, kind, condition = "subscription", subscription_id, "requests", SUBSCRIPTION_UNKNOWN
+    why = "if a file contains it, its row was rejected: see pststream rejects"
     if rejects[kind]:
         why = f"a row with this id was rejected: {_describe_reject(rejects[kind][0])}"
-    else:
-        why = "if a file contains it, its row was rejected: see pststream rejects"
     return {"state": NOT_MATCHED, "condition": condition, "reason": f"no {noun} {name!r} was accepted; {why}"}
 
 

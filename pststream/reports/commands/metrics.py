@@ -107,7 +107,6 @@ def render_metrics(home: AnyHome) -> str:
         "build_info": [({"version": __version__}, 1)],
         "stored_rejects": _stored_rejects(home),
         **_of_logs(document),
-        **_of_batches(document),
         **_of_answers(document),
         **_of_plan(document),
         **_of_sinks(document["deliveries"]),
@@ -118,6 +117,8 @@ def render_metrics(home: AnyHome) -> str:
 
 def _of_logs(document: dict[str, Any]) -> Samples:
     totals, lag = document["totals"], document["lag"]
+    done = [batch for batch in document["batches"] if batch["status"] == "done"]
+    last = done[-1] if done else {"finished_at": None, "seconds": {}}
     kinds = ("objects", "requests")
     return {
         "accepted_rows_total": _each("kind", {kind: totals[kind] for kind in kinds}),
@@ -131,6 +132,12 @@ def _of_logs(document: dict[str, Any]) -> Samples:
         "live_subscriptions": _one(document["subscriptions"]["live"]),
         "questions_total": _one(document["questions"]["questions"]),
         "answer_rows_total": _one(document["questions"]["rows"]),
+        "batches_total": _one(totals["batches"]),
+        "matches_total": _one(totals["matches"]),
+        "retractions_total": _one(totals["retractions"]),
+        "unfinished_steps": _one(len(document["unfinished"])),
+        "last_batch_finished_timestamp_seconds": _one(_epoch(last["finished_at"])),
+        "last_batch_duration_seconds": _each("step", last["seconds"]),
     }
 
 
@@ -143,20 +150,6 @@ def _stored_rejects(home: AnyHome) -> list[Sample]:
             counts[kind, reason] += count
     samples: list[Sample] = [({"kind": kind, "reason": why}, count) for (kind, why), count in counts.items()]
     return sorted(samples, key=lambda sample: sorted(sample[0].items()))
-
-
-def _of_batches(document: dict[str, Any]) -> Samples:
-    totals = document["totals"]
-    done = [batch for batch in document["batches"] if batch["status"] == "done"]
-    last = done[-1] if done else {"finished_at": None, "seconds": {}}
-    return {
-        "batches_total": _one(totals["batches"]),
-        "matches_total": _one(totals["matches"]),
-        "retractions_total": _one(totals["retractions"]),
-        "unfinished_steps": _one(len(document["unfinished"])),
-        "last_batch_finished_timestamp_seconds": _one(_epoch(last["finished_at"])),
-        "last_batch_duration_seconds": _each("step", last["seconds"]),
-    }
 
 
 def _of_answers(document: dict[str, Any]) -> Samples:

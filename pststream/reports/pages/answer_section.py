@@ -104,24 +104,21 @@ def prepare_matches(matches: list[MatchView], projection: Projection) -> MatchTa
     regions: dict[str, int] = {}
     rows = []
     for match, (city, km) in zip(matches, cities):
-        region = regions.setdefault(region_path(match.region, projection), len(regions))
-        rows.append(_row(match, city, km, region, projection))
+        payload = dict(match.payload)
+        title = payload.pop("title", None)
+        others = list(payload.items())[:_MAX_PAYLOAD_FIELDS]
+        row = MatchRow(
+            match=match,
+            words=mark_words(match.text, match.keywords),
+            title=title if isinstance(title, str) and title.strip() else None,
+            payload=[f"{name}: {value}"[:_MAX_PAYLOAD_TEXT] for name, value in others],
+            place=city if km < _NEAR_KM else f"{km:,.0f} km from {city}",
+            region=regions.setdefault(region_path(match.region, projection), len(regions)),
+            x=round(float(projection.x(match.lon)), 2),
+            y=round(float(projection.y(match.lat)), 2),
+        )
+        rows.append(row)
     return MatchTable(rows, list(regions))
-
-
-def _row(match: MatchView, city: str, km: float, region: int, projection: Projection) -> MatchRow:
-    payload = dict(match.payload)
-    title = payload.pop("title", None)
-    return MatchRow(
-        match=match,
-        words=mark_words(match.text, match.keywords),
-        title=title if isinstance(title, str) and title.strip() else None,
-        payload=[f"{name}: {value}"[:_MAX_PAYLOAD_TEXT] for name, value in list(payload.items())[:_MAX_PAYLOAD_FIELDS]],
-        place=city if km < _NEAR_KM else f"{km:,.0f} km from {city}",
-        region=region,
-        x=round(float(projection.x(match.lon)), 2),
-        y=round(float(projection.y(match.lat)), 2),
-    )
 
 
 def mark_words(text: str, keywords: str) -> list[tuple[str, bool]]:

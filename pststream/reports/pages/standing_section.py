@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pststream.base.texts import counted, moment
-from pststream.queries.kinds.contract import Answers, Description, RankedAnswers, StoredSubscription
-from pststream.queries.shapes.contract import Region
+from pststream.queries.kinds.contract import Answers, RankedAnswers, StoredSubscription
 from pststream.reports.pages.answer_section import (
     AnsweredQuestion,
     AnswerRow,
@@ -69,11 +68,14 @@ def prepare_standing(subscription: StoredSubscription, view: AnswerView, most: i
     point = described.get("point")
     place = (point["lon"], point["lat"]) if point else None
     rows = [_answer_row(row, kind.answers) for row in view.rows]
+    region = subscription.query.region
+    if region is None and isinstance(kind.answers, RankedAnswers) and len(view.rows) >= described["k"]:
+        region = kind.answers.reach(described, view.rows[-1].value)  # in which an object enters the answer
     answered = AnsweredQuestion(
         kind=kind.name,
         facts=[("Kind", kind.name), *kind.facts(described).items()],
         keywords=str(described.get("keywords") or ""),
-        region=subscription.query.region or _reach(described, view, kind.answers),
+        region=region,
         point=place,
         rows=rows,
         more=False,
@@ -92,13 +94,6 @@ def _answer_row(row: ViewedRow, answers: Answers | None) -> AnswerRow:
     shown = {answers.value_column: answers.sign * row.value}
     distance, score = shown.get("distance_m"), shown.get("score")
     return AnswerRow(row.rank, row.object_id, row.ts, distance, score, lon=row.lon, lat=row.lat, text=row.text)
-
-
-def _reach(described: Description, view: AnswerView, answers: Answers | None) -> Region | None:
-    """Return the region in which an object enters the answer; None: it enters anywhere."""
-    if not isinstance(answers, RankedAnswers) or len(view.rows) < described["k"]:
-        return None
-    return answers.reach(described, view.rows[-1].value)
 
 
 def _note(view: AnswerView, answers: Answers | None, most: int | None) -> str:

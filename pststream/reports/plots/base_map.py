@@ -69,11 +69,6 @@ def _fit(west: float, south: float, east: float, north: float) -> Projection:
     return Projection(west, south, east, north, round(height, 1))
 
 
-def graticule_step(span: float) -> float:
-    """Degrees between two lines of the graticule, for a view that is `span` degrees wide."""
-    return next((step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30) if span / step <= 12), 30.0)
-
-
 _MAX_CITIES = 14_000
 
 
@@ -88,7 +83,9 @@ class BaseMap(NamedTuple):
 
 def draw_base_map(projection: Projection) -> BaseMap:
     """Lay out the base map of a view."""
-    step = graticule_step(max(projection.east - projection.west, projection.north - projection.south))
+    span = max(projection.east - projection.west, projection.north - projection.south)
+    steps = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
+    step = next((step for step in steps if span / step <= 12), 30.0)  # degrees between two lines of the graticule
     lines, labels = [], []
     for lon in _multiples(projection.west, projection.east, step):
         x = float(projection.x(lon))

@@ -89,7 +89,8 @@ def read_inserted_subscriptions(reader: TableReader) -> InsertedSubscriptions:
     columns = ("subscription_key", "subscription_id", "payload")
     rows = reader.read(names.REQUESTS, columns, pds.field("op") == "insert")
     keys = rows.column("subscription_key").to_numpy()
-    ids, payloads = (_whole(rows.column(name)) for name in columns[1:])
+    texts = (rows.column(name).cast(pa.large_string()).chunks for name in columns[1:])  # may be larger than 2 GiB
+    ids, payloads = (pa.concat_arrays(chunks or [pa.array([], pa.large_string())]) for chunks in texts)
     if len(keys) and (keys[1:] < keys[:-1]).any():
         order = np.argsort(keys, kind="stable")
         keys, ids, payloads = keys[order], ids.take(pa.array(order)), payloads.take(pa.array(order))
@@ -131,12 +132,6 @@ def _pairs_of(batch: pa.RecordBatch, inserted: InsertedSubscriptions, retracted:
         stop = max(start + 1, int(np.searchsorted(weight, before + _MAX_BYTES, "right")))
         yield Pairs(rows, row[start:stop], subscription[start:stop])
         start = stop
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column of texts as one array, which may be larger than 2 GiB."""
-    texts = column.cast(pa.large_string()).combine_chunks()
-    return pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
 
 
 PAIR_SCHEMA = pa.schema(

@@ -171,6 +171,10 @@ def _by_key(
 
 
 def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dict[str, Any]) -> MatchView:
+    try:
+        payload = json.loads(subscription["payload"] or "{}")
+    except ValueError:
+        payload = {}
     return MatchView(
         object_id=object_id,
         subscription_id=subscription["subscription_id"] or "",
@@ -179,15 +183,7 @@ def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dic
         lat=thing["lat"],
         text=(thing["text"] or "")[:_MAX_TEXT],
         keywords=(subscription["keywords"] or "")[:_MAX_TEXT],
-        payload=_payload(subscription["payload"]),
+        payload=payload if isinstance(payload, dict) else {},
         region=from_columns(subscription),
         worker=worker,
     )
-
-
-def _payload(text: str | None) -> dict[str, Any]:
-    try:
-        payload = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return payload if isinstance(payload, dict) else {}
