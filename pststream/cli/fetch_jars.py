@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if find_invalid(TARGET, wanted):
             fetch(wanted, source)
-        install_checksums()
+        install_checksums(wanted)
     except (OSError, RuntimeError) as error:
         print(f"fetch_jars: {error}", file=sys.stderr)
         return 1
@@ -95,9 +95,8 @@ def resolve(scratch: Path) -> Path:
     return jars
 
 
-def install_checksums() -> None:
-    """Copy the checksums to the folder of the jars, for `pststream doctor`; delete jars that are not in the list."""
-    wanted = read_checksums()
+def install_checksums(wanted: dict[str, str]) -> None:
+    """Copy the checksums to the folder of the jars, for `pststream doctor`; delete jars that are not wanted."""
     for path in TARGET.glob("*.jar"):
         if path.name not in wanted:
             path.unlink()

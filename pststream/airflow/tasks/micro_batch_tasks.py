@@ -45,15 +45,12 @@ class MatchJob(DataDocsJob):
     def execute(self, context: Context) -> Any:
         """Run the job; return its summary, after storing it if tasks are skipped."""
         summary: dict[str, Any] = super().execute(context)
-        idle = [self._neighbour(task) for task in tasks_without_work(summary, summary.pop("waiting_sinks"))]
+        idle = tasks_without_work(summary, summary.pop("waiting_sinks"))
+        idle = [self.task_group.child_id(task) if self.task_group else task for task in idle]
         if idle:
             context["ti"].xcom_push(key=RETURN_VALUE, value=summary)
             raise DownstreamTasksSkipped(tasks=idle)
         return summary
-
-    def _neighbour(self, task: str) -> str:
-        """Return the id of a task of the same task group."""
-        return self.task_group.child_id(task) if self.task_group else task
 
 
 def tasks_without_work(summary: dict[str, Any], waiting_sinks: list[str]) -> list[str]:

@@ -77,9 +77,6 @@ def _describe_word(word: dict[str, Any]) -> str:
     return f"{word['word']} ({objects}, {word['missed_by']} fewer than the last word of the report)"
 
 
-_INTERNAL = "This is an internal error: keep the home as it is, and report it with this explanation."
-
-
 def render_explain(document: dict[str, Any]) -> str:
     """Render an explanation as text."""
     ids = f"object {document['object_id']!r} and subscription {document['subscription_id']!r}"
@@ -104,7 +101,8 @@ def _render_pair(pair: dict[str, Any], with_state: bool) -> list[str]:
     stored, subscription, posting = pair["object"], pair["subscription"], pair["posting"]
     lines = [f"  {pair['state'] + ': ' if with_state else ''}{pair['reason']}"]
     if pair["problem"]:
-        lines.append(f"  THE TABLES DISAGREE: {pair['problem']}. {_INTERNAL}")
+        remedy = "This is an internal error: keep the home as it is, and report it with this explanation."
+        lines.append(f"  THE TABLES DISAGREE: {pair['problem']}. {remedy}")
     if posting:
         lines.append(
             f"  posting       word {posting['word']!r} of the clause [{' OR '.join(posting['clause'])}] in index cell"
@@ -125,8 +123,6 @@ def _render_pair(pair: dict[str, Any], with_state: bool) -> list[str]:
 def _describe_reject(row: dict[str, Any]) -> str:
     return f"{row['file']}, row {row['row']}: {row['reason']}: {row['detail']}"
 
-
-OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"
 
 MAX_PAIRS = 20
 _MAX_TEXT = 300
@@ -204,9 +200,9 @@ def _rank(pair: Pair) -> tuple[int, int, int, int]:
 def _explain_unknown(
     object_id: str, subscription_id: str, object_known: bool, rejects: dict[str, Any]
 ) -> dict[str, Any]:
-    noun, name, kind, condition = "object", object_id, "objects", OBJECT_UNKNOWN
+    noun, name, kind, condition = "object", object_id, "objects", "object_unknown"
     if object_known:
-        noun, name, kind, condition = "subscription", subscription_id, "requests", SUBSCRIPTION_UNKNOWN
+        noun, name, kind, condition = "subscription", subscription_id, "requests", "subscription_unknown"
     why = "if a file contains it, its row was rejected: see pststream rejects"
     if rejects[kind]:
         why = f"a row with this id was rejected: {_describe_reject(rejects[kind][0])}"

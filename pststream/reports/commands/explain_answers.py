@@ -341,7 +341,12 @@ class ReportExplainer:
             "last_tick": iso(from_micros(reached[-1])),
             "later_ticks": len(ticks) - len(reached),
         }
-        return {**pair, "state": COUNTED, "answer": answer, "reason": _describe_ticks(answer)}
+        later = f", and {counted(answer['later_ticks'], 'later one')} will" if answer["later_ticks"] else ""
+        first, last = answer["first_tick"], answer["last_tick"]
+        reports = f"{len(reached):,} reports count the object, from that of {first} to that of {last}"
+        if len(reached) == 1:
+            reports = f"1 report counts the object, that of {first}"
+        return {**pair, "state": COUNTED, "answer": answer, "reason": reports + later}
 
     def add_details(self, pair: Pair) -> Pair:
         """Add what the current report has of the object's words, and how the report contradicts the objects."""
@@ -399,14 +404,6 @@ def _find_tick_failure(stored: StoredObject, subscription: StoredSubscription) -
 def _describe_end(validity: Validity) -> str:
     ended = {"deletion": "was deleted as of", "expiry": "expired at"}[validity.ended_by]
     return f"the subscription {ended} {iso(validity.end_at)}"
-
-
-def _describe_ticks(answer: dict[str, Any]) -> str:
-    number, first, last = answer["ticks"], answer["first_tick"], answer["last_tick"]
-    later = f", and {counted(answer['later_ticks'], 'later one')} will" if answer["later_ticks"] else ""
-    if number == 1:
-        return f"1 report counts the object, that of {first}{later}"
-    return f"{number:,} reports count the object, from that of {first} to that of {last}{later}"
 
 
 def _read_report(context: ExplainContext, subscription: StoredSubscription, end: AnswerEnd) -> Report:

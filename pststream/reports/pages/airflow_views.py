@@ -24,7 +24,6 @@ from pststream.reports.reading.samples import sample_points
 
 NOT_FOUND, UNAVAILABLE = 404, 503
 Asked = ParamSpec("Asked")
-NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _MAX_ERROR_TEXT = 300
 _MAX_QUESTION_BYTES = 100_000
 """A process is started with the question, and Linux passes 128 KiB in one argument at most."""
@@ -111,7 +110,9 @@ def question_fields(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 @_served
-def question_form_page(home: str, fields: Mapping[str, str] = NO_FIELDS, problem: str = "", status: int = 200) -> Page:
+def question_form_page(
+    home: str, fields: Mapping[str, str] = MappingProxyType({}), problem: str = "", status: int = 200
+) -> Page:
     """Return the form of a question with these values; `problem` says why the question has no answer."""
     return Page(status, render_question(home, fields, sample_points(open_home(home)), problem))
 

@@ -106,12 +106,21 @@ def draw_plan_map(
         grid = view.plan.grid
         lon, lat = np.array([grid.west, grid.east]), np.array([grid.south, grid.north])
     projection = fit_view(lon, lat)
+    numbers: dict[tuple[float, float, str], list[int]] = {}
+    for number, match in enumerate(matches):
+        numbers.setdefault((match.lon, match.lat, match.object_id), []).append(number)
+    # A marker for each matched object in the view, from west to east.
+    markers = [
+        MatchMarker(point_path(projection, np.array([lon]), np.array([lat])), matches[of_object[0]].text, of_object)
+        for (lon, lat, _), of_object in sorted(numbers.items())
+        if projection.inside(np.array(lon), np.array(lat))
+    ]
     return PlanMap(
         projection,
         draw_base_map(projection),
         _draw_leaves(view, loads, projection) if view is not None else None,
         point_path(projection, points[:, 0], points[:, 1]),
-        _markers(projection, matches),
+        markers,
     )
 
 
@@ -241,18 +250,6 @@ def _shortened(lines: list[str]) -> str:
     """Return the lines of a tooltip as a text of at most _MAX_TIP_LINES, with the number of the others."""
     more = len(lines) - _MAX_TIP_LINES
     return "\n".join(lines[:_MAX_TIP_LINES] + ([f"and {counted(more, 'more unit')}"] if more > 0 else []))
-
-
-def _markers(projection: Projection, matches: list[MatchView]) -> list[MatchMarker]:
-    """Return a marker for each matched object in the view, from west to east."""
-    numbers: dict[tuple[float, float, str], list[int]] = {}
-    for number, match in enumerate(matches):
-        numbers.setdefault((match.lon, match.lat, match.object_id), []).append(number)
-    return [
-        MatchMarker(point_path(projection, np.array([lon]), np.array([lat])), matches[of_object[0]].text, of_object)
-        for (lon, lat, _), of_object in sorted(numbers.items())
-        if projection.inside(np.array(lon), np.array(lat))
-    ]
 
 
 def draw_topk_parts(plan: Mapping[str, Any], projection: Projection) -> MapLayer | None:

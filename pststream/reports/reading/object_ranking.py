@@ -127,9 +127,6 @@ def read_objects(reader: TableReader, wanted: pds.Expression) -> Iterator[Object
             yield ObjectRows(*points, *flatten_lists(terms))
 
 
-_FRACTIONS = 65_536
-
-
 class StoredWordWeights:
     """The weights of words by a version of the term statistics; those that were asked for are kept.
 
@@ -154,17 +151,14 @@ class StoredWordWeights:
         if len(new):
             known = np.append(self._terms, new)
             order = np.argsort(known)
-            self._terms, self._weights = known[order], np.append(self._weights, self._read(new))[order]
+            wanted = (pds.field("statistics_version") == self.version) & pds.field("term_id").isin(pa.array(new))
+            rows = self._reader.read(names.TERM_STATISTICS, ("term_id", "documents"), wanted)
+            documents = np.zeros(len(new))
+            documents[np.searchsorted(new, rows.column("term_id").to_numpy())] = rows.column("documents").to_numpy()
+            weights = np.log1p(self._statistics.objects / np.maximum(documents, 1))
+            weights = np.round(weights * 65_536) / 65_536
+            self._terms, self._weights = known[order], np.append(self._weights, weights)[order]
         return np.asarray(self._weights[np.searchsorted(self._terms, terms)][place])
-
-    def _read(self, terms: np.ndarray) -> np.ndarray:
-        """Return the weights of terms (int64[n], ascending, distinct) from the table."""
-        wanted = (pds.field("statistics_version") == self.version) & pds.field("term_id").isin(pa.array(terms))
-        rows = self._reader.read(names.TERM_STATISTICS, ("term_id", "documents"), wanted)
-        documents = np.zeros(len(terms))
-        documents[np.searchsorted(terms, rows.column("term_id").to_numpy())] = rows.column("documents").to_numpy()
-        weights = np.log1p(self._statistics.objects / np.maximum(documents, 1))
-        return np.asarray(np.round(weights * _FRACTIONS) / _FRACTIONS)
 
 
 def word_weights(reader: TableReader, up_to: int) -> StoredWordWeights:
