@@ -45,14 +45,13 @@ def ask_in_process(home: str, fields: Mapping[str, str]) -> Page:
             " builds their segments: ask again."
         )
     elif outcome["exit_code"] == REFUSED:  # the question is not valid
-        problem, status = outcome["error"].splitlines()[0], BAD_REQUEST
+        problem, status = outcome["error"].splitlines()[0], 400
     else:
         problem = mask_urls(outcome["error"].splitlines()[-1])
     return airflow_views.question_form_page(home, fields, problem, status)
 
 
 LONGEST_NAME = 255
-BAD_REQUEST = 400
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "frame-ancestors 'self'",

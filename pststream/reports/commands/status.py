@@ -55,6 +55,11 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
     withdrawn = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
     plan = _plan(reader, settled, moment)
     watermark = ledgers.watermark()
+    statistics: dict[str, Any] = {"version": 0, "objects": 0, "terms": 0, "made_at": None}
+    for last in ledgers.statistics_changes[-1:]:
+        counts = json.loads(last["options"])
+        statistics = {"version": last["statistics_version"], "objects": counts["objects"], "terms": counts["terms"]}
+        statistics["made_at"] = iso(last["started_at"])
     quarantined = home_figures.read_quarantined_files(reader, ledgers)
     by_kind = home_figures.count_subscriptions(reader, settled, moment)
     return {
@@ -63,7 +68,7 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
         "watermark": iso(watermark),
         "watermark_ahead_seconds": seconds_ahead(watermark, now, max_ahead_seconds),
         "withdrawals": {"done": len(withdrawn), "pending": sum(key > ledgers.objects_matched for key in withdrawn)},
-        "term_statistics": _term_statistics(ledgers),
+        "term_statistics": statistics,
         "lag": {
             "objects": home_figures.measure_object_lag(reader, ledgers),
             "requests": home_figures.measure_request_lag(ledgers),
@@ -86,16 +91,6 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
         "questions": home_figures.count_questions(reader),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
-
-
-def _term_statistics(ledgers: LedgerHistory) -> dict[str, Any]:
-    """Return the version in force, and the objects and terms that it counts; version 0 counts none."""
-    if not ledgers.statistics_changes:
-        return {"version": 0, "objects": 0, "terms": 0, "made_at": None}
-    last = ledgers.statistics_changes[-1]
-    counts = json.loads(last["options"])
-    figures = {name: counts[name] for name in ("objects", "terms")}
-    return {"version": last["statistics_version"], **figures, "made_at": iso(last["started_at"])}
 
 
 def _totals(ledgers: LedgerHistory) -> dict[str, Any]:
