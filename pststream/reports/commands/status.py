@@ -217,7 +217,7 @@ def _index(reader: TableReader, plan: dict[str, Any] | None) -> dict[str, Any]:
 
 def render_status(document: dict[str, Any]) -> str:
     """Render the status as text."""
-    parts = []
+    parts: list[str] = []
     for item in document["unfinished"]:
         begun = f"{item['what']} {item['id']}, started at {item['since']}: still running, or killed"
         parts += [f"UNFINISHED     {begun}", f"               if it was killed, finish it with: {item['remedy']}"]

@@ -60,7 +60,8 @@ def subscription_page(home: str, subscription_id: str) -> Page:
     tables = open_home(home)
     lookup = look_up_subscription(tables.strict, subscription_id)
     if lookup.insertions:
-        latest, standing = lookup.insertions[0], None
+        latest = lookup.insertions[0]
+        standing = None
         if latest.kind.answers is not None and latest.query.is_readable():
             (answer,) = read_answer_views(tables.strict, [asked_answer(latest)])
             standing = prepare_standing(latest, answer)
