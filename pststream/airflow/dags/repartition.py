@@ -1,5 +1,7 @@
 """Build the DAG `repartition`: once a day, make a new plan, and apply it if it lowers the load enough."""
 
+from typing import Any
+
 from airflow.sdk import Param
 
 from pststream.airflow.dag_kind import DagKind
@@ -81,7 +83,7 @@ def _new_index_fields() -> dict[str, Param]:
             "Sample the objects up to and including this version. Empty: to the newest version.",
         ),
     }
-    bounds = {"workers": {"minimum": 1, "maximum": 10_000}}
+    bounds: dict[str, dict[str, Any]] = {"workers": {"minimum": 1, "maximum": 10_000}}
     return {
         name: forms.field("integer", *text, "New index", **bounds.get(name, {"minimum": 0}))
         for name, text in texts.items()
