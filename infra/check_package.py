@@ -47,9 +47,8 @@ def check(folder: Path, requirement: str) -> int:
     main_ones = ", ".join(one for one in packages if one.startswith(("apache-airflow==", "pyspark")))
     print(f"{requirement.partition(' ')[0]}: {len(packages)} packages, {main_ones}: {installed - began:.0f} s")
     print(f"  two homes, {time.monotonic() - installed:.0f} s:", json.dumps(document["homes"]))
-    good = [
-        home["pairs"] and set(home["states"].values()) == {"success", "skipped"} for home in document["homes"].values()
-    ]
+    homes = document["homes"].values()
+    good = [home["pairs"] and set(home["states"].values()) == {"success", "skipped"} for home in homes]
     return 0 if len(good) == 2 and all(good) else 1
 
 

@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"port {options.port} is in use; choose another one: --port N", file=sys.stderr)
         return 2
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, _interrupt)
+        signal.signal(name, signal.default_int_handler)
     environment = airflow_environment(options)
     os.umask(PRIVATE)
     try:
@@ -101,11 +101,6 @@ def normalize(place: str | Path) -> str | Path:
     return f"s3://{address.partition('://')[2]}" if address.startswith(("s3://", "s3a://")) else Path(place).absolute()
 
 
-def in_bucket(place: str | Path) -> bool:
-    """Whether a place is an address in a bucket, not a folder."""
-    return str(place).startswith("s3://")
-
-
 def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
     """Return the environment of every process of Airflow, and so of every job that it submits."""
     url = base_url(options.port)
@@ -137,21 +132,17 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }
-    return defaults | _lineage(options) | os.environ | required
-
-
-def _lineage(options: argparse.Namespace) -> dict[str, str]:
-    """Return the configuration of lineage to a file, unless the environment configures OpenLineage."""
-    if any(name.startswith("OPENLINEAGE") for name in os.environ):
-        return {}
-    transport = {"TYPE": "file", "LOG_FILE_PATH": f"{options.airflow_home}/lineage.jsonl", "APPEND": "true"}
-    return {f"OPENLINEAGE__TRANSPORT__{name}": value for name, value in transport.items()}
+    if not any(name.startswith("OPENLINEAGE") for name in os.environ):
+        transport = {"TYPE": "file", "LOG_FILE_PATH": f"{options.airflow_home}/lineage.jsonl", "APPEND": "true"}
+        defaults |= {f"OPENLINEAGE__TRANSPORT__{name}": value for name, value in transport.items()}
+    return defaults | os.environ | required
 
 
 def make_folders(options: argparse.Namespace) -> None:
     """Make the folders of Airflow and of landed files; safe to run again."""
-    landing = [] if in_bucket(options.landing) else [options.landing / "objects", options.landing / "requests"]
-    for folder in (options.airflow_home, *landing):
+    landing = options.landing
+    landed = [] if isinstance(landing, str) else [landing / "objects", landing / "requests"]  # a text: in a bucket
+    for folder in (options.airflow_home, *landed):
         folder.mkdir(parents=True, exist_ok=True)
     options.airflow_home.chmod(0o777 & ~PRIVATE)  # one that was made before may be open
 
@@ -306,10 +297,6 @@ def is_loopback(address: str) -> bool:
     parsed = ipaddress.ip_address(address)
     mapped = getattr(parsed, "ipv4_mapped", None)
     return (mapped or parsed).is_loopback
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

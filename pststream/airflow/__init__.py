@@ -19,13 +19,8 @@ __all__ = [
     "make_dag",
     "make_dags",
 ]
-MODULES = {
-    "DagOptions": "dag_options",
-    "PSTStreamDag": "dag_factory",
-    "PSTStreamTaskGroup": "dag_factory",
-    "make_dag": "dag_factory",
-    "make_dags": "dag_factory",
-}
+MODULES = {"DagOptions": "dag_options"}
+MODULES |= dict.fromkeys(("PSTStreamDag", "PSTStreamTaskGroup", "make_dag", "make_dags"), "dag_factory")
 """The modules of public names; the others are operators."""
 
 

@@ -51,7 +51,6 @@ REMEDIES = {
 }
 DEFAULT_REMEDY = "Read the task's log above, then clear the task: the job is idempotent."
 
-
 POST_SECONDS = 10.0
 """Limit of the time that a receiver of alerts may take."""
 
@@ -124,9 +123,6 @@ def failure_message(context: Context) -> str:
     )
 
 
-# Alerts on a change, not at every run
-
-FAILING, PASSING = "failing", "passing"
 FOLDER = "health"
 """Folder of a home with a file for each check, written when its state changes: {"state", "since", "why", "failing"}.
 
@@ -213,14 +209,10 @@ class AlertOnChange:
     def _write_failing(self, context: Context, failing: Faults) -> None:
         from pststream.storage.registry import files_at, normalize  # slow to import, and few runs come here
 
-        content: dict[str, Any] = {
-            "state": PASSING,
-            "since": iso(utc_now(), "seconds"),
-            "why": None,
-            "failing": failing,
-        }
+        content: dict[str, Any] = {"state": "passing", "since": iso(utc_now(), "seconds"), "why": None}
+        content |= {"failing": failing}
         if failing:
-            content |= {"state": FAILING, **min(failing.values(), key=lambda fault: fault["since"])}
+            content |= {"state": "failing", **min(failing.values(), key=lambda fault: fault["since"])}
         try:
             with self._home(context) as home:
                 files = files_at(normalize(home))

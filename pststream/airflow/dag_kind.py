@@ -12,11 +12,6 @@ from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms
 
 
-def home_alone(options: DagOptions) -> dict[str, Param]:
-    """Return the field *Home*, the form of a DAG without other fields."""
-    return {"home": forms.home_field(options)}
-
-
 @dataclass(frozen=True)
 class DagKind:
     """One of the DAGs of a home.
@@ -27,7 +22,7 @@ class DagKind:
     description  one line
     doc          page of the DAG, Markdown
     add_tasks    adds the tasks to the DAG of the `with` block
-    fields       returns the form
+    fields       returns the form; by default it has the field *Home* only
     after        name of an asset whose events start a run as well
     callbacks    returns callbacks that replace those of all tasks
     """
@@ -38,7 +33,7 @@ class DagKind:
     description: str
     doc: str
     add_tasks: Callable[[DagOptions], object]
-    fields: Callable[[DagOptions], dict[str, Param]] = home_alone
+    fields: Callable[[DagOptions], dict[str, Param]] = lambda options: {"home": forms.home_field(options)}
     after: str | None = None
     callbacks: Callable[[DagOptions], dict[str, Any]] | None = None
 

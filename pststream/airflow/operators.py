@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import BaseHook, Context
+from airflow.sdk import BaseHook
 
 from pststream.airflow.dag_options import PREFIX, DagOptions
 from pststream.airflow.runners.spark_job import SparkJob
-from pststream.airflow.tasks.data_docs import DataDocsLink
+from pststream.airflow.tasks.data_docs import DataDocsJob
 
 
 class HomeOperator(SparkJob):
@@ -36,7 +36,7 @@ class HomeOperator(SparkJob):
         super().__init__(job=job, arguments=[*words, *where], **(options.job | kwargs | spark))
 
 
-class IngestOperator(HomeOperator):
+class IngestOperator(DataDocsJob, HomeOperator):
     """Runs `pststream ingest`: appends files to the log of objects or of requests.
 
     kind    `objects` or `requests`
@@ -44,17 +44,8 @@ class IngestOperator(HomeOperator):
     strict  fail if a row is rejected; the accepted rows stay
     """
 
-    operator_extra_links = (DataDocsLink(),)
-    data_docs: Sequence[str] = ()
-
     def __init__(self, *, kind: str, paths: Sequence[str], strict: bool = False, **kwargs: Any) -> None:
         super().__init__(job="ingest", words=[kind, *paths, *(["--strict"] if strict else [])], **kwargs)
-
-    def execute(self, context: Context) -> Any:
-        """Run the command; return its document."""
-        document = super().execute(context)
-        self.data_docs = document["data_docs"]
-        return document
 
 
 class MatchOperator(HomeOperator):
@@ -90,9 +81,6 @@ class BalanceOperator(HomeOperator):
 
 def _options(**values: Any) -> list[str]:
     return [f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
-
-
-# Define the hooks of our connection types: `pststream` names a home, `pststream_sink` the address of one sink.
 
 
 class PSTStreamHook(BaseHook):

@@ -11,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
@@ -26,42 +25,33 @@ from pststream.reports.pages import airflow_views
 from pststream.reports.pages.page import Page
 from pststream.storage.registry import files_at, normalize
 
-# Questions, each in a process of its own, which ends after some seconds
-
 SECONDS = 30.0
 """How long a question may take; then its process is killed."""
 
 
-class QuestionOutcome(NamedTuple):
-    """The page with the answer as HTML, or the reason why there is none; `refused`: the question is not valid."""
-
-    page: str
-    problem: str
-    refused: bool
-
-
-def ask_in_process(home: str, fields: Mapping[str, str]) -> QuestionOutcome:
-    """Answer a question with these texts by field."""
+def ask_in_process(home: str, fields: Mapping[str, str]) -> Page:
+    """Return the page with the answer of a question of these texts by field, or the form with the reason for none."""
     with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
         page = Path(folder) / "answer.html"
         arguments = [f"--home={home}", f"--question={json.dumps(dict(fields))}", f"--page={page}", "--form"]
         outcome, _ = JobProcess("ask", environment(), SECONDS).run(arguments, Path(folder) / "result.json")
         if outcome is not None and outcome["error"] is None:
-            return QuestionOutcome(page.read_text("utf-8"), "", False)
+            return Page(200, page.read_text("utf-8"))
+    status = airflow_views.UNAVAILABLE
     if outcome is None:
         problem = (
             f"The question took longer than {SECONDS:g} s, or its process was killed. Ask about a smaller region or"
             " window, or use the command pststream ask. The first question after large files were ingested also"
             " builds their segments: ask again."
         )
-        return QuestionOutcome("", problem, False)
-    refused = outcome["exit_code"] == REFUSED
-    problem = outcome["error"].splitlines()[0] if refused else mask_urls(outcome["error"].splitlines()[-1])
-    return QuestionOutcome("", problem, refused)
+    elif outcome["exit_code"] == REFUSED:  # the question is not valid
+        problem, status = outcome["error"].splitlines()[0], 400
+    else:
+        problem = mask_urls(outcome["error"].splitlines()[-1])
+    return airflow_views.question_form_page(home, fields, problem, status)
 
 
 LONGEST_NAME = 255
-BAD_REQUEST = 400
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "frame-ancestors 'self'",
@@ -116,7 +106,7 @@ def questions(request: Request) -> Response:
     if "kind" not in fields:
         return _answer(request, airflow_views.question_form_page)
     key = tuple(f"{name}={value}" for name, value in fields.items())
-    return _response(request.app.state.answers.get(key, lambda: _ask(request.app.state.home, fields)))
+    return _response(request.app.state.answers.get(key, lambda: ask_in_process(request.app.state.home, fields)))
 
 
 @router.get("/metrics")
@@ -144,14 +134,6 @@ def data_docs(request: Request, run: str, page: str) -> Response:
         raise HTTPException(404, "no such page")
     policy = f"{HEADERS['Content-Security-Policy']}; {POLICY}"
     return Response(text, 200, {**HEADERS, "Content-Security-Policy": policy}, media_type="text/html")
-
-
-def _ask(home: str, fields: Mapping[str, str]) -> Page:
-    outcome = ask_in_process(home, fields)
-    if outcome.page:
-        return Page(200, outcome.page)
-    status = BAD_REQUEST if outcome.refused else airflow_views.UNAVAILABLE
-    return airflow_views.question_form_page(home, fields, outcome.problem, status)
 
 
 def _answer(request: Request, make: Callable[..., Page], *ids: str) -> Response:

@@ -59,10 +59,7 @@ class PSTStreamPages(AirflowPlugin):
         # The last one has the pages of adjustments of all homes; its prefix is also that of the others.
         apps = named | {PREFIX: homes.get("", next(iter(homes.values())))}
         return [
-            {"app": make_app(_absolute(home), folders), "url_prefix": prefix, "name": f"PSTStream pages {prefix}"}
+            {"app": make_app(address, folders), "url_prefix": prefix, "name": f"PSTStream pages {prefix}"}
             for prefix, home in apps.items()
+            for address in [home if names.storage_prefix(home) else str(Path(home).absolute())]
         ]
-
-
-def _absolute(home: str) -> str:
-    return home if names.storage_prefix(home) else str(Path(home).absolute())

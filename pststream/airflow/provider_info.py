@@ -16,7 +16,6 @@ SINK_FIELDS = {
 }
 """Fields of a connection's extra: label, description."""
 
-
 PLACES = {
     "allowed_homes": ("Homes", '["/data/malmo", "s3://bucket/homes/*"]'),
     "allowed_landings": ("Landing folders", '["/data/landing/*"]'),
@@ -29,6 +28,12 @@ def provider_info() -> dict[str, Any]:
     address = ["host", "port", "schema", "login"]
     sink = connection_type("pststream_sink", "PSTStreamSinkHook", "PSTStream sink", SINK_FIELDS, address)
     sink["ui-field-behaviour"]["relabeling"] = {"password": "Secret"}
+    listed = "that a form may name besides that of the DAG: a list in JSON. /* at the end: each folder in it."
+    option = {"type": "string", "version_added": "0.1.0", "default": "[]"}
+    options = {
+        name: option | {"description": f"{what} {listed}", "example": example}
+        for name, (what, example) in PLACES.items()
+    }
     return {
         "package-name": "pststream",
         "name": "PSTStream",
@@ -40,16 +45,10 @@ def provider_info() -> dict[str, Any]:
         "config": {
             "pststream": {
                 "description": "What the trigger forms of PSTStream may name.",
-                "options": {name: config_option(*texts) for name, texts in PLACES.items()},
+                "options": options,
             }
         },
     }
-
-
-def config_option(what: str, example: str) -> dict[str, Any]:
-    """Describe an option of Airflow's configuration."""
-    text = f"{what} that a form may name besides that of the DAG: a list in JSON. /* at the end: each folder in it."
-    return {"description": text, "type": "string", "version_added": "0.1.0", "example": example, "default": "[]"}
 
 
 def connection_type(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.base.errors import UsageError
-from pststream.cli.command import CommandContext, CommandResult, check_output_path, seed
+from pststream.cli.command import CommandContext, CommandResult, check_output_path, whole
 
 
 def add_bench_options(bench: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add_bench_options(bench: argparse.ArgumentParser) -> None:
     bench.add_argument("what", choices=("list", "run"))
     bench.add_argument("name", nargs="?", help="for `run`: a benchmark, as `list` shows them")
     bench.add_argument("--scale", choices=("small", "full"), default="small", help="default %(default)s")
-    bench.add_argument("--seed", type=seed, default=1, help="default %(default)s")
+    bench.add_argument("--seed", type=whole, default=1, help="default %(default)s")
     bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
     bench.add_argument("--workloads", metavar="A,B", help="of the benchmarks of planners: only these")
     bench.add_argument(

@@ -65,8 +65,8 @@ class JoinedTexts(argparse.Action):
         setattr(namespace, self.dest, f"{given},{values}" if given else values)
 
 
-def version(text: str) -> int:
-    """Read a version, from 0."""
+def whole(text: str) -> int:
+    """Read a whole number from 0."""
     return _whole_number(text, 0)
 
 
@@ -75,17 +75,12 @@ def positive(text: str) -> int:
     return _whole_number(text, 1)
 
 
-def seed(text: str) -> int:
-    """Read a seed, from 0."""
-    return _whole_number(text, 0)
-
-
 def host_and_port(text: str) -> tuple[str, int]:
     """Split HOST:PORT; the host is empty if it is not given, and an IPv6 address may be in brackets."""
     host, _, port = text.rpartition(":")
-    if (number := _whole_number(port, 0)) > MAX_PORT:
+    if (value := whole(port)) > MAX_PORT:
         raise argparse.ArgumentTypeError(f"{port} is greater than {MAX_PORT}")
-    return host.removeprefix("[").removesuffix("]"), number
+    return host.removeprefix("[").removesuffix("]"), value
 
 
 def _whole_number(text: str, least: int) -> int:

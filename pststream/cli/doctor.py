@@ -3,7 +3,6 @@
 Starts no Spark and delivers no message; the only Java process is `java -version`.
 """
 
-import hashlib
 import importlib.metadata
 import os
 import re
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 from pststream.base import names
 from pststream.base.errors import PstError
 from pststream.base.texts import mask_url
+from pststream.cli.fetch_jars import TARGET, find_invalid, read_checksums
 
 JAVA = 17
 OF_PROVIDER = "pyspark-client"
@@ -81,7 +81,8 @@ def _is_installed(package: str) -> bool:
 def check_java() -> Check:
     """Check that Java runs and is the release that Spark needs."""
     remedy = f"install Java {JAVA} (a JRE is enough) and put it on PATH, or set JAVA_HOME"
-    program = java_program()
+    java_home = os.environ.get("JAVA_HOME")
+    program = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java")
     if program is None:
         return Check("java", False, "not found on PATH, and JAVA_HOME is not set", remedy)
     try:
@@ -93,13 +94,6 @@ def check_java() -> Check:
         return Check("java", False, f"{program} does not print its version", remedy)
     ok = int(version_match[2]) == JAVA
     return Check("java", ok, f"{version_match[1]} ({program})", "" if ok else remedy)
-
-
-def java_program() -> str | None:
-    """Return the Java program that Spark uses: from JAVA_HOME, or else the first on PATH; None without Java."""
-    if java_home := os.environ.get("JAVA_HOME"):
-        return str(Path(java_home) / "bin" / "java")
-    return shutil.which("java")
 
 
 def check_pin(package: str) -> Check:
@@ -125,30 +119,18 @@ def pins() -> dict[str, str]:
     return {pin[1]: pin[2] for pin in exact if pin}
 
 
-def jars_folder() -> Path:
-    """Return the folder where fetch_jars.py puts the jars that Spark loads."""
-    return Path(sys.prefix) / "share" / "pststream" / "jars"
-
-
 def check_jars() -> Check:
     """Check that each jar exists and has the checksum of the jar that the project was tested with."""
-    folder = jars_folder()
-    checksums = folder / "jars.sha256"
+    checksums = TARGET / "jars.sha256"
     if not checksums.is_file():
-        return Check("jars", False, f"none in {folder}", FETCH_JARS)
-    wanted = [line.split() for line in checksums.read_text("utf-8").splitlines() if line.strip()]
-    missing = [name for _, name in wanted if not (folder / name).is_file()]
+        return Check("jars", False, f"none in {TARGET}", FETCH_JARS)
+    wanted = read_checksums(checksums)
+    missing = [name for name in wanted if not (TARGET / name).is_file()]
     if missing:
-        return Check("jars", False, f"missing in {folder}: {', '.join(missing)}", FETCH_JARS)
-    changed = [name for digest, name in wanted if _sha256(folder / name) != digest]
-    if changed:
+        return Check("jars", False, f"missing in {TARGET}: {', '.join(missing)}", FETCH_JARS)
+    if changed := find_invalid(TARGET, wanted):
         return Check("jars", False, f"wrong checksum: {', '.join(changed)}", FETCH_JARS)
-    return Check("jars", True, f"{len(wanted)} in {folder}, checksums correct")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return Check("jars", True, f"{len(wanted)} in {TARGET}, checksums correct")
 
 
 def check_kernels() -> Check:
@@ -158,24 +140,18 @@ def check_kernels() -> Check:
     except ImportError as error:
         return Check("kernels", False, f"cannot be loaded: {error}", SET_UP)
     folder = cache_folder()
-    reason = _unwritable(folder)
-    if reason:
+    try:
+        with tempfile.TemporaryFile(dir=_existing(folder)):
+            pass
+    except OSError as error:
         remedy = "set PSTSTREAM_CACHE_DIR to a folder that you may write to"
-        return Check("kernels", False, f"{folder} cannot be written: {reason}", remedy)
+        return Check("kernels", False, f"{folder} cannot be written: {error.strerror or error}", remedy)
     compiled = len(list(folder.glob("**/*.nbc")))
     return Check("kernels", True, f"{compiled} compiled in {folder}")
 
 
-def _unwritable(folder: Path) -> str:
-    """Return why no file can be created in `folder` or its nearest existing parent; empty if one can."""
-    try:
-        with tempfile.TemporaryFile(dir=_existing(folder)):
-            return ""
-    except OSError as error:
-        return error.strerror or str(error)
-
-
 def _existing(folder: Path) -> Path:
+    """Return the folder, or its nearest parent that exists."""
     return next(path for path in [folder, *folder.parents] if path.exists())
 
 
@@ -186,12 +162,8 @@ def check_settings(home: str) -> Check:
     try:
         settings = load_settings(home)
     except PstError as error:
-        return Check(
-            "settings",
-            False,
-            error.args[0],
-            error.hint or "correct the key, or delete it to use its default (docs/settings.md)",
-        )
+        remedy = error.hint or "correct the key, or delete it to use its default (docs/settings.md)"
+        return Check("settings", False, error.args[0], remedy)
     except OSError as error:
         return Check("settings", False, str(error), f"make {home} readable for this user")
     return Check("settings", True, f"{settings.planner}, {settings.workers} workers ({home})")
@@ -245,16 +217,9 @@ def check_landing(landing: str) -> Check:
 
 def check_disk(home: str) -> Check:
     """Check that there is free space for tables, shuffles and compiled kernels."""
-    free, folder = min(_space(folder) for folder in _folders(home))
+    local = [] if "://" in home else [Path(home).absolute()]
+    folders = [_existing(folder) for folder in [*local, Path(tempfile.gettempdir())]]
+    free, folder = min((shutil.disk_usage(folder).free, str(folder)) for folder in folders)
     ok = free >= MIN_FREE_BYTES
     remedy = "" if ok else "free some space, or set PSTSTREAM_HOME and TMPDIR to folders on a larger disk"
     return Check("disk", ok, f"{free / 1024**3:.1f} GiB free in {folder}", remedy)
-
-
-def _folders(home: str) -> list[Path]:
-    local = [] if "://" in home else [Path(home).absolute()]
-    return [_existing(folder) for folder in [*local, Path(tempfile.gettempdir())]]
-
-
-def _space(folder: Path) -> tuple[int, str]:
-    return shutil.disk_usage(folder).free, str(folder)

@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if find_invalid(TARGET, wanted):
             fetch(wanted, source)
-        install_checksums()
+        install_checksums(wanted)
     except (OSError, RuntimeError) as error:
         print(f"fetch_jars: {error}", file=sys.stderr)
         return 1
@@ -40,9 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def read_checksums() -> dict[str, str]:
-    """Return {file name: SHA-256} of the jars, from the file CHECKSUMS, which is as `sha256sum` writes it."""
-    pairs = (line.split() for line in CHECKSUMS.read_text("utf-8").splitlines() if line.strip())
+def read_checksums(file: Path = CHECKSUMS) -> dict[str, str]:
+    """Return {file name: SHA-256} of the jars, from a file that is as `sha256sum` writes it."""
+    pairs = (line.split() for line in file.read_text("utf-8").splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
 
 
@@ -95,9 +95,8 @@ def resolve(scratch: Path) -> Path:
     return jars
 
 
-def install_checksums() -> None:
-    """Copy the checksums to the folder of the jars, for `pststream doctor`; delete jars that are not in the list."""
-    wanted = read_checksums()
+def install_checksums(wanted: dict[str, str]) -> None:
+    """Copy the checksums to the folder of the jars, for `pststream doctor`; delete jars that are not wanted."""
     for path in TARGET.glob("*.jar"):
         if path.name not in wanted:
             path.unlink()

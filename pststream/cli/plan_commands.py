@@ -34,13 +34,18 @@ def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def compare_plans_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Compare planners by running each in a scratch home with the newest objects."""
-    if arguments.kinds == names.TOPK_KINDS:
-        return _compare_topk(context, arguments)
-    from pststream.pipeline.replan.compare_planners import compare
-    from pststream.reports.commands.comparisons import render_comparison
+    from pststream.pipeline.replan.compare_planners import compare, compare_topk
+    from pststream.reports.commands.comparisons import render_comparison, render_topk_comparison
     from pststream.reports.pages.comparison_page import write_comparison
 
-    planners = _chosen_planners(arguments, names.REGION_KINDS)
+    kinds = arguments.kinds or names.REGION_KINDS
+    planners = tuple(arguments.planners.split(",")) if arguments.planners else tuple(names.PLANNERS_OF[kinds])
+    if kinds == names.TOPK_KINDS:
+        refuse_options("plans compare --kinds topk", {"--objects": arguments.objects, "--out": arguments.out})
+    check_planners(planners, kinds)
+    if kinds == names.TOPK_KINDS:
+        document = compare_topk(context.home, context.settings, planners, context.progress)
+        return CommandResult(document, render_topk_comparison(document))
     check_output_path(arguments.out)
     objects = arguments.objects or NEWEST
     document = compare(context.home, context.settings, planners, objects, progress=context.progress)
@@ -62,20 +67,3 @@ def calibrate_command(context: CommandContext, arguments: Any) -> CommandResult:
     lines = [f"{name} = {value:.3g}" for name, value in measured.items()]
     text = "\n".join([*lines, f"written to {home.path}/pststream.toml; new plans use them"])
     return CommandResult({"figures": figures}, text)
-
-
-def _compare_topk(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.replan.compare_planners import compare_topk
-    from pststream.reports.commands.comparisons import render_topk_comparison
-
-    refuse_options("plans compare --kinds topk", {"--objects": arguments.objects, "--out": arguments.out})
-    planners = _chosen_planners(arguments, names.TOPK_KINDS)
-    document = compare_topk(context.home, context.settings, planners, context.progress)
-    return CommandResult(document, render_topk_comparison(document))
-
-
-def _chosen_planners(arguments: Any, kinds: str) -> tuple[str, ...]:
-    """Return the planners to compare; default: all that serve the kinds."""
-    planners = tuple(arguments.planners.split(",")) if arguments.planners else tuple(names.PLANNERS_OF[kinds])
-    check_planners(planners, kinds)
-    return planners

@@ -5,9 +5,11 @@ import re
 import time
 from argparse import ArgumentParser
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pststream.base import names
+from pststream.base.atomic_files import write_atomically
 from pststream.base.errors import UsageError
 from pststream.base.texts import byte_size, counted, escape_controls
 from pststream.cli.command import (
@@ -23,46 +25,39 @@ from pststream.plans.imbalance import imbalance_text
 
 
 def export_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Write the matches, the answers of subscriptions with memory or the term statistics in force to a file."""
-    if arguments.what == "term-statistics":
-        return _export_statistics(context, arguments)
-    if arguments.what in ("answers", "changes"):
-        return _export_standing(context, arguments)
-    refuse_options("export matches", {"--since-batch": arguments.since_batch})
-    from pststream.reports.commands.listings import export_matches
+    """Write matches, answers of subscriptions with memory, their changes or the term statistics in force to a file."""
+    what, out = arguments.what, arguments.out
+    if what != "matches":
+        refuse_options(f"export {what}", {"--since": arguments.since})
+    if what != "changes":
+        refuse_options(f"export {what}", {"--since-batch": arguments.since_batch})
+    if what == "matches":
+        from pststream.reports.commands.listings import export_matches
 
-    document = export_matches(context.home.check(), arguments.out, _moment(arguments.since), context.progress)
-    return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'match', 'matches')}")
+        document = export_matches(context.home.check(), out, _moment(arguments.since), context.progress)
+        return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'match', 'matches')}")
+    from pststream.search.answer_files import export_answers, export_changes, export_statistics
 
-
-def _export_statistics(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.search.answer_files import export_statistics
-    from pststream.tables.table_files import check_export
-
-    refuse_options("export term-statistics", {"--since": arguments.since, "--since-batch": arguments.since_batch})
-    check_output_path(arguments.out)
-    check_export(arguments.out)
-    document = export_statistics(context.home.check(), context.settings, arguments.out)
-    return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'term')}")
-
-
-def _export_standing(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.search.answer_files import export_answers, export_changes
-    from pststream.tables.table_files import check_export
-
-    refuse_options(f"export {arguments.what}", {"--since": arguments.since})
-    check_output_path(arguments.out)
-    check_export(arguments.out)
+    _check_table_path(out)
     home = context.home.check()
-    if arguments.what == "answers":
-        refuse_options("export answers", {"--since-batch": arguments.since_batch})
-        document = export_answers(home, arguments.out)
+    if what == "answers":
+        document = export_answers(home, out)
+    elif what == "changes":
+        document = export_changes(home, out, arguments.since_batch or 0)
     else:
-        document = export_changes(home, arguments.out, arguments.since_batch or 0)
-    text = f"{document['out']}: {counted(document['rows'], 'row')}"
+        document = export_statistics(home, context.settings, out)
+    text = f"{document['out']}: {counted(document['rows'], 'term' if what == 'term-statistics' else 'row')}"
     if document.get("complete_from", 1) > max(arguments.since_batch or 0, 1):
         text += f"; complete from batch {document['complete_from']} on"
     return CommandResult(document, text)
+
+
+def _check_table_path(out: str) -> None:
+    """Raise UsageError if no table can be written to `out`."""
+    from pststream.tables.table_files import check_export
+
+    check_output_path(out)
+    check_export(out)
 
 
 def answers_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -92,11 +87,15 @@ def rejects_command(context: CommandContext, arguments: Any) -> CommandResult:
         raise UsageError(f"--reason {arguments.reason}: unknown reason", "one of: " + ", ".join(REASONS))
     rows = list_rejects(context.home.check(), arguments.reason, arguments.limit)
     lines = [
-        f"{row['file']}:{row['row']}  {row['field'] or '(row)'}  {row['reason']}: {row['detail']}  {row['raw'] or ''}"
-        + (f"  (retried by ingest {row['retried_by']})" if row["retried_by"] else "")
+        _describe_reject(row) + (f"  (retried by ingest {row['retried_by']})" if row["retried_by"] else "")
         for row in rows
     ]
     return CommandResult({"rejects": rows}, "\n".join(map(escape_controls, lines)) or "no rejects")
+
+
+def _describe_reject(row: dict[str, Any]) -> str:
+    fault = f"{row['field'] or '(row)'}  {row['reason']}: {row['detail']}"
+    return f"{row['file']}:{row['row']}  {fault}  {row['raw'] or ''}"
 
 
 def list_quarantine_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -123,13 +122,14 @@ def status_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def metrics_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Print the figures of a home for Prometheus, or write them to a file."""
-    from pststream.reports.commands.metrics import render_metrics, write_metrics
+    from pststream.reports.commands.metrics import render_metrics
 
     check_output_path(arguments.out)
     text = render_metrics(context.home.check())
     if arguments.out is None:
         return CommandResult({"metrics": text}, text.rstrip("\n"))
-    write_metrics(text, arguments.out)
+    # Atomically, as the textfile collector of node_exporter requires.
+    write_atomically(Path(arguments.out), text.encode(), durable=False)
     return CommandResult({"out": arguments.out, "metrics": text}, f"{arguments.out}: written")
 
 
@@ -277,10 +277,9 @@ def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.search.answer_rows import ANSWERS
     from pststream.search.ask import stream_answers
     from pststream.search.read_questions import read_question_files
-    from pststream.tables.table_files import check_export, export_tables
+    from pststream.tables.table_files import export_tables
 
-    check_output_path(arguments.out)
-    check_export(arguments.out)
+    _check_table_path(arguments.out)
     home = context.home.check()
     began = time.perf_counter()
     read = read_question_files(arguments.files, context.settings)
@@ -296,10 +295,7 @@ def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
     }  # fmt: skip
     lines = [f"{arguments.out}: {counted(rows, 'row')} for {counted(asked, 'question')}"]
     for reject in answers.rejects:
-        fault = (
-            f"{reject['file']}:{reject['row']}  {reject['field'] or '(row)'}  {reject['reason']}: {reject['detail']}"
-        )
-        lines.append("rejected: " + escape_controls(f"{fault}  {reject['raw'] or ''}".rstrip()))
+        lines.append("rejected: " + escape_controls(_describe_reject(reject).rstrip()))
     code = DONE_WITH_REJECTS if arguments.strict and rejected else DONE
     return CommandResult(document, "\n".join(lines), code)
 
@@ -308,11 +304,10 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
     from pststream.search.answer_rows import render_answers
     from pststream.search.ask import record_of_texts, stream_answers
     from pststream.search.read_questions import read_question_records
-    from pststream.tables.table_files import check_export, export_tables
+    from pststream.tables.table_files import export_tables
 
     if arguments.out is not None:
-        check_output_path(arguments.out)
-        check_export(arguments.out)
+        _check_table_path(arguments.out)
     home = context.home.check()
     read = read_question_records([record_of_texts(given, _option)], context.settings)
     answered = stream_answers(home, context.settings, read, context.progress)

@@ -8,6 +8,7 @@ from typing import Any
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.base.texts import byte_size, counted, duration, escape_controls
+from pststream.cli import result_texts
 from pststream.cli.command import (
     DONE,
     DONE_WITH_REJECTS,
@@ -16,18 +17,6 @@ from pststream.cli.command import (
     CommandResult,
     check_output_path,
     refuse_options,
-)
-from pststream.cli.result_texts import (
-    describe_adjustment,
-    describe_answers,
-    describe_batches,
-    describe_delivery,
-    describe_demo,
-    describe_erasure,
-    describe_ingest,
-    describe_maintenance,
-    describe_match,
-    describe_replay,
 )
 from pststream.input.judged_rows import SUBJECTS
 from pststream.input.run_suites import check_suite
@@ -61,15 +50,10 @@ def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
         raise UsageError("ingest: no file is given", "give files, folders or globs, or --retry-rejects REASON")
     if arguments.kind == "requests":
         refuse_options("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
-    document = ingest(
-        context.home,
-        context.settings,
-        arguments.kind,
-        arguments.paths,
-        reader_options(context, arguments),
-        context.progress,
-    )
-    return CommandResult(document, describe_ingest(arguments.kind, document), _strict(arguments, [document]))
+    options = reader_options(context, arguments)
+    document = ingest(context.home, context.settings, arguments.kind, arguments.paths, options, context.progress)
+    text = result_texts.describe_ingest(arguments.kind, document)
+    return CommandResult(document, text, _strict(arguments, [document]))
 
 
 def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
@@ -77,13 +61,12 @@ def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.ingest.retry_rejects import retry_rejects
 
     if arguments.kind != "objects" or arguments.paths:
-        raise UsageError(
-            "--retry-rejects is for objects, without files", "pststream ingest objects --retry-rejects late"
-        )
+        example = "pststream ingest objects --retry-rejects late"
+        raise UsageError("--retry-rejects is for objects, without files", example)
     options = {"--format": arguments.format, "--column": arguments.column, "--constant": arguments.constant}
     refuse_options("ingest --retry-rejects", options)
     document = retry_rejects(context.home, context.settings, arguments.retry_rejects, context.progress)
-    text = f"{counted(document['retried'], 'reject')} retried\n{describe_ingest('objects', document)}"
+    text = f"{counted(document['retried'], 'reject')} retried\n{result_texts.describe_ingest('objects', document)}"
     return CommandResult(document, text, _strict(arguments, [document]))
 
 
@@ -96,16 +79,15 @@ def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
 def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest quarantined files after all, or discard them."""
     if not arguments.holds:
-        raise UsageError(
-            f"quarantine {arguments.what}: no file given", "give numbers that `pststream quarantine list` shows"
-        )
+        hint = "give numbers that `pststream quarantine list` shows"
+        raise UsageError(f"quarantine {arguments.what}: no file given", hint)
     from pststream.pipeline.ingest.ingest import decide_quarantined
 
     document = decide_quarantined(
         context.home, context.settings, action=arguments.what, holds=arguments.holds, progress=context.progress
     )
     if arguments.what == "release":
-        return CommandResult(document, describe_ingest("released", document))
+        return CommandResult(document, result_texts.describe_ingest("released", document))
     lines = [escape_controls(f"discarded: {row['path']}") for row in document["discarded"]]
     return CommandResult(document, "\n".join(lines) or "nothing to do")
 
@@ -121,19 +103,19 @@ def reader_options(context: CommandContext, arguments: Any) -> Any:
 
 def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
     fields = ("object_id", "ts", "lon", "lat", "text")
+    hint = "fields: " + ", ".join(fields)
     sources: dict[str, str] = {}
     for text in texts:
         field, equals, value = text.partition("=")
         if not equals or not value:
-            raise UsageError(f"{option} {text}: not FIELD=VALUE", "fields: " + ", ".join(fields))
+            raise UsageError(f"{option} {text}: not FIELD=VALUE", hint)
         if field not in fields:
-            raise UsageError(f"{option} {text}: field {field!r} is unknown", "fields: " + ", ".join(fields))
+            raise UsageError(f"{option} {text}: field {field!r} is unknown", hint)
         if (option, field) == ("--constant", "object_id"):
             raise UsageError(f"{option} {text}: all rows would have the same id", "--column object_id=@row")
         if field in sources:
-            raise UsageError(
-                f"{option} {text}: {field} is given twice", "give one source per field; text=a+b joins columns"
-            )
+            hint = "give one source per field; text=a+b joins columns"
+            raise UsageError(f"{option} {text}: {field} is given twice", hint)
         sources[field] = value
     return list(sources.items())
 
@@ -175,9 +157,6 @@ def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult(document, render_replay(document), DONE if is_as_recorded(document) else FAILED)
 
 
-NO_TOPK_BALANCER = "no adjustment moves topk subscriptions: Skype, whose partitioners make their plan, has no balancer"
-
-
 def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Move subscriptions between workers to balance their loads, or undo the last adjustment."""
     from pststream.pipeline.replan.balance import balance
@@ -185,13 +164,13 @@ def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     if arguments.kind == "undo":
         refuse_options("balance undo", {"--kinds": arguments.kinds})
     if arguments.kinds == names.TOPK_KINDS:
-        raise UsageError(NO_TOPK_BALANCER, f"make a new plan of it: pststream plan --kinds {names.TOPK_KINDS}")
+        why = "no adjustment moves topk subscriptions: Skype, whose partitioners make their plan, has no balancer"
+        raise UsageError(why, f"make a new plan of it: pststream plan --kinds {names.TOPK_KINDS}")
     if arguments.kind != "local":
         refuse_options(f"balance {arguments.kind}", {"--method": arguments.method, "--sigma": arguments.sigma})
     if arguments.kind != "global":
-        refuse_options(
-            f"balance {arguments.kind}", {"--planner": arguments.planner, "--gain": arguments.repartition_gain}
-        )
+        options = {"--planner": arguments.planner, "--gain": arguments.repartition_gain}
+        refuse_options(f"balance {arguments.kind}", options)
     check_output_path(arguments.page, "--page", creates_folder=True)
     check_output_path(arguments.proposal, "--proposal", creates_folder=True)
     document = balance(
@@ -204,7 +183,7 @@ def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
         page=arguments.page,
         progress=context.progress,
     )
-    return CommandResult(document, describe_adjustment(document))
+    return CommandResult(document, result_texts.describe_adjustment(document))
 
 
 def match_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -214,7 +193,7 @@ def match_command(context: CommandContext, arguments: Any) -> CommandResult:
     document = match(
         context.home, context.settings, max_objects=arguments.max_objects, one=arguments.one, progress=context.progress
     )
-    return CommandResult(document, describe_match(document))
+    return CommandResult(document, result_texts.describe_match(document))
 
 
 def register_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -227,7 +206,7 @@ def register_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def run_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Ingest, match, deliver and answer what is new in a landing folder."""
+    """Ingest, match, deliver and answer what is new in a landing folder, once or until SIGTERM or SIGINT."""
     from pststream.pipeline.main_job.run import check_landing, run
 
     options = reader_options(context, arguments)
@@ -239,30 +218,23 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     context.home.init(context.settings.answer_buckets)
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
-        return _watch(replace(context, settings=settings), arguments, options)
+        from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address
+        from pststream.pipeline.main_job.watch import watch
+
+        host, port = arguments.metrics or ("", 0)
+        metrics = Address(host or LOOPBACK, port) if arguments.metrics is not None else None
+        document = watch(
+            context.home, settings, arguments.landing, options, arguments.max_objects, context.progress, metrics
+        )
+        counts = (document[name] for name in ("batches", "objects", "matches", "changes"))
+        return CommandResult(document, result_texts.describe_batches(*counts))
     document = run(context.home, settings, arguments.landing, options, arguments.max_objects, context.progress)
-    lines = [describe_ingest(kind, figures) for kind, figures in document["ingest"].items()]
-    lines.append(describe_match(document["match"]))
-    lines += [describe_delivery(document["deliver"])] if settings.sinks else []
+    lines = [result_texts.describe_ingest(kind, figures) for kind, figures in document["ingest"].items()]
+    lines.append(result_texts.describe_match(document["match"]))
+    lines += [result_texts.describe_delivery(document["deliver"])] if settings.sinks else []
     answered = document["questions"]
-    lines += [describe_answers(answered)] if answered["files"] else []
+    lines += [result_texts.describe_answers(answered)] if answered["files"] else []
     return CommandResult(document, "\n".join(lines), _strict(arguments, [*document["ingest"].values(), answered]))
-
-
-def _watch(context: CommandContext, arguments: Any, options: Any) -> CommandResult:
-    """Run the main job until SIGTERM or SIGINT."""
-    from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address
-    from pststream.pipeline.main_job.watch import watch
-
-    metrics = None
-    if arguments.metrics is not None:
-        host, port = arguments.metrics
-        metrics = Address(host or LOOPBACK, port)
-    document = watch(
-        context.home, context.settings, arguments.landing, options, arguments.max_objects, context.progress, metrics
-    )
-    counts = (document[name] for name in ("batches", "objects", "matches", "changes"))
-    return CommandResult(document, describe_batches(*counts))
 
 
 def check_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -284,9 +256,8 @@ def backup_command(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.upkeep.backup import backup
 
     document = backup(context.home, arguments.out, context.progress)
-    return CommandResult(
-        document, f"{document['out']}: {counted(document['files'], 'file')}, {byte_size(document['bytes'])}"
-    )
+    size = f"{counted(document['files'], 'file')}, {byte_size(document['bytes'])}"
+    return CommandResult(document, f"{document['out']}: {size}")
 
 
 def maintain_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -294,7 +265,7 @@ def maintain_command(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.upkeep.maintain import maintain
 
     document = maintain(context.home, context.settings, context.progress)
-    return CommandResult(document, describe_maintenance(document))
+    return CommandResult(document, result_texts.describe_maintenance(document))
 
 
 def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -317,7 +288,7 @@ def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
         vacuum_now=arguments.vacuum_now,
         progress=context.progress,
     )
-    return CommandResult(document, describe_erasure(document))
+    return CommandResult(document, result_texts.describe_erasure(document))
 
 
 def lines_of(paths: list[str]) -> list[str]:
@@ -325,9 +296,8 @@ def lines_of(paths: list[str]) -> list[str]:
     try:
         return [line for path in paths for line in Path(path).read_text("utf-8-sig").split("\n") if line]
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"a file of ids cannot be read: {error}", "a text file in UTF-8 with an id on each line"
-        ) from None
+        hint = "a text file in UTF-8 with an id on each line"
+        raise UsageError(f"a file of ids cannot be read: {error}", hint) from None
 
 
 def generate_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -363,7 +333,7 @@ def demo_command(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.main_job.demo import demo
 
     document = demo(arguments.out, context.settings, context.progress)
-    return CommandResult(document, describe_demo(document))
+    return CommandResult(document, result_texts.describe_demo(document))
 
 
 def term_statistics_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -435,17 +405,18 @@ def deliver_command(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.pipeline.delivery.deliver import deliver, is_well
 
     document = deliver(context.home, context.settings, arguments.sink, context.progress)
-    return CommandResult(document, describe_delivery(document), DONE if is_well(document) else FAILED)
+    return CommandResult(document, result_texts.describe_delivery(document), DONE if is_well(document) else FAILED)
 
 
 def dead_letters_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """List the dead letters, or deliver them again."""
-    return (_replay if arguments.what == "replay" else _list)(context, arguments)
+    """List the dead letters, or deliver them again; exit code 1 if some are left after that."""
+    from pststream.pipeline.delivery.deliver import list_letters, replay_letters
 
-
-def _list(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.delivery.deliver import list_letters
-
+    if arguments.what == "replay":
+        refuse_options("dead-letters replay", {"--limit": arguments.limit})
+        document = replay_letters(context.home, context.settings, arguments.sink, context.progress)
+        left = any(outcome["dead"] for outcome in document["sinks"].values())
+        return CommandResult(document, result_texts.describe_replay(document), FAILED if left else DONE)
     rows = list_letters(context.home, context.settings, arguments.sink, arguments.limit or LISTED_LETTERS)
     lines = [
         f"{row['sink']}  {row['message_id']}  batch {row['batch_id']}  {row['kind']} for {row['subscription_id']}:"
@@ -455,20 +426,16 @@ def _list(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult({"dead_letters": rows}, "\n".join(map(escape_controls, lines)) or "no dead letters")
 
 
-def _replay(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.pipeline.delivery.deliver import replay_letters
-
-    refuse_options("dead-letters replay", {"--limit": arguments.limit})
-    document = replay_letters(context.home, context.settings, arguments.sink, context.progress)
-    left = any(outcome["dead"] for outcome in document["sinks"].values())
-    return CommandResult(document, describe_replay(document), FAILED if left else DONE)
-
-
 def suite_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the suites of the home, validate them or a file, add a file, or remove a suite."""
     context.home.check()
     if arguments.what == "remove":
-        return _remove(context, arguments)
+        if arguments.subject is None or arguments.file is None:
+            example = "such as: pststream suite remove landed_objects text"
+            raise UsageError("suite remove: give a folder and a name", example)
+        name = arguments.file.removesuffix(ENDING)
+        delete_suite(context.home.files, arguments.subject, name)
+        return CommandResult({"removed": f"{arguments.subject}/{name}"}, f"{arguments.subject}/{name}: removed")
     if arguments.what == "add" or arguments.file is not None:
         return _take(context, arguments)
     subjects = SUBJECTS if arguments.subject is None else (arguments.subject,)
@@ -499,16 +466,6 @@ def _take(context: CommandContext, arguments: Any) -> CommandResult:
     file = write_suite(context.home.files, suite)
     added = replace(suite, path=f"{context.home.path}/{file}")
     return CommandResult({"suites": [_describe_suite(added)]}, f"{suite.label}: added")
-
-
-def _remove(context: CommandContext, arguments: Any) -> CommandResult:
-    if arguments.subject is None or arguments.file is None:
-        raise UsageError(
-            "suite remove: give a folder and a name", "such as: pststream suite remove landed_objects text"
-        )
-    name = arguments.file.removesuffix(ENDING)
-    delete_suite(context.home.files, arguments.subject, name)
-    return CommandResult({"removed": f"{arguments.subject}/{name}"}, f"{arguments.subject}/{name}: removed")
 
 
 def _describe_suite(suite: Suite) -> dict[str, Any]:

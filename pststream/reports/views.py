@@ -15,20 +15,24 @@ from pststream.base.optional_packages import needs_extra
 from pststream.storage.registry import storage_of
 from pststream.tables.delta_tables import AnyHome, TableReader
 
-# Dialects of SQL
-
 CATALOG, SCHEMA = "delta", "pststream"
 """Catalog and schema of the tables in the statements for Trino, which has no name for a table at an address."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The SQL of one program. Texts with braces are templates of an expression.
+    """The SQL of one program.
 
-    table     returns the name under which a query reads a table of a home
-    prepare   returns the statements that a program needs before it knows the tables
-    prefix    what precedes the name of a view that is created
-    quote     the character around names that are reserved words
+    table      returns the name under which a query reads a table of a home
+    prepare    returns the statements that a program needs before it knows the tables
+    prefix     what precedes the name of a view that is created
+    quote      the character around names that are reserved words
+    The others return an expression of others, where a list counts from 1:
+    unnest     what follows a table in FROM, so that each entry of a list is a row with a column of this name
+    at, count  the entry of a list at a position; the number of entries
+    transform  a list of the expression for each entry, which it calls by this name
+    join, sum  the texts of a list as one text, with a separator; the sum of a list of doubles
+    positions  the list 1, 2 ... of this length
     """
 
     name: str
@@ -37,45 +41,17 @@ class Dialect:
     prefix: str
     quote: str
     text_type: str
-    unnested: str
-    item: str
-    length: str
-    transformed: str
-    joined: str
-    summed: str
-    numbers: str
+    unnest: Callable[[str, str], str]
+    at: Callable[[str, str], str]
+    count: Callable[[str], str]
+    transform: Callable[[str, str, str], str]
+    join: Callable[[str, str], str]
+    sum: Callable[[str], str]
+    positions: Callable[[str], str]
 
     def quoted(self, name: str) -> str:
         """Return a name as this SQL quotes it."""
         return f"{self.quote}{name}{self.quote}"
-
-    def unnest(self, values: str, name: str) -> str:
-        """Return what follows a table in FROM, so that each entry of a list is a row with a column `name`."""
-        return self.unnested.format(values=values, name=name)
-
-    def at(self, values: str, place: str) -> str:
-        """Return the entry of a list at a place, counted from 1."""
-        return self.item.format(values=values, place=place)
-
-    def count(self, values: str) -> str:
-        """Return the number of entries of a list."""
-        return self.length.format(values=values)
-
-    def transform(self, values: str, name: str, expression: str) -> str:
-        """Return a list of the expression for each entry, which it calls `name`."""
-        return self.transformed.format(values=values, name=name, expression=expression)
-
-    def join(self, values: str, separator: str) -> str:
-        """Return the texts of a list as one text."""
-        return self.joined.format(values=values, separator=separator)
-
-    def sum(self, values: str) -> str:
-        """Return the sum of a list of doubles."""
-        return self.summed.format(values=values)
-
-    def places(self, last: str) -> str:
-        """Return the list 1, 2 ... `last`."""
-        return self.numbers.format(last=last)
 
     def text(self, value: str) -> str:
         """Return a number as text."""
@@ -87,30 +63,14 @@ def _spark_table(home: AnyHome, name: str) -> str:
     return "delta.`" + storage_of(address).spark_uri(address).replace("`", "``") + "`"
 
 
-def _duckdb_table(home: AnyHome, name: str) -> str:
-    return f"delta_scan({_literal(home.table(name))})"
-
-
-def _trino_table(home: AnyHome, name: str) -> str:
-    return f"{CATALOG}.{SCHEMA}.{name}"
-
-
-def _nothing(home: AnyHome, tables: Iterable[str]) -> list[str]:
-    return []
-
-
 def _register_in_trino(home: AnyHome, tables: Iterable[str]) -> list[str]:
     """Register the tables, where the catalog has `delta.register-table-procedure.enabled`."""
     registered = [
         f"CALL {CATALOG}.system.register_table(schema_name => '{SCHEMA}', table_name => '{name}',"
-        f" table_location => {_literal(_trino_location(home.table(name)))})"
-        for name in tables
+        f" table_location => {_literal(address if storage_of(address).is_remote else f'file://{address}')})"
+        for name, address in ((name, home.table(name)) for name in tables)
     ]
     return [f"CREATE SCHEMA IF NOT EXISTS {CATALOG}.{SCHEMA}", *registered]
-
-
-def _trino_location(address: str) -> str:
-    return address if storage_of(address).is_remote else f"file://{address}"
 
 
 def _literal(text: str) -> str:
@@ -120,55 +80,53 @@ def _literal(text: str) -> str:
 SPARK = Dialect(
     "spark",
     table=_spark_table,
-    prepare=_nothing,
+    prepare=lambda home, tables: [],
     prefix="",
     quote="`",
     text_type="STRING",
-    unnested="LATERAL VIEW explode({values}) unnested AS {name}",
-    item="element_at({values}, {place})",
-    length="size({values})",
-    transformed="transform({values}, {name} -> {expression})",
-    joined="array_join({values}, '{separator}')",
-    summed="aggregate({values}, 0D, (total, value) -> total + value)",
-    numbers="sequence(1, {last})",
+    unnest=lambda values, name: f"LATERAL VIEW explode({values}) unnested AS {name}",
+    at=lambda values, position: f"element_at({values}, {position})",
+    count=lambda values: f"size({values})",
+    transform=lambda values, name, expression: f"transform({values}, {name} -> {expression})",
+    join=lambda values, separator: f"array_join({values}, '{separator}')",
+    sum=lambda values: f"aggregate({values}, 0D, (total, value) -> total + value)",
+    positions=lambda length: f"sequence(1, {length})",
 )
 
 DUCKDB = Dialect(
     "duckdb",
-    table=_duckdb_table,
+    table=lambda home, name: f"delta_scan({_literal(home.table(name))})",
     prepare=lambda home, tables: ["INSTALL delta", "LOAD delta"],
     prefix="",
     quote='"',
     text_type="VARCHAR",
-    unnested="CROSS JOIN UNNEST({values}) AS unnested({name})",
-    item="list_extract({values}, {place})",
-    length="len({values})",
-    transformed="list_transform({values}, lambda {name}: {expression})",
-    joined="array_to_string({values}, '{separator}')",
-    summed="coalesce(list_sum({values}), 0)",
-    numbers="generate_series(1, {last})",
+    unnest=lambda values, name: f"CROSS JOIN UNNEST({values}) AS unnested({name})",
+    at=lambda values, position: f"list_extract({values}, {position})",
+    count=lambda values: f"len({values})",
+    transform=lambda values, name, expression: f"list_transform({values}, lambda {name}: {expression})",
+    join=lambda values, separator: f"array_to_string({values}, '{separator}')",
+    sum=lambda values: f"coalesce(list_sum({values}), 0)",
+    positions=lambda length: f"generate_series(1, {length})",
 )
 
 TRINO = Dialect(
     "trino",
-    table=_trino_table,
+    table=lambda home, name: f"{CATALOG}.{SCHEMA}.{name}",
     prepare=_register_in_trino,
     prefix=f"{CATALOG}.{SCHEMA}.",
     quote='"',
     text_type="VARCHAR",
-    unnested="CROSS JOIN UNNEST({values}) AS unnested({name})",
-    item="element_at({values}, {place})",
-    length="cardinality({values})",
-    transformed="transform({values}, {name} -> {expression})",
-    joined="array_join({values}, '{separator}')",
-    summed="reduce({values}, DOUBLE '0', (total, value) -> total + value, total -> total)",
-    numbers="sequence(1, {last})",
+    unnest=lambda values, name: f"CROSS JOIN UNNEST({values}) AS unnested({name})",
+    at=lambda values, position: f"element_at({values}, {position})",
+    count=lambda values: f"cardinality({values})",
+    transform=lambda values, name, expression: f"transform({values}, {name} -> {expression})",
+    join=lambda values, separator: f"array_join({values}, '{separator}')",
+    sum=lambda values: f"reduce({values}, DOUBLE '0', (total, value) -> total + value, total -> total)",
+    positions=lambda length: f"sequence(1, {length})",
 )
 
 DIALECTS = {dialect.name: dialect for dialect in (SPARK, DUCKDB, TRINO)}
 """The dialects by their name. To add one, declare it here."""
-
-# Regions as WKT
 
 
 def region_as_text(d: Dialect) -> str:
@@ -181,11 +139,6 @@ def region_as_text(d: Dialect) -> str:
     )
 
 
-def radius_of_circle(d: Dialect) -> str:
-    """Return the expression of a circle's radius in metres; null for other shapes."""
-    return f"CASE WHEN circle IS NOT NULL THEN {d.at('circle', '3')} END"
-
-
 def _boxes(d: Dialect) -> str:
     """A polygon for each box, counter-clockwise from its south-west corner."""
 
@@ -194,42 +147,32 @@ def _boxes(d: Dialect) -> str:
 
     corners = [("west", "south"), ("east", "south"), ("east", "north"), ("west", "north"), ("west", "south")]
     ring = " || ', ' || ".join(corner(*sides) for sides in corners)
-    boxes = d.transform(d.places(d.count("west")), "box", f"'((' || {ring} || '))'")
+    boxes = d.transform(d.positions(d.count("west")), "box", f"'((' || {ring} || '))'")
     return f"'MULTIPOLYGON (' || {d.join(boxes, ', ')} || ')'"
 
 
 def _polygons(d: Dialect) -> str:
     """The rings in their order: an exterior, which runs counter-clockwise, begins a polygon, and its holes follow."""
     ring = d.at("polygon", "ring")
-    begin = f"CASE WHEN ring = 1 THEN '((' WHEN {_area(d, ring)} > 0 THEN ')), ((' ELSE '), (' END"
-    rings = d.transform(d.places(d.count("polygon")), "ring", f"{begin} || {_positions(d, ring)}")
-    return f"'MULTIPOLYGON (' || {d.join(rings, '')} || ')))'"
+    length = f"CAST(floor({d.count(ring)} / 2) AS INTEGER)"
 
+    def lon(place: str) -> str:
+        return d.at(ring, f"2 * ({place}) - 1")
 
-def _positions(d: Dialect, ring: str) -> str:
-    position = f"{d.text(_lon(d, ring, 'place'))} || ' ' || {d.text(_lat(d, ring, 'place'))}"
-    return d.join(d.transform(d.places(_half(d, ring)), "place", position), ", ")
+    def lat(place: str) -> str:
+        return d.at(ring, f"2 * ({place})")
 
-
-def _area(d: Dialect, ring: str) -> str:
-    """Twice the area of a ring, positive if it runs counter-clockwise: triangles with its first position."""
-    sides = [
-        f"({_lon(d, ring, place)} - {_lon(d, ring, '1')}) * ({_lat(d, ring, other)} - {_lat(d, ring, '1')})"
+    # Twice the area of a ring, positive if it runs counter-clockwise: triangles with its first position.
+    sides = (
+        f"({lon(place)} - {lon('1')}) * ({lat(other)} - {lat('1')})"
         for place, other in (("place", "place + 1"), ("place + 1", "place"))
-    ]
-    return d.sum(d.transform(d.places(f"{_half(d, ring)} - 1"), "place", " - ".join(sides)))
-
-
-def _half(d: Dialect, ring: str) -> str:
-    return f"CAST(floor({d.count(ring)} / 2) AS INTEGER)"
-
-
-def _lon(d: Dialect, ring: str, place: str) -> str:
-    return d.at(ring, f"2 * ({place}) - 1")
-
-
-def _lat(d: Dialect, ring: str, place: str) -> str:
-    return d.at(ring, f"2 * ({place})")
+    )
+    area = d.sum(d.transform(d.positions(f"{length} - 1"), "place", " - ".join(sides)))
+    position = f"{d.text(lon('place'))} || ' ' || {d.text(lat('place'))}"
+    positions = d.join(d.transform(d.positions(length), "place", position), ", ")
+    begin = f"CASE WHEN ring = 1 THEN '((' WHEN {area} > 0 THEN ')), ((' ELSE '), (' END"
+    rings = d.transform(d.positions(d.count("polygon")), "ring", f"{begin} || {positions}")
+    return f"'MULTIPOLYGON (' || {d.join(rings, '')} || ')))'"
 
 
 TableName = Callable[[str], str]
@@ -276,7 +219,7 @@ FROM (
   SELECT
     inserted.subscription_key, inserted.subscription_id, inserted.kind, inserted.keywords,
     {region_as_text(d)} AS region,
-    {radius_of_circle(d)} AS radius_m,
+    CASE WHEN circle IS NOT NULL THEN {d.at("circle", "3")} END AS radius_m,
     inserted.effective_at AS created_at,
     CASE
       WHEN inserted.expires_at IS NULL OR deleted.deleted_at <= inserted.expires_at THEN deleted.deleted_at
@@ -343,9 +286,6 @@ def view_statements(home: AnyHome, dialect: str) -> list[str]:
     d = DIALECTS[dialect]
     created = [f"CREATE OR REPLACE VIEW {d.prefix}{view} AS\n{view_query(home, view, d)}" for view in VIEWS]
     return [*d.prepare(home, VIEWED_TABLES), *created]
-
-
-# Queries in this process, without a JVM
 
 
 def run_query(home: AnyHome, query: str, tables: Iterable[str]) -> pa.Table:

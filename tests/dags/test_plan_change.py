@@ -33,7 +33,7 @@ def test_nothing_to_apply_and_dry_runs_are_skipped(approval: bool) -> None:
 def test_the_environment_sets_the_default_of_approval(
     monkeypatch: pytest.MonkeyPatch, variable: str, default: bool
 ) -> None:
-    from pststream.airflow.tasks.plan_change import approval_field
+    from pststream.airflow.tasks.plan_change import confirmation_fields
 
     monkeypatch.setenv("PSTSTREAM_APPROVAL", variable)
-    assert approval_field().value is default
+    assert confirmation_fields()["approval"].value is default

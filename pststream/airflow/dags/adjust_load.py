@@ -1,13 +1,11 @@
 """Build the DAG `adjust_load`: every hour, move raster cells between workers that are out of balance."""
 
-from datetime import timedelta
-
 from airflow.sdk import Param
 
 from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
 from pststream.airflow.tasks import forms
-from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
+from pststream.airflow.tasks.plan_change import change_plan, confirmation_fields
 from pststream.base import names
 from pststream.plans.imbalance import imbalance_text
 
@@ -72,20 +70,8 @@ def _fields(options: DagOptions) -> dict[str, Param]:
             description="The greatest load over the least that counts as balanced. Empty: the home's setting.",
             section="Change",
         ),
-        "dry_run": dry_run_field(),
-        "approval": approval_field(),
+        **confirmation_fields(),
     }
-
-
-def _add_tasks(options: DagOptions) -> None:
-    change_plan(
-        options,
-        "balance",
-        ["local", forms.optional("method"), forms.optional("sigma")],
-        check=[forms.optional("sigma")],
-        nothing_to_do=why_balanced,
-        timeout=timedelta(hours=1),
-    )
 
 
 KIND = DagKind(
@@ -96,5 +82,12 @@ KIND = DagKind(
     description="Move subscriptions from the most loaded workers to the least loaded",
     doc=DOC,
     fields=_fields,
-    add_tasks=_add_tasks,
+    add_tasks=lambda options: change_plan(
+        options,
+        "balance",
+        ["local", forms.optional("method"), forms.optional("sigma")],
+        check=[forms.optional("sigma")],
+        nothing_to_do=why_balanced,
+        hours=1,
+    ),
 )

@@ -1,16 +1,12 @@
 """Build the DAG `check_tables`: once a day, check the ledgers, the worker index and the matches."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from airflow.sdk import Context, Param, task
+from airflow.sdk import Param, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from pststream.airflow.dag_kind import DagKind, add_job
 from pststream.airflow.dag_options import MAINTENANCE, DagOptions
-from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms
-from pststream.airflow.tasks.data_docs import DataDocsLink
+from pststream.airflow.tasks.data_docs import DataDocsJob
 
 DOC = """
 Checks that the ledgers are complete, that each live subscription is at exactly the workers that its plan says, and that
@@ -23,21 +19,11 @@ rows of the table `quality_results`.
 """
 
 
+EXTENT = "Check the matches of all batches, not only those since the last check that passed."
+
+
 class ChecksFailed(AirflowFailException):
     """A check of the tables failed; somebody needs to look at them."""
-
-
-class CheckJob(SparkJob):
-    """Runs the checks."""
-
-    operator_extra_links = (DataDocsLink(),)
-    data_docs: Sequence[str] = ()
-
-    def execute(self, context: Context) -> Any:
-        """Run the job; return its document."""
-        document = super().execute(context)
-        self.data_docs = document["data_docs"]
-        return document
 
 
 @task
@@ -54,18 +40,12 @@ def verdict(document: dict) -> None:
 def _fields(options: DagOptions) -> dict[str, Param]:
     return {
         "home": forms.home_field(options),
-        "all": Param(
-            False,
-            type="boolean",
-            title="All matches",
-            description="Check the matches of all batches, not only those since the last check that passed.",
-            section="Checks",
-        ),
+        "all": forms.field("boolean", "All matches", EXTENT, "Checks", False),
     }
 
 
 def _add_tasks(options: DagOptions) -> None:
-    check = add_job(options, "check", [forms.flag("all")], job="check_tables", hours=2, operator=CheckJob)
+    check = add_job(options, "check", [forms.flag("all")], job="check_tables", hours=2, operator=DataDocsJob)
     verdict(check.output)
 
 

@@ -28,7 +28,6 @@ file is a problem of its own.
 """
 FIELDS = ("watcher", "last_hour", "watermark", "watermark_ahead_seconds", "quarantined_ids", "deliveries")
 
-
 log = logging.getLogger(__name__)
 
 
@@ -96,39 +95,33 @@ def _add_tasks(options: DagOptions) -> None:
 
 
 def _fields(options: DagOptions) -> dict[str, Param]:
+    expected, where = os.environ.get("PSTSTREAM_EXPECT_WATCHER", "").lower() in ("1", "true", "yes"), "Thresholds"
     return {
         "home": forms.home_field(options),
-        "expect_watcher": Param(
-            os.environ.get("PSTSTREAM_EXPECT_WATCHER", "").lower() in ("1", "true", "yes"),
-            type="boolean",
-            title="Expect a watcher",
-            description="Alert also if the watcher was stopped or has never run.",
-            section="Thresholds",
+        "expect_watcher": forms.field(
+            "boolean", "Expect a watcher", "Alert also if the watcher was stopped or has never run.", where, expected
         ),
-        "max_lag_seconds": _number(300, "Lag", "Seconds that a landed or ingested file may wait.", exclusiveMinimum=0),
-        "max_imbalance": _number(3, "Imbalance", "The greatest load of a worker over the least.", exclusiveMinimum=1),
-        "max_reject_share": _number(0.1, "Rejects", "The share of rejected rows in an hour.", minimum=0, maximum=1),
-        "min_rows": Param(
+        "max_lag_seconds": forms.field(
+            "number", "Lag", "Seconds that a landed or ingested file may wait.", where, 300, exclusiveMinimum=0
+        ),
+        "max_imbalance": forms.field(
+            "number", "Imbalance", "The greatest load of a worker over the least.", where, 3, exclusiveMinimum=1
+        ),
+        "max_reject_share": forms.field(
+            "number", "Rejects", "The share of rejected rows in an hour.", where, 0.1, minimum=0, maximum=1
+        ),
+        "min_rows": forms.field(
+            "integer",
+            "Minimum rows",
+            "The share of rejects is checked from this number of rows on.",
+            where,
             100,
-            type="integer",
             minimum=1,
-            title="Minimum rows",
-            description="The share of rejects is checked from this number of rows on.",
-            section="Thresholds",
         ),
-        "max_dead_letters": Param(
-            0,
-            type="integer",
-            minimum=0,
-            title="Dead letters",
-            description="Dead letters that each sink may have.",
-            section="Thresholds",
+        "max_dead_letters": forms.field(
+            "integer", "Dead letters", "Dead letters that each sink may have.", where, 0, minimum=0
         ),
     }
-
-
-def _number(default: float, title: str, description: str, **bounds: float) -> Param:
-    return Param(default, type="number", title=title, description=description, section="Thresholds", **bounds)
 
 
 KIND = DagKind(

@@ -37,10 +37,7 @@ def _fields(options: DagOptions) -> dict[str, Param]:
     }
 
 
-def _add_tasks(options: DagOptions) -> None:
-    words = ["--action={{ params.action }}", "--holds={{ params.holds }}"]
-    add_job(options, "decide", words, job="quarantine", hours=1)
-
+WORDS = ("--action={{ params.action }}", "--holds={{ params.holds }}")
 
 KIND = DagKind(
     name="quarantine",
@@ -49,5 +46,5 @@ KIND = DagKind(
     description="Release or discard quarantined files",
     doc=DOC,
     fields=_fields,
-    add_tasks=_add_tasks,
+    add_tasks=lambda options: add_job(options, "decide", WORDS, job="quarantine", hours=1),
 )

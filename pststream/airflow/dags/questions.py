@@ -12,11 +12,10 @@ from pststream.airflow.dag_kind import DagKind, add_job
 from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
 from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.forms import field
 from pststream.airflow.tasks.micro_batch_tasks import RETURN_VALUE, SINCE_FIRST_TRY, AnswerFilesJob, add_publish_answers
 from pststream.airflow.tasks.plan_change import PageLink, page_url, run_file
 from pststream.base import names
-
-# Define the form of one question, and the operator that answers it and links a page with the answer.
 
 WINDOW = r"^([0-9]{1,18}[smhd]|objects=[0-9]{1,18})$"
 MOST_ROWS = 10_000
@@ -39,38 +38,34 @@ def question_fields() -> dict[str, Param]:
             description="Of the question; the other fields belong to it.",
             section="Question",
         ),
-        "keywords": _field("string", "Keywords", "Words with AND, OR and parentheses; of topk words alone.", _ASKED),
-        "k": _field("integer", "Rows (k)", "How many objects or terms: knn, topk, frequent_terms.", _ASKED, **_COUNT),
-        "limit": _field("integer", "Limit", "Only the newest objects, that many: range.", _ASKED, **_COUNT),
-        "alpha": _field("number", "Alpha", "Weight of the place in the score: topk.", _ASKED, minimum=0, maximum=1),
-        "distance_scale_m": _field(
+        "keywords": field("string", "Keywords", "Words with AND, OR and parentheses; of topk words alone.", _ASKED),
+        "k": field("integer", "Rows (k)", "How many objects or terms: knn, topk, frequent_terms.", _ASKED, **_COUNT),
+        "limit": field("integer", "Limit", "Only the newest objects, that many: range.", _ASKED, **_COUNT),
+        "alpha": field("number", "Alpha", "Weight of the place in the score: topk.", _ASKED, minimum=0, maximum=1),
+        "distance_scale_m": field(
             "number", "Distance scale", "Metres from which on the place scores 0: topk.", _ASKED, minimum=1, maximum=1e9
         ),
-        "lon": _field("number", "Longitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LON),
-        "lat": _field("number", "Latitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LAT),
-        "radius_m": _field("number", "Radius", "Of the circle, in metres: range, frequent_terms.", _WHERE, minimum=0),
-        "west": _field("number", "West", "Of the box: range, frequent_terms.", _WHERE, **_LON),
-        "south": _field("number", "South", "Of the box.", _WHERE, **_LAT),
-        "east": _field("number", "East", "Of the box; less than west across the antimeridian.", _WHERE, **_LON),
-        "north": _field("number", "North", "Of the box.", _WHERE, **_LAT),
-        "geometry": _field("object", "Polygon", "GeoJSON Polygon or MultiPolygon: range, frequent_terms.", _WHERE),
-        "window": _field(
+        "lon": field("number", "Longitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LON),
+        "lat": field("number", "Latitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LAT),
+        "radius_m": field("number", "Radius", "Of the circle, in metres: range, frequent_terms.", _WHERE, minimum=0),
+        "west": field("number", "West", "Of the box: range, frequent_terms.", _WHERE, **_LON),
+        "south": field("number", "South", "Of the box.", _WHERE, **_LAT),
+        "east": field("number", "East", "Of the box; less than west across the antimeridian.", _WHERE, **_LON),
+        "north": field("number", "North", "Of the box.", _WHERE, **_LAT),
+        "geometry": field("object", "Polygon", "GeoJSON Polygon or MultiPolygon: range, frequent_terms.", _WHERE),
+        "window": field(
             "string", "Window", "How far back, such as 72h; of knn and topk also objects=1000.", _WHEN, pattern=WINDOW
         ),
-        "as_of": _field(
+        "as_of": field(
             "string", "As of", "Objects after it do not count. Empty: the newest.", _WHEN, format="date-time"
         ),
-        "version": _field("integer", "Version", "Of the table `objects`. Empty: the newest.", _WHEN, minimum=0),
+        "version": field("integer", "Version", "Of the table `objects`. Empty: the newest.", _WHEN, minimum=0),
     }
 
 
 _ASKED, _WHERE, _WHEN = "Question", "Region or point", "Time"
 _COUNT = {"minimum": 1, "maximum": MOST_ROWS}
 _LON, _LAT = {"minimum": -180, "maximum": 180}, {"minimum": -90, "maximum": 90}
-
-
-def _field(kind: str, title: str, description: str, section: str, **bounds: Any) -> Param:
-    return Param(None, type=["null", kind], title=title, description=description, section=section, **bounds)
 
 
 def typed_question(params: dict[str, Any]) -> dict[str, str]:

@@ -1,13 +1,13 @@
 """Build the DAG `repartition`: once a day, make a new plan, and apply it if it lowers the load enough."""
 
-from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import Param
 
 from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
 from pststream.airflow.tasks import forms
-from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
+from pststream.airflow.tasks.plan_change import change_plan, confirmation_fields
 from pststream.base import names
 
 DOC = """
@@ -30,29 +30,9 @@ a new plan of `topk` subscriptions, which leaves that of the other kinds as it i
 """
 
 
-def why_no_plan(measured: dict) -> str | None:
-    """Return the reason why there is no plan to replace; None if there is one."""
-    return None if measured["plan_version"] else "no plan yet: the first batch makes one"
-
-
-def _add_tasks(options: DagOptions) -> None:
-    change_plan(
-        options,
-        "repartition",
-        list(map(forms.optional, ("planner", "kinds", "gain", "workers", "from_version", "to_version"))),
-        check=[],
-        nothing_to_do=why_no_plan,
-        timeout=timedelta(hours=2),
-    )
-
-
 def _fields(options: DagOptions) -> dict[str, Param]:
-    return {"home": forms.home_field(options), **_change_fields(), **_new_index_fields()}
-
-
-def _change_fields() -> dict[str, Param]:
-    """Return the fields on the planner, and on whether its plan is applied."""
     return {
+        "home": forms.home_field(options),
         "planner": Param(
             None,
             type=["null", "string"],
@@ -82,39 +62,31 @@ def _change_fields() -> dict[str, Param]:
             description="The share of the greatest load that the new plan must save. Empty: the home's setting.",
             section="Change",
         ),
-        "dry_run": dry_run_field(),
-        "approval": approval_field(),
+        **confirmation_fields(),
+        **_new_index_fields(),
     }
 
 
 def _new_index_fields() -> dict[str, Param]:
     """Return the fields of a plan that gets an index of its own and is applied in any case."""
+    texts = {
+        "workers": (
+            "Workers",
+            "The number of logical partitions; may exceed the number of cores. Empty: as now.",
+        ),
+        "from_version": (
+            "From version",
+            "Sample the objects written after this version of the table `objects`. Empty: recent objects.",
+        ),
+        "to_version": (
+            "To version",
+            "Sample the objects up to and including this version. Empty: to the newest version.",
+        ),
+    }
+    bounds: dict[str, dict[str, Any]] = {"workers": {"minimum": 1, "maximum": 10_000}}
     return {
-        "workers": Param(
-            None,
-            type=["null", "integer"],
-            minimum=1,
-            maximum=10_000,
-            title="Workers",
-            description="The number of logical partitions; may exceed the number of cores. Empty: as now.",
-            section="New index",
-        ),
-        "from_version": Param(
-            None,
-            type=["null", "integer"],
-            minimum=0,
-            title="From version",
-            description="Sample the objects written after this version of the table `objects`. Empty: recent objects.",
-            section="New index",
-        ),
-        "to_version": Param(
-            None,
-            type=["null", "integer"],
-            minimum=0,
-            title="To version",
-            description="Sample the objects up to and including this version. Empty: to the newest version.",
-            section="New index",
-        ),
+        name: forms.field("integer", *text, "New index", **bounds.get(name, {"minimum": 0}))
+        for name, text in texts.items()
     }
 
 
@@ -125,5 +97,12 @@ KIND = DagKind(
     description="Make a new plan from the recent stream",
     doc=DOC,
     fields=_fields,
-    add_tasks=_add_tasks,
+    add_tasks=lambda options: change_plan(
+        options,
+        "repartition",
+        list(map(forms.optional, ("planner", "kinds", "gain", "workers", "from_version", "to_version"))),
+        check=[],
+        nothing_to_do=lambda measured: None if measured["plan_version"] else "no plan yet: the first batch makes one",
+        hours=2,
+    ),
 )

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseOperatorLink
+from airflow.sdk import BaseOperatorLink, Context
 
 from pststream.airflow.pages_plugin import PREFIX, homes_by_name
+from pststream.airflow.runners.spark_job import SparkJob
 from pststream.base import names
 
 FAILED = "-failed/"
@@ -24,6 +25,19 @@ class DataDocsLink(BaseOperatorLink):
         return data_docs_url(operator.data_docs)
 
 
+class DataDocsJob(SparkJob):
+    """A job whose document names the Data Docs that it has written."""
+
+    operator_extra_links = (DataDocsLink(),)
+    data_docs: Sequence[str] = ()
+
+    def execute(self, context: Context) -> Any:
+        """Run the job; return its document."""
+        document = super().execute(context)
+        self.data_docs = document["data_docs"]
+        return document
+
+
 def data_docs_url(addresses: Sequence[str]) -> str:
     """Return the URL of the most important of some Data Docs in the pages of their home.
 
@@ -32,13 +46,8 @@ def data_docs_url(addresses: Sequence[str]) -> str:
     chosen = next((address for address in addresses if FAILED in address), addresses[-1] if addresses else "")
     base = conf.get("api", "base_url", fallback="").rstrip("/") + PREFIX
     for name, home in homes_by_name().items():
-        start = f"{_absolute(home)}/"
+        prefix = names.storage_prefix(home)
+        start = f"{prefix + home.partition('://')[2].rstrip('/') if prefix else Path(home).absolute()}/"
         if chosen.startswith(start):
             return "/".join(filter(None, [base, name, chosen.removeprefix(start)]))
     return ""
-
-
-def _absolute(home: str) -> str:
-    if prefix := names.storage_prefix(home):
-        return prefix + home.partition("://")[2].rstrip("/")
-    return str(Path(home).absolute())

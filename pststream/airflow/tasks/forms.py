@@ -1,4 +1,6 @@
-"""Define the field `home` of all trigger forms, and templates that turn form fields into arguments of a job."""
+"""Define fields of trigger forms, and templates that turn them into arguments of a job."""
+
+from typing import Any
 
 from airflow.sdk import Param
 
@@ -31,6 +33,12 @@ def _place(options: DagOptions, name: str, title: str, what: str, otherwise: str
         description=f"{what} Empty: {empty}. Others only if `[pststream] allowed_{name}s` lists them.",
         section="Where",
     )
+
+
+def field(kind: str, title: str, description: str, section: str, default: Any = None, **bounds: Any) -> Param:
+    """Return a field of this JSON type, with bounds of JSON Schema; it may be left empty if it has no default."""
+    types = ["null", kind] if default is None else kind
+    return Param(default, type=types, title=title, description=description, section=section, **bounds)
 
 
 def optional(field: str) -> str:

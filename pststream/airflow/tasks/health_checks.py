@@ -53,9 +53,6 @@ class SinkDead(Unhealthy):
     """A sink is down, or has too many dead letters."""
 
 
-STOPPED = "stopped"
-
-
 def check_watcher(watcher: dict[str, Any] | None, expected: bool) -> str:
     """Raise unless the watcher is alive; a stopped or missing watcher is a problem only if one is expected."""
     if watcher is None:
@@ -63,7 +60,7 @@ def check_watcher(watcher: dict[str, Any] | None, expected: bool) -> str:
             raise WatcherDown("no watcher has ever run on this home")
         return "no watcher"
     state = f"{watcher['state']} (process {watcher['process']}, last heartbeat {watcher['at']})"
-    if not watcher["alive"] and (expected or watcher["state"] != STOPPED):
+    if not watcher["alive"] and (expected or watcher["state"] != "stopped"):
         raise WatcherDown(f"the watcher is not alive: {state}{': ' + watcher['error'] if watcher['error'] else ''}")
     return f"watcher {state}"
 

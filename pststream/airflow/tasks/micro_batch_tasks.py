@@ -1,8 +1,6 @@
 """Add the tasks of a micro-batch to a DAG or a group: match, answer, publish, deliver, check balance and rejects."""
 
 import logging
-from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Asset, BaseHook, Context, task
@@ -14,6 +12,7 @@ from airflow.sdk.exceptions import (
 )
 from airflow.sdk.log import mask_secret
 
+from pststream.airflow.dag_kind import add_job
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.operators import PSTStreamSinkHook
 from pststream.airflow.runners.allowed_places import HOMES, RunPlace, admit, belongs_to
@@ -23,12 +22,12 @@ from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms
-from pststream.airflow.tasks.data_docs import DataDocsLink
+from pststream.airflow.tasks.data_docs import DataDocsJob
 from pststream.airflow.tasks.summaries import summarize_answers, summarize_batches
 from pststream.base import names
 from pststream.base.texts import counted
 
-# Match
+log = logging.getLogger(__name__)
 
 RETURN_VALUE = "return_value"
 """The key of the XCom of a returned value."""
@@ -37,28 +36,21 @@ SINCE_FIRST_TRY = "--since={{ dag_run.start_date.isoformat() if ti.try_number > 
 """The template of the argument with which the result of a retry includes what earlier tries did."""
 
 
-class MatchJob(SparkJob):
+class MatchJob(DataDocsJob):
     """Ingests and matches what is new. A later task without work is skipped here, so that no process starts for it."""
-
-    operator_extra_links = (DataDocsLink(),)
-    data_docs: Sequence[str] = ()
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(job="micro_batch", summarize=_summarize, asks_for_work=True, **kwargs)
 
     def execute(self, context: Context) -> Any:
         """Run the job; return its summary, after storing it if tasks are skipped."""
-        summary, waiting_sinks = super().execute(context)
-        self.data_docs = summary["data_docs"]
-        idle = [self._neighbour(task) for task in tasks_without_work(summary, waiting_sinks)]
+        summary: dict[str, Any] = super().execute(context)
+        idle = tasks_without_work(summary, summary.pop("waiting_sinks"))
+        idle = [self.task_group.child_id(task) if self.task_group else task for task in idle]
         if idle:
             context["ti"].xcom_push(key=RETURN_VALUE, value=summary)
             raise DownstreamTasksSkipped(tasks=idle)
         return summary
-
-    def _neighbour(self, task: str) -> str:
-        """Return the id of a task of the same task group."""
-        return self.task_group.child_id(task) if self.task_group else task
 
 
 def tasks_without_work(summary: dict[str, Any], waiting_sinks: list[str]) -> list[str]:
@@ -74,11 +66,8 @@ def tasks_without_work(summary: dict[str, Any], waiting_sinks: list[str]) -> lis
     return [task for task, works in has_work.items() if not works]
 
 
-def _summarize(outcome: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    return summarize_batches(outcome), outcome["result"]["waiting_sinks"]
-
-
-# Deliver, with the secrets of sinks from connections
+def _summarize(outcome: dict[str, Any]) -> dict[str, Any]:
+    return summarize_batches(outcome) | {"waiting_sinks": outcome["result"]["waiting_sinks"]}
 
 
 @task(retries=0, trigger_rule="all_done")
@@ -135,9 +124,6 @@ def variable(name: str, key: str) -> str:
     return f"{names.SINK_VARIABLES}{name.upper()}_{key.upper()}"
 
 
-# Answer files of questions
-
-
 class AnswerFilesJob(SparkJob):
     """Answers the new files of questions; its XCom has the counts and the address of the table of answers.
 
@@ -145,7 +131,7 @@ class AnswerFilesJob(SparkJob):
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(job="answer_questions", summarize=_summarize_answers, asks_for_work=True, **kwargs)
+        super().__init__(job="answer_questions", summarize=summarize_answers, asks_for_work=True, **kwargs)
 
     def execute(self, context: Context) -> Any:
         """Run the job; return its summary."""
@@ -170,33 +156,15 @@ def add_publish_answers(answers: Asset, summary: Any) -> None:
     publish_answers(summary)
 
 
-def _summarize_answers(outcome: dict[str, Any]) -> dict[str, Any]:
-    document = outcome["result"]
-    return summarize_answers(document) | {"table_version": document["table_version"]}
-
-
-log = logging.getLogger(__name__)
-
-
 class RowsRejected(AirflowFailException):
     """Rows were rejected in a strict run."""
 
 
 def add_micro_batch_tasks(options: DagOptions) -> None:
     """Add the tasks to the DAG or the task group of the `with` block. Fields that a form does not have are empty."""
-    match = MatchJob(
-        task_id="match",
-        arguments=[
-            *options.home_arguments,
-            *options.landing_arguments,
-            forms.optional("max_objects"),
-            forms.flag("strict"),
-            SINCE_FIRST_TRY,
-            "--no-deliver",
-        ],
-        execution_timeout=timedelta(hours=1),
-        **options.job,
-    )
+    words = [*options.landing_arguments, forms.optional("max_objects"), forms.flag("strict")]
+    words += [SINCE_FIRST_TRY, "--no-deliver"]
+    match = add_job(options, "match", words, hours=1, operator=MatchJob)
     add_publish(options.asset(names.MATCHES), match.output)
     add_publish_answers(options.asset(names.QUESTION_ANSWERS), match.output)
     add_check_balance(options.asset("imbalance"), match.output)

@@ -9,16 +9,16 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Asset, BaseOperatorLink, Context, Param, task
+from airflow.sdk import BaseOperatorLink, Context, Param, task
 from airflow.sdk.exceptions import AirflowSkipException
 
+from pststream.airflow.dag_kind import add_job
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.runners.spark_job import SparkJob
+from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.summaries import moves_table, summarize_balance, summarize_replay
 from pststream.base import names
-
-# Pages on what a plan change moves: files that `pages_plugin` serves to users who are logged in
 
 PREFIX = "/pststream/pages"
 
@@ -62,8 +62,6 @@ class PagedJob(SparkJob):
         return {**super().execute(context), "page": page_url(self.page)}
 
 
-# Replay under the proposed plan
-
 BATCHES = 8
 """Number of the last batches that a dry run replays."""
 
@@ -78,21 +76,13 @@ class ReplayJob(PagedJob):
     """Replays the last batches of the home under the plan of the run's proposal; its XCom has both sides' figures.
 
     summary   the XCom of the task that made the proposal
-    proposal  the template of the file of the proposal
     """
 
     template_fields = ("summary", *PagedJob.template_fields)
     operator_extra_links = (ReplayLink(),)
 
-    def __init__(self, *, options: DagOptions, summary: Any, proposal: str, **kwargs: Any) -> None:
-        super().__init__(
-            job="replay",
-            arguments=[*options.home_arguments, f"--last={BATCHES}", f"--proposal={proposal}"],
-            summarize=summarize_replay,
-            page=run_file(options, "-replay.html"),
-            **options.job,
-            **kwargs,
-        )
+    def __init__(self, *, summary: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.summary = summary
 
     def execute(self, context: Context) -> Any:
@@ -110,7 +100,6 @@ class ReplayJob(PagedJob):
 
 log = logging.getLogger(__name__)
 
-ANSWER_TIMEOUT = timedelta(hours=20)
 QUESTION = """
 {{ task.summary.reason }}
 {% if task.summary.gain is not none %}
@@ -124,26 +113,15 @@ Expected gain: {{ task.summary.gain }} of the greatest load.
 PUBLISHED = ("kind", "plan_version", "plan_version_before", "moved_subscriptions", "moved_bytes", "gain", "page")
 
 
-def dry_run_field() -> Param:
-    """Return the field *Dry run*."""
-    return Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description="Show what would move and what the last batches would have cost, and change nothing.",
-        section="Change",
-    )
-
-
-def approval_field() -> Param:
-    """Return the field *Ask before applying*."""
-    return Param(
-        os.environ.get("PSTSTREAM_APPROVAL", "").lower() in ("1", "true", "yes"),
-        type="boolean",
-        title="Ask before applying",
-        description="Wait until a person approves the proposal (Required Actions). It is rejected after 20 hours.",
-        section="Change",
-    )
+def confirmation_fields() -> dict[str, Param]:
+    """Return the fields *Dry run* and *Ask before applying*."""
+    asks = os.environ.get("PSTSTREAM_APPROVAL", "").lower() in ("1", "true", "yes")
+    dry_run = "Show what would move and what the last batches would have cost, and change nothing."
+    approval = "Wait until a person approves the proposal (Required Actions). It is rejected after 20 hours."
+    return {
+        "dry_run": forms.field("boolean", "Dry run", dry_run, "Change", False),
+        "approval": forms.field("boolean", "Ask before applying", approval, "Change", asks),
+    }
 
 
 class Approval(ApprovalOperator):
@@ -156,7 +134,7 @@ class Approval(ApprovalOperator):
             subject="{{ dag.dag_id }}: change plan {{ task.summary.plan_version_before }}?",
             body=QUESTION,
             defaults=self.REJECT,
-            response_timeout=ANSWER_TIMEOUT,
+            response_timeout=timedelta(hours=20),
             **kwargs,
         )
         self.summary = summary
@@ -189,13 +167,14 @@ def change_plan(
     *,
     check: Sequence[str],
     nothing_to_do: Callable[[dict[str, Any]], str | None],
-    timeout: timedelta,
+    hours: int,
 ) -> None:
     """Add the tasks to the DAG of the `with` block; exactly the proposal that is shown is applied.
 
     job, arguments  the entry of jobs/ that writes the proposal, and with `--apply` applies it; without its home
     check           arguments of `jobs/check_balance.py`, without its home
     nothing_to_do   returns the reason why there is nothing to plan, from the document of that job, or None
+    hours           after which a task is ended
     """
 
     @task(task_id="check")
@@ -207,24 +186,22 @@ def change_plan(
         return measured
 
     proposal = run_file(options, ".npz")
-    arguments = [*arguments, *options.home_arguments, f"--proposal={proposal}"]
-    common: dict[str, Any] = {"job": job, "summarize": summarize_balance, "page": run_file(options, ".html")}
-    common |= {"execution_timeout": timeout, **options.job}
-    plan = PagedJob(task_id="plan", arguments=arguments, **common)
-    approve = Approval(task_id="approve", summary=plan.output)
-    apply = PagedJob(task_id="apply", arguments=[*arguments, "--apply"], **common)
-    check_balance(*options.home_arguments, *check) >> plan
-    ReplayJob(task_id="replay", options=options, summary=plan.output, proposal=proposal, execution_timeout=timeout)
-    show(plan.output) >> approve >> apply
-    publish_plan(options.asset(names.PLANS), apply.output)
-
-
-def publish_plan(asset: Asset, summary: Any) -> None:
-    """Add the task `publish`, which writes the asset event of the new plan."""
+    asset = options.asset(names.PLANS)
 
     @task(outlets=[asset])
     def publish(summary: dict, outlet_events: Any = None) -> None:
         """Write the asset event of the new plan."""
         outlet_events[asset].extra = {name: summary[name] for name in PUBLISHED}
 
-    publish(summary)
+    words = [*arguments, f"--proposal={proposal}"]
+    common: dict[str, Any] = {"hours": hours, "job": job, "operator": PagedJob, "summarize": summarize_balance}
+    common |= {"page": run_file(options, ".html")}
+    plan = add_job(options, "plan", words, **common)
+    approve = Approval(task_id="approve", summary=plan.output)
+    apply = add_job(options, "apply", [*words, "--apply"], **common)
+    check_balance(*options.home_arguments, *check) >> plan
+    replayed = {"summary": plan.output, "page": run_file(options, "-replay.html"), "summarize": summarize_replay}
+    words = [f"--last={BATCHES}", f"--proposal={proposal}"]
+    add_job(options, "replay", words, hours=hours, job="replay", operator=ReplayJob, **replayed)
+    show(plan.output) >> approve >> apply
+    publish(apply.output)

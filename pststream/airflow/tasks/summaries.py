@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pststream.base.texts import byte_size, counted
 from pststream.plans.imbalance import imbalance_of, imbalance_text
 
-Figures = TypeVar("Figures", "BatchFigures", "IngestFigures", "AnsweredFigures")
+Figures = TypeVar("Figures", "IngestFigures", "AnsweredFigures")
 MAX_BARS = 100
 REPLAYED = (
     "plan_versions", "objects", "requests", "matches", "objects_sent", "duplicates", "discarded", "candidates",
@@ -15,20 +15,7 @@ REPLAYED = (
 )  # fmt: skip
 """Figures of a replay in its XCom."""
 SUMS = ("objects", "discarded", "requests", "matches", "retractions")
-
-
-@dataclass(frozen=True)
-class BatchFigures:
-    """A micro-batch of a run; seconds: by step."""
-
-    batch_id: int
-    plan_version: int
-    objects: int
-    discarded: int
-    requests: int
-    matches: int
-    retractions: int
-    seconds: dict[str, float]
+INGEST_SUMS = ("files", "files_pending", "accepted", "rejected")
 
 
 @dataclass(frozen=True)
@@ -59,67 +46,41 @@ class AnsweredFigures:
         return {**vars(self), "seconds": round(sum(self.seconds.values()), 3)}
 
 
-@dataclass(frozen=True)
-class RunFigures:
-    """What the job `micro_batch` returns, as far as it is summarized.
-
-    balance  result of `pststream balance check`, None if there was no batch
-    """
-
-    ingests: list[IngestFigures]
-    batches: list[BatchFigures]
-    answered: AnsweredFigures
-    table_version: int
-    balance: dict[str, Any] | None
-    home: str | None
-
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> "RunFigures":
-        """Read the result of the job."""
-        return cls(
-            ingests=[_read(IngestFigures, ingest) for ingest in document["ingest"].values()],
-            batches=[_read(BatchFigures, batch) for batch in document["match"]["batches"]],
-            answered=_read(AnsweredFigures, document.get("questions", {})),
-            table_version=document["table_version"],
-            balance=document.get("balance"),
-            home=document.get("home"),
-        )
-
-
 def _read(figures: type[Figures], document: dict[str, Any]) -> Figures:
     """Return the figures with the values of a document, which has more of them."""
     return figures(**{one.name: document[one.name] for one in fields(figures) if one.name in document})
 
 
 def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
-    """Return the totals of a run's micro-batches and ingests."""
-    run = RunFigures.of(outcome["result"])
-    last = run.batches[-1] if run.batches else None
-    reasons = Counter[str]()
-    for ingest in run.ingests:
+    """Return the totals of a run's micro-batches and ingests.
+
+    `balance` is the result of `pststream balance check`, None if there was no batch.
+    """
+    document = outcome["result"]
+    ingests = [_read(IngestFigures, ingest) for ingest in document["ingest"].values()]
+    batches, reasons = document["match"]["batches"], Counter[str]()
+    last = batches[-1] if batches else {"batch_id": None, "plan_version": None}
+    for ingest in ingests:
         reasons.update(ingest.rejects_by_reason)
     return {
-        **{name: sum(getattr(batch, name) for batch in run.batches) for name in SUMS},
-        "files": sum(ingest.files for ingest in run.ingests),
-        "files_pending": sum(ingest.files_pending for ingest in run.ingests),
-        "accepted": sum(ingest.accepted for ingest in run.ingests),
-        "rejected": sum(ingest.rejected for ingest in run.ingests),
-        "data_docs": [page for ingest in run.ingests for page in ingest.data_docs],
+        **{name: sum(batch[name] for batch in batches) for name in SUMS},
+        **{name: sum(getattr(ingest, name) for ingest in ingests) for name in INGEST_SUMS},
+        "data_docs": [page for ingest in ingests for page in ingest.data_docs],
         "rejects_by_reason": dict(reasons),
-        "batches": len(run.batches),
-        "seconds": round(sum(sum(batch.seconds.values()) for batch in run.batches), 3),
-        "batch_id": None if last is None else last.batch_id,
-        "plan_version": None if last is None else last.plan_version,
-        "table_version": run.table_version,
-        "balance": run.balance,
-        "home": run.home,
-        "answered": run.answered.counts,
+        "batches": len(batches),
+        "seconds": round(sum(sum(batch["seconds"].values()) for batch in batches), 3),
+        **{name: last[name] for name in ("batch_id", "plan_version")},
+        "table_version": document["table_version"],
+        "balance": document.get("balance"),
+        "home": document.get("home"),
+        "answered": _read(AnsweredFigures, document.get("questions", {})).counts,
     }
 
 
-def summarize_answers(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the counts of answered files of questions, and the seconds of all their steps."""
-    return _read(AnsweredFigures, document).counts
+def summarize_answers(outcome: dict[str, Any]) -> dict[str, Any]:
+    """Return the counts of answered files of questions, all seconds, and the version of the table."""
+    document = outcome["result"]
+    return _read(AnsweredFigures, document).counts | {"table_version": document["table_version"]}
 
 
 def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:

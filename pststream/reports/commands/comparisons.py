@@ -3,6 +3,8 @@
 pipeline/replan (compare_planners.py, replay.py) measures the figures; pages/comparison_page.py writes them as pages.
 """
 
+from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 from pststream.base.texts import counted, table_lines, whole_or_short
@@ -35,7 +37,6 @@ _REASONS = (
     ("copies", "copies of an object"),
     ("subscriptions_stored", "stored subscriptions"),
 )
-_CLEARLY_LESS = 0.98
 
 
 def render_comparison(document: dict[str, Any]) -> str:
@@ -53,34 +54,28 @@ def describe_best(document: dict[str, Any]) -> str:
         return f"{text}."
     second = others[0]
     ahead = best["throughput"] / max(second["throughput"], 1) - 1
+    # Figures that are at least 2 % less; None is an imbalance with an idle worker, greater than any number.
     reasons = [
         f"{name} {_in_full(best[key], key)} against {_in_full(second[key], key)}"
         for key, name in _REASONS
-        if _is_clearly_less(best[key], second[key])
+        if best[key] is not None and (second[key] is None or best[key] < 0.98 * second[key])
     ]
     why = "; ".join(reasons) or "its most loaded worker has less to do"
     return f"{text}, {100 * ahead:.0f}% ahead of {second['planner']} ({why})."
-
-
-def _is_clearly_less(value: float | None, other: float | None) -> bool:
-    """Compare figures; None is an imbalance with an idle worker, and greater than any number."""
-    return value is not None and (other is None or value < _CLEARLY_LESS * other)
 
 
 def _in_full(value: float | None, key: str) -> str:
     return imbalance_text(value) if "imbalance" in key else f"{value:,}"
 
 
-def format_figure(value: Any, key: str) -> str:
+def format_figure(value: Any, key: str, whole: Callable[[int], str] = whole_or_short) -> str:
     """A figure as text; a dash for None, unless it is an imbalance."""
     if "imbalance" in key:
         return imbalance_text(value)
     if value is None:
         return "-"
-    return whole_or_short(value) if isinstance(value, int) else str(value)
+    return whole(value) if isinstance(value, int) else str(value)
 
-
-# `pststream plans compare --kinds topk`
 
 TOPK_COLUMNS = (
     ("planner", "planner"),
@@ -102,18 +97,12 @@ TOPK_COLUMNS = (
 def render_topk_comparison(document: dict[str, Any]) -> str:
     """The figures of each planner as a table."""
     rows = [[title for _, title in TOPK_COLUMNS]]
-    rows += [[_figure(key, figures[key]) for key, _ in TOPK_COLUMNS] for figures in document["plans"]]
+    rows += [
+        [format_figure(figures[key], key, "{:,}".format) for key, _ in TOPK_COLUMNS] for figures in document["plans"]
+    ]
     size = f"{document['subscriptions']:,} sampled subscriptions, {document['objects']:,} objects"
     return "\n".join([*table_lines(rows), "", f"{size}, {document['workers']} units"])
 
-
-def _figure(key: str, value: Any) -> str:
-    if "imbalance" in key:
-        return imbalance_text(value)
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-# `pststream replay`
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("matches", "matches"),
@@ -143,7 +132,7 @@ MAX_WORKERS = 100
 def render_replay(document: dict[str, Any]) -> str:
     """Return the figures and the loads of the workers, both sides next to each other, and the verdict."""
     rows = [["", "was", "would be", "change"], *figure_rows(document)]
-    workers = worker_rows(document)
+    workers = _worker_rows(document)
     titles = [f"{title} {side}" for _, title in WORKER_FIGURES for side in ("was", "would be")]
     lines = [*describe_head(document), "", *table_lines(rows), ""]
     lines += table_lines([["worker", *titles], *workers[:MAX_WORKERS]])
@@ -163,40 +152,27 @@ def describe_head(document: dict[str, Any]) -> list[str]:
     batches = f"batch {first}" if first == last else f"batches {first} to {last}"
     versions = ", ".join(map(str, was["plan_versions"]))
     tuples = f"{counted(was['objects'], 'object')}, {counted(was['requests'], 'request')}"
-    return [
-        f"{batches}: {tuples}",
-        f"was: under plan {versions}; would be: under {describe_plan(document['plan'])}",
-    ]
-
-
-def describe_plan(plan: dict[str, Any]) -> str:
-    """Return the name of the plan that was tried, with its size."""
+    plan = document["plan"]
     size = f"{counted(plan['workers'], 'worker')}, {counted(plan['units'], 'unit')}"
-    return f"{name_plan(plan['plan_version'])} ({plan['planner']}, {size})"
+    tried = f"{name_plan(plan['plan_version'])} ({plan['planner']}, {size})"
+    return [f"{batches}: {tuples}", f"was: under plan {versions}; would be: under {tried}"]
 
 
 def figure_rows(document: dict[str, Any]) -> list[list[str]]:
     """Return title, recorded value, replayed value and change of each figure as texts."""
-    was, would_be = document["was"], document["would_be"]
+    figures = ((key, title, document["was"][key], document["would_be"][key]) for key, title in FIGURES)
     return [
-        [
-            title,
-            format_replayed_figure(was[key], key),
-            format_replayed_figure(would_be[key], key),
-            _change(was[key], would_be[key]),
-        ]
-        for key, title in FIGURES
+        [title, _replayed_text(was, key), _replayed_text(would_be, key), _change(was, would_be)]
+        for key, title, was, would_be in figures
     ]
 
 
-def worker_rows(document: dict[str, Any]) -> list[list[str]]:
+def _worker_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return a row of texts for each worker: its number, and each of WORKER_FIGURES on both sides."""
-    was, would_be = document["was"], document["would_be"]
-    workers = max(len(was["worker_seconds"]), len(would_be["worker_seconds"]))
-    return [
-        [str(worker), *(_of_worker(side[key], worker) for key, _ in WORKER_FIGURES for side in (was, would_be))]
-        for worker in range(workers)
-    ]
+    columns = [document[side][key] for key, _ in WORKER_FIGURES for side in ("was", "would_be")]
+    texts = [map(_replayed_text, values) for values in columns]
+    numbers = map(str, range(max(map(len, columns))))
+    return list(zip_longest(numbers, *texts, fillvalue="-"))
 
 
 def is_as_recorded(document: dict[str, Any]) -> bool:
@@ -222,8 +198,7 @@ def describe_differences(document: dict[str, Any]) -> list[str]:
     ]
 
 
-def format_replayed_figure(value: Any, key: str = "") -> str:
-    """Return a figure as text."""
+def _replayed_text(value: Any, key: str = "") -> str:
     if key == "imbalance":
         return imbalance_text(value)
     return whole_or_short(value) if isinstance(value, int) else f"{value:.4g}"
@@ -235,7 +210,3 @@ def _change(was: float | None, would_be: float | None) -> str:
     if not was or would_be is None:
         return "-"
     return f"{100 * (would_be / was - 1):+.1f}%"
-
-
-def _of_worker(values: list[float], worker: int) -> str:
-    return format_replayed_figure(values[worker]) if worker < len(values) else "-"

@@ -4,12 +4,12 @@
 rows with these ids, without the kernels, and compares the result with the stored matches and answers.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 from pststream.base import names
 from pststream.base.texts import counted, escape_controls
 from pststream.base.utc_times import iso
-from pststream.queries.kinds.contract import QueryKind, RankedAnswers, StoredObject, StoredSubscription, TermReports
+from pststream.queries.kinds.contract import RankedAnswers, StoredSubscription, TermReports
 from pststream.queries.kinds.registry import stored_kind
 from pststream.reports.commands.explain_answers import (
     COUNTED,
@@ -42,10 +42,8 @@ def answer_facts(answer: dict[str, Any] | None) -> Facts:
     """Return the facts of an explained pair with an answer; None: there is none."""
     if not answer:
         return []
-    return _report_facts(answer) if "ticks" in answer else _ranked_facts(answer)
-
-
-def _ranked_facts(answer: dict[str, Any]) -> Facts:
+    if "ticks" in answer:
+        return _report_facts(answer)
     rows = f"{answer['rows']} of at most {counted(answer['k'], 'object')}"
     facts = [("Answer", f"{rows}, after batch {answer['batch_id']}, as of stream time {answer['as_of']}")]
     if answer["all_objects_compared"] is False:
@@ -79,11 +77,6 @@ def _describe_word(word: dict[str, Any]) -> str:
     return f"{word['word']} ({objects}, {word['missed_by']} fewer than the last word of the report)"
 
 
-# Text of explanations
-
-_INTERNAL = "This is an internal error: keep the home as it is, and report it with this explanation."
-
-
 def render_explain(document: dict[str, Any]) -> str:
     """Render an explanation as text."""
     ids = f"object {document['object_id']!r} and subscription {document['subscription_id']!r}"
@@ -99,10 +92,8 @@ def render_explain(document: dict[str, Any]) -> str:
         lines.append(f"Only the latest {MAX_PER_ID} objects and insertions of an id are explained.")
     rejects = [row for rows in document["rejects"].values() for row in rows]
     if rejects and document["pairs"]:
-        lines += [
-            "\nrejected rows with one of the ids:",
-            *(f"  {escape_controls(describe_reject(row))}" for row in rejects),
-        ]
+        lines.append("\nrejected rows with one of the ids:")
+        lines += [f"  {escape_controls(_describe_reject(row))}" for row in rejects]
     return "\n".join(lines)
 
 
@@ -110,7 +101,8 @@ def _render_pair(pair: dict[str, Any], with_state: bool) -> list[str]:
     stored, subscription, posting = pair["object"], pair["subscription"], pair["posting"]
     lines = [f"  {pair['state'] + ': ' if with_state else ''}{pair['reason']}"]
     if pair["problem"]:
-        lines.append(f"  THE TABLES DISAGREE: {pair['problem']}. {_INTERNAL}")
+        remedy = "This is an internal error: keep the home as it is, and report it with this explanation."
+        lines.append(f"  THE TABLES DISAGREE: {pair['problem']}. {remedy}")
     if posting:
         lines.append(
             f"  posting       word {posting['word']!r} of the clause [{' OR '.join(posting['clause'])}] in index cell"
@@ -128,28 +120,15 @@ def _render_pair(pair: dict[str, Any], with_state: bool) -> list[str]:
     return lines
 
 
-def describe_reject(row: dict[str, Any]) -> str:
-    """Describe a rejected row in one line."""
+def _describe_reject(row: dict[str, Any]) -> str:
     return f"{row['file']}, row {row['row']}: {row['reason']}: {row['detail']}"
 
-
-OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"
 
 MAX_PAIRS = 20
 _MAX_TEXT = 300
 
 _ORDER = {MATCHED: 1, IN_ANSWER: 1, COUNTED: 1, PENDING: 2, NOT_MATCHED: 3, NOT_IN_ANSWER: 3, NOT_COUNTED: 3}
 """The order in which pairs are listed, by their state."""
-
-
-class PairExplainer(Protocol):
-    """Explains pairs of the subscriptions of some kinds."""
-
-    def explain(self, stored: StoredObject, subscription: StoredSubscription) -> Pair:
-        """Return state, first failed condition, reason and problem of a pair."""
-
-    def add_details(self, pair: Pair) -> Pair:
-        """Add what takes longer, for the pairs that are shown."""
 
 
 def explain(
@@ -177,19 +156,26 @@ def explain(
         reader.dataset(name)
     objects = read_objects(reader, object_id)[:max_objects]
     insertions = read_insertions(reader, subscription_id)[:max_insertions]
-    explainers = _Explainers(context, MatchExplainer(context, read_written_pairs(reader, objects, insertions)))
-    explained = [
-        explainers.of_kind(subscription.kind).explain(stored, subscription)
-        for stored in objects
-        for subscription in insertions
-    ]
+    matches = MatchExplainer(context, read_written_pairs(reader, objects, insertions))
+    ranked, reports = RankedExplainer(context), ReportExplainer(context)
+
+    def explainer_of(subscription: StoredSubscription) -> MatchExplainer | RankedExplainer | ReportExplainer:
+        match subscription.kind.answers:
+            case RankedAnswers():
+                return ranked
+            case TermReports():
+                return reports
+            case None:
+                return matches
+
+    explained = [explainer_of(one).explain(stored, one) for stored in objects for one in insertions]
     pairs = sorted(explained, key=_rank)[:MAX_PAIRS]
     rejects = {
         "objects": read_rejects_of_id(reader, "objects", object_id),
         "requests": read_rejects_of_id(reader, "requests", subscription_id),
     }
     best = pairs[0] if pairs else _explain_unknown(object_id, subscription_id, bool(objects), rejects)
-    documents = [_pair_document(explainers.of_kind(pair["subscription"].kind).add_details(pair)) for pair in pairs]
+    documents = [_pair_document(explainer_of(pair["subscription"]).add_details(pair)) for pair in pairs]
     return {
         "object_id": object_id,
         "subscription_id": subscription_id,
@@ -200,25 +186,6 @@ def explain(
         "pairs": documents,
         "rejects": rejects,
     }
-
-
-class _Explainers:
-    """The explainers of a home, by what the kinds have: matches, ranked answers, or reports."""
-
-    def __init__(self, context: ExplainContext, matches: MatchExplainer) -> None:
-        self._matches: PairExplainer = matches
-        self._ranked: PairExplainer = RankedExplainer(context)
-        self._reports: PairExplainer = ReportExplainer(context)
-
-    def of_kind(self, kind: QueryKind) -> PairExplainer:
-        """Return the explainer of the pairs of a kind."""
-        match kind.answers:
-            case RankedAnswers():
-                return self._ranked
-            case TermReports():
-                return self._reports
-            case None:
-                return self._matches
 
 
 def _rank(pair: Pair) -> tuple[int, int, int, int]:
@@ -233,41 +200,37 @@ def _rank(pair: Pair) -> tuple[int, int, int, int]:
 def _explain_unknown(
     object_id: str, subscription_id: str, object_known: bool, rejects: dict[str, Any]
 ) -> dict[str, Any]:
-    if not object_known:
-        noun, name, kind, condition = "object", object_id, "objects", OBJECT_UNKNOWN
-    else:
-        noun, name, kind, condition = "subscription", subscription_id, "requests", SUBSCRIPTION_UNKNOWN
+    noun, name, kind, condition = "object", object_id, "objects", "object_unknown"
+    if object_known:
+        noun, name, kind, condition = "subscription", subscription_id, "requests", "subscription_unknown"
+    why = "if a file contains it, its row was rejected: see pststream rejects"
     if rejects[kind]:
-        why = f"a row with this id was rejected: {describe_reject(rejects[kind][0])}"
-    else:
-        why = "if a file contains it, its row was rejected: see pststream rejects"
+        why = f"a row with this id was rejected: {_describe_reject(rejects[kind][0])}"
     return {"state": NOT_MATCHED, "condition": condition, "reason": f"no {noun} {name!r} was accepted; {why}"}
 
 
 def _pair_document(pair: Pair) -> dict[str, Any]:
     """The pair as JSON values."""
-    written, retracted = pair["written"], pair["retracted"]
+    written, retracted, stored = pair["written"], pair["retracted"], pair["object"]
+    subscription, validity = pair["subscription"], pair["subscription"].validity()
+    text = stored.text if len(stored.text) <= _MAX_TEXT else stored.text[: _MAX_TEXT - 1] + "…"
     return {
         **{name: pair[name] for name in ("state", "condition", "reason", "problem", "posting", "answer")},
-        "object": _object_document(pair["object"]),
-        "subscription": _subscription_document(pair["subscription"]),
+        "object": {
+            "object_key": stored.key,
+            "ts": iso(stored.ts),
+            "lon": stored.lon,
+            "lat": stored.lat,
+            "text": text,
+        },
+        "subscription": {
+            "subscription_key": subscription.key,
+            "kind": subscription.kind.name,
+            **subscription.query.describe(),
+            "created_at": iso(validity.created_at),
+            "end_at": iso(validity.end_at),
+            "ended_by": validity.ended_by or None,
+        },
         "written_by": {k: written[0][k] for k in ("batch_id", "plan_version", "worker")} if written else None,
         "taken_back_by": retracted[0]["batch_id"] if retracted else None,
-    }
-
-
-def _object_document(stored: StoredObject) -> dict[str, Any]:
-    text = stored.text if len(stored.text) <= _MAX_TEXT else stored.text[: _MAX_TEXT - 1] + "…"
-    return {"object_key": stored.key, "ts": iso(stored.ts), "lon": stored.lon, "lat": stored.lat, "text": text}
-
-
-def _subscription_document(subscription: StoredSubscription) -> dict[str, Any]:
-    validity = subscription.validity()
-    return {
-        "subscription_key": subscription.key,
-        "kind": subscription.kind.name,
-        **subscription.query.describe(),
-        "created_at": iso(validity.created_at),
-        "end_at": iso(validity.end_at),
-        "ended_by": validity.ended_by or None,
     }

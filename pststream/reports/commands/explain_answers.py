@@ -26,9 +26,6 @@ from pststream.queries.kinds.contract import (
     Validity,
 )
 from pststream.queries.kinds.fields import parse_duration, parse_window_field
-from pststream.queries.kinds.frequent_terms import CREATED_AT as FREQUENT_TERMS_CREATED_AT
-from pststream.queries.kinds.frequent_terms import END as FREQUENT_TERMS_END
-from pststream.queries.kinds.frequent_terms import WINDOW as FREQUENT_TERMS_WINDOW
 from pststream.queries.kinds.keywords import term_of
 from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import contains
@@ -160,7 +157,8 @@ class RankedExplainer:
             or subscription.query.first_failure(stored, applied)
             or _find_time_failure(state, stored, applied)
         )
-        place = _place(state, stored, value) if failure is None else None
+        compares = failure is None and state.ranking.complete
+        place = state.ranking.place(stored.key, to_micros(stored.ts), value) if compares else None
         answer = _document(state, stored, rank, value, place, failure is not None)
         pair = {**pair, "answer": answer, "state": NOT_IN_ANSWER if rank is None else IN_ANSWER}
         problem = _find_problem(state, rank, value, failure, place, stored) if state.stored.complete else None
@@ -168,10 +166,17 @@ class RankedExplainer:
             reason = "rows were erased since the last batch, and the next one evaluates the answer (pststream match)"
             return {**pair, "state": PENDING, "reason": reason}
         if rank is not None:
-            later = failure or _find_later_failure(pair, state, context)
+            # What no batch has applied yet: a withdrawal, a deletion.
+            later = (
+                failure
+                or find_withdrawal(context.withdrawn, stored)
+                or _find_time_failure(state, stored, subscription.validity())
+            )
+            what = f"the object is in the answer at rank {rank} of {len(state.rows)}{_describe_value(state, value)}"
+            since = f"; it entered in batch {answer['entered_in_batch']}" if answer["entered_in_batch"] else ""
+            gone = f"; {later.reason}, and the next batch removes it (pststream match)" if later else ""
             condition = failure.condition if failure else None
-            reason = _describe_rank(state, rank, value, answer["entered_in_batch"], later)
-            return {**pair, "condition": condition, "reason": reason, "problem": problem}
+            return {**pair, "condition": condition, "reason": what + since + gone, "problem": problem}
         failure = failure or FailedCondition(RANK, _describe_miss(state, value, place))
         left = answer["left_in_batch"]
         after = f"; it left the answer in batch {left}" if left else ""
@@ -190,9 +195,8 @@ def _find_time_failure(state: AnswerState, stored: StoredObject, validity: Valid
         begins = f"the subscription begins at {iso(validity.created_at)}"
         return FailedCondition(CREATED_AT, f"{begins}, and stream time is {iso(now)}, so it has no answer yet")
     if validity.end_at is not None and now >= validity.end_at:
-        ended = {"deletion": "was deleted as of", "expiry": "expired at"}[validity.ended_by]
         gone = f"and stream time is {iso(now)}, so it has no answer any more"
-        return FailedCondition(END, f"the subscription {ended} {iso(validity.end_at)}, {gone}")
+        return FailedCondition(END, f"{_describe_end(validity)}, {gone}")
     window = state.asked.get("window")
     after = None if window is None else state.ranking.after
     if window is None or after is None or (ts, stored.key) > after:
@@ -204,13 +208,6 @@ def _find_time_failure(state: AnswerState, stored: StoredObject, validity: Valid
     else:
         begins = f"{show_window(window)} are more recent, and the window has no more"
     return FailedCondition(WINDOW, f"the object is of {iso(stored.ts)}, but {begins}")
-
-
-def _place(state: AnswerState, stored: StoredObject, value: float) -> Place | None:
-    """Return the place of an object by the rule; None if too many objects would have to be compared."""
-    if not state.ranking.complete:
-        return None
-    return state.ranking.place(stored.key, to_micros(stored.ts), value)
 
 
 def _find_problem(
@@ -244,21 +241,6 @@ def _find_problem(
 
 def _margin(value: float) -> float:
     return CLOSE * max(1.0, abs(value))
-
-
-def _find_later_failure(pair: Pair, state: AnswerState, context: ExplainContext) -> FailedCondition | None:
-    """Return the condition that fails by what no batch has applied yet: a withdrawal, a deletion."""
-    stored, validity = pair["object"], pair["subscription"].validity()
-    return find_withdrawal(context.withdrawn, stored) or _find_time_failure(state, stored, validity)
-
-
-def _describe_rank(
-    state: AnswerState, rank: int, value: float, entered: int | None, later: FailedCondition | None
-) -> str:
-    what = f"the object is in the answer at rank {rank} of {len(state.rows)}{_describe_value(state, value)}"
-    since = f"; it entered in batch {entered}" if entered else ""
-    gone = f"; {later.reason}, and the next batch removes it (pststream match)" if later else ""
-    return what + since + gone
 
 
 def _describe_value(state: AnswerState, value: float) -> str:
@@ -306,15 +288,10 @@ def _document(
     return document | state.answers.parts(state.asked, _row_of(stored), state.weights)
 
 
-# Reports of terms
-
 COUNTED, NOT_COUNTED = "counted", "not counted"
 
 MAX_TESTED = 200_000
 """Greatest number of objects with one of the words that are tested for the region."""
-
-_EVER = -(2**62)
-"""Before any time."""
 
 
 class Report(NamedTuple):
@@ -364,7 +341,12 @@ class ReportExplainer:
             "last_tick": iso(from_micros(reached[-1])),
             "later_ticks": len(ticks) - len(reached),
         }
-        return {**pair, "state": COUNTED, "answer": answer, "reason": _describe_ticks(answer)}
+        later = f", and {counted(answer['later_ticks'], 'later one')} will" if answer["later_ticks"] else ""
+        first, last = answer["first_tick"], answer["last_tick"]
+        reports = f"{len(reached):,} reports count the object, from that of {first} to that of {last}"
+        if len(reached) == 1:
+            reports = f"1 report counts the object, that of {first}"
+        return {**pair, "state": COUNTED, "answer": answer, "reason": reports + later}
 
     def add_details(self, pair: Pair) -> Pair:
         """Add what the current report has of the object's words, and how the report contradicts the objects."""
@@ -384,8 +366,13 @@ class ReportExplainer:
             return {**pair, "answer": answer, "reason": reason, "problem": fault}
         k = subscription.query.describe()["k"]
         counts = _count_words(self._context, stored, subscription, report.tick, end)
-        answer |= {"k": k, "rows": len(report.rows), "words": _list_words(report, counts, k)}
-        reason = f"{pair['reason']}; {_describe_words(answer)}"
+        words = _list_words(report, counts, k)
+        answer |= {"k": k, "rows": len(report.rows), "words": words}
+        inside = sum(word["rank"] is not None for word in words)
+        current = f"the current one, of {answer['current_tick']}, has {inside} of its {counted(len(words), 'word')}"
+        if not words:
+            current = f"the words of the current one, of {answer['current_tick']}, are too many to be counted here"
+        reason = f"{pair['reason']}; {current}"
         if counts and not self._context.erased_since(min(row["batch_id"] for row in report.rows)):
             fault = fault or _find_report_problem(report, counts, k)
         return {**pair, "answer": answer, "reason": reason, "problem": fault}
@@ -402,30 +389,21 @@ def _find_tick_failure(stored: StoredObject, subscription: StoredSubscription) -
     """Return why no tick counts an object, by the life of the subscription or by the window."""
     rule, asked = cast(TermReports, subscription.kind.answers), subscription.query.describe()
     ts, start = to_micros(stored.ts), to_micros(subscription.created_at)
-    if not rule.ticks(asked, ts, _EVER, None):
+    if not rule.ticks(asked, ts, -(2**62), None):
         ticks = f"no multiple of {asked['step']} is within {asked['window']} after it"
-        return FailedCondition(
-            FREQUENT_TERMS_WINDOW, f"the object is of {iso(stored.ts)}, and {ticks}, so no report counts it"
-        )
+        why = f"the object is of {iso(stored.ts)}, and {ticks}, so no report counts it"
+        return FailedCondition(WINDOW, why)
     if not rule.ticks(asked, ts, start, None):
         begins = f"the subscription begins at {iso(subscription.created_at)}"
-        return FailedCondition(
-            FREQUENT_TERMS_CREATED_AT, f"{begins}, when the object of {iso(stored.ts)} has left the window"
-        )
-    ends = subscription.validity()
-    ended = {"deletion": "was deleted as of", "expiry": "expired at"}[ends.ended_by]
-    return FailedCondition(
-        FREQUENT_TERMS_END,
-        f"the subscription {ended} {iso(ends.end_at)}, before the first report that would count the object",
-    )
+        why = f"{begins}, when the object of {iso(stored.ts)} has left the window"
+        return FailedCondition(CREATED_AT, why)
+    why = f"{_describe_end(subscription.validity())}, before the first report that would count the object"
+    return FailedCondition(END, why)
 
 
-def _describe_ticks(answer: dict[str, Any]) -> str:
-    number, first, last = answer["ticks"], answer["first_tick"], answer["last_tick"]
-    later = f", and {counted(answer['later_ticks'], 'later one')} will" if answer["later_ticks"] else ""
-    if number == 1:
-        return f"1 report counts the object, that of {first}{later}"
-    return f"{number:,} reports count the object, from that of {first} to that of {last}{later}"
+def _describe_end(validity: Validity) -> str:
+    ended = {"deletion": "was deleted as of", "expiry": "expired at"}[validity.ended_by]
+    return f"the subscription {ended} {iso(validity.end_at)}"
 
 
 def _read_report(context: ExplainContext, subscription: StoredSubscription, end: AnswerEnd) -> Report:
@@ -477,14 +455,6 @@ def _list_words(report: Report, counts: dict[str, int], k: int) -> list[dict[str
 
 def _by_frequency(word: tuple[str, int]) -> tuple[int, bytes]:
     return -word[1], word[0].encode()
-
-
-def _describe_words(answer: dict[str, Any]) -> str:
-    words, tick = answer["words"], answer["current_tick"]
-    if not words:
-        return f"the words of the current one, of {tick}, are too many to be counted here"
-    inside = sum(word["rank"] is not None for word in words)
-    return f"the current one, of {tick}, has {inside} of its {counted(len(words), 'word')}"
 
 
 def _find_report_problem(report: Report, counts: dict[str, int], k: int) -> str | None:

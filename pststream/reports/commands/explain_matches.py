@@ -4,8 +4,7 @@ The match rule is evaluated again, without the kernels, and compared with the ro
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -32,11 +31,10 @@ from pststream.reports.commands.plans import read_plan
 from pststream.tables.delta_tables import TableReader
 
 
-@dataclass(frozen=True)
-class IndexCell:
-    """A cell of the index; columns count from the west, rows from the south."""
+class IndexCell(NamedTuple):
+    """A cell of the index by its id; columns count from the west, rows from the south."""
 
-    id: int
+    cell: int
     level: int
     column: int
     row: int
@@ -78,28 +76,24 @@ class PostingFinder:
         term = next(term for term in clause if term in terms)
         cell = find_index_cell(boxes[0], stored.lon, stored.lat)
         if isinstance(self.plan, SubscriptionPlan):
-            unit = int(self.plan.owner_units(np.array([subscription.key]), self._recorded_unit(subscription.key))[0])
+            # The unit that the index records for the subscription, if any.
+            wanted = pds.field("index_version") == self._vocabulary
+            wanted &= (pds.field("subscription_key") == subscription.key) & pds.field("unit").is_valid()
+            rows = self._reader.rows(names.WORKER_INDEX, ("unit",), wanted)
+            recorded = np.array([rows[0]["unit"] if rows else NO_UNIT], np.int32)
+            unit = int(self.plan.owner_units(np.array([subscription.key]), recorded)[0])
         else:
             unit = self.plan.find_unit(stored.lon, stored.lat, terms, term)
         return {
             "clause": [words[term] for term in clause],
             "word": words[term],
             "term": term,
-            "cell": cell.id,
-            "level": cell.level,
-            "column": cell.column,
-            "row": cell.row,
+            **cell._asdict(),
             "box": list(boxes[0]),
             "unit": unit,
             "worker": int(self.plan.unit_worker[unit]),
             "plan_version": self.version,
         }
-
-    def _recorded_unit(self, key: int) -> np.ndarray:
-        """Return the unit that the index records for a subscription, or NO_UNIT: int32[1]."""
-        wanted = (pds.field("index_version") == self._vocabulary) & (pds.field("subscription_key") == key)
-        rows = self._reader.rows(names.WORKER_INDEX, ("unit",), wanted & pds.field("unit").is_valid())
-        return np.array([rows[0]["unit"] if rows else NO_UNIT], np.int32)
 
     def _frequencies(self, clauses: tuple[tuple[int, ...], ...]) -> dict[int, int]:
         terms = pa.array(sorted({term for clause in clauses for term in clause}), pa.int64())
@@ -122,14 +116,14 @@ def find_stored_fault(stored: StoredObject, subscription: StoredSubscription) ->
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
 
-WrittenPairs = Mapping[tuple[int, int], Sequence[dict[str, Any]]]
-"""The rows of `matches` that contain a pair, by object and subscription key."""
-
 
 class MatchExplainer:
-    """Explains pairs of one home with matches."""
+    """Explains pairs of one home with matches.
 
-    def __init__(self, context: ExplainContext, written: WrittenPairs) -> None:
+    written  the rows of `matches` that contain a pair, by object and subscription key
+    """
+
+    def __init__(self, context: ExplainContext, written: Mapping[tuple[int, int], Sequence[dict[str, Any]]]) -> None:
         self._context, self._written = context, written
         self._finders: dict[int, PostingFinder | None] = {}
         plans = context.reader.rows(names.PLANS, ("plan_version", "retiring_version", "retiring_to"))
@@ -175,9 +169,8 @@ class MatchExplainer:
         if posting is None:
             problem = problem or "no piece of the subscription contains the object, though its region does"
         elif written and written[0]["worker"] != posting["worker"]:
-            problem = problem or (
-                f"worker {written[0]['worker']} wrote the pair, but worker {posting['worker']} serves it"
-            )
+            disagreement = f"worker {written[0]['worker']} wrote the pair, but worker {posting['worker']} serves it"
+            problem = problem or disagreement
         return {**pair, "posting": posting, "problem": problem}
 
     def _serving_plan(self, version: int, key: int) -> int:

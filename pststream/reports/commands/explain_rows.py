@@ -6,6 +6,7 @@ The rows are accepted rows, rows of `matches` and rejected rows. For `pststream 
 import datetime as dt
 import re
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,7 @@ def read_insertions(reader: TableReader, subscription_id: str) -> list[StoredSub
     """Read the insertions of an id, the latest first, each with its deletions."""
     columns = (*_COMMON_COLUMNS, *(column.name for column in request_columns()))
     rows = _rows_of_id(reader, names.REQUESTS, columns, pds.field("subscription_id") == subscription_id, MAX_REQUESTS)
-    deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
-    for row in rows:
-        if row["op"] == "delete":
-            deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["effective_at"]))
-    insertions = [_insertion(row, deletions.get(row["subscription_key"], [])) for row in rows if row["op"] == "insert"]
-    return sorted(insertions, key=lambda insertion: -insertion.key)[:MAX_PER_ID]
+    return _insertions(rows)[::-1][:MAX_PER_ID]
 
 
 def read_first_insertions(reader: TableReader, kind: str, most: int) -> list[StoredSubscription]:
@@ -69,14 +65,8 @@ def read_first_insertions(reader: TableReader, kind: str, most: int) -> list[Sto
     columns = (*_COMMON_COLUMNS, *(column.name for column in request_columns()))
     rows = reader.rows(names.REQUESTS, columns, key.isin(keys))
     of_keys = pds.field("subscription_key").isin(keys) & (op == "delete")
-    deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
-    for row in reader.rows(names.REQUESTS, ("request_key", "subscription_key", "effective_at"), of_keys):
-        deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["effective_at"]))
-    return [_insertion(row, deletions.get(row["request_key"], [])) for row in sorted(rows, key=_request_key)]
-
-
-def _request_key(row: dict[str, Any]) -> int:
-    return int(row["request_key"])
+    deletions = reader.rows(names.REQUESTS, ("op", "request_key", "subscription_key", "effective_at"), of_keys)
+    return _insertions([*rows, *deletions])
 
 
 def _rows_of_id(
@@ -91,17 +81,26 @@ def _rows_of_id(
     return reader.rows(name, columns, pds.field(columns[0]).isin(keys)) if keys else []
 
 
-def _insertion(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) -> StoredSubscription:
-    kind = stored_kind(row["kind"])
-    return StoredSubscription(
-        key=row["subscription_key"],
-        subscription_id=row["subscription_id"],
-        kind=kind,
-        query=kind.read_query(row),
-        created_at=row["effective_at"],
-        expires_at=row["expires_at"],
-        deletions=tuple(sorted(deletions)),
-    )
+def _insertions(requests: list[dict[str, Any]]) -> list[StoredSubscription]:
+    """Return the insertions among requests by ascending key, each with its deletions."""
+    deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
+    for row in requests:
+        if row["op"] == "delete":
+            deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["effective_at"]))
+    return [
+        StoredSubscription(
+            key=row["subscription_key"],
+            subscription_id=row["subscription_id"],
+            kind=kind,
+            query=kind.read_query(row),
+            created_at=row["effective_at"],
+            expires_at=row["expires_at"],
+            deletions=tuple(sorted(deletions.get(row["subscription_key"], []))),
+        )
+        for row in sorted(requests, key=itemgetter("request_key"))
+        if row["op"] == "insert"
+        for kind in [stored_kind(row["kind"])]
+    ]
 
 
 def read_written_pairs(
@@ -133,8 +132,6 @@ def read_rejects_of_id(reader: TableReader, kind: str, name: str) -> list[dict[s
         latest = sorted([*latest, *rows], key=lambda row: (-row["ingest_id"], row["file"], row["row"]))[:MAX_REJECTS]
     return latest
 
-
-# State of the home
 
 Pair = dict[str, Any]
 """An object and a subscription with their explanation: see `explain.explain`."""

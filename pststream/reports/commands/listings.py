@@ -1,7 +1,7 @@
 """List answers of subscriptions with memory (`pststream answers`), and the latest rejected rows of a home."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pststream.reports.reading.pairs import PAIR_SCHEMA, PairStream, encoded_pai
 from pststream.reports.reading.standing_answers import StandingAnswers, in_parts
 from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.log_events import COLUMNS as RETRY_COLUMNS
-from pststream.tables.log_events import Retry, is_retry, retries_among
+from pststream.tables.log_events import is_retry, retries_among
 from pststream.tables.table_files import export_tables
 
 
@@ -35,19 +35,18 @@ def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict
             return {"answers": rows[:limit], "complete": False}
         is_known = True
     if subscription_id is not None and not is_known:
-        raise UsageError(
-            f"{subscription_id}: no subscription with memory has this id", "docs/subscriptions.md lists the kinds"
-        )
+        problem = f"{subscription_id}: no subscription with memory has this id"
+        raise UsageError(problem, "docs/subscriptions.md lists the kinds")
     return {"answers": rows, "complete": True}
 
 
 def render_answers(document: Mapping[str, Any]) -> str:
     """Return the answers as a table of text."""
-    rows: Sequence[Mapping[str, Any]] = document["answers"]
+    rows = document["answers"]
     if not rows:
         return "no answers (docs/subscriptions.md says when a subscription has none)"
     head = ["subscription", "rank", "object or word", "time", "distance, score or count"]
-    lines = table_lines([head, *([*_texts(row)] for row in rows)])
+    lines = table_lines([head, *map(_texts, rows)])
     if not document["complete"]:
         lines.append(f"the first {counted(len(rows), 'row')}; all: pststream export answers")
     return "\n".join(lines)
@@ -66,8 +65,6 @@ def _texts(row: Mapping[str, Any]) -> list[str]:
         value,
     ]
 
-
-# Rejected rows
 
 COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
 ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]
@@ -94,16 +91,11 @@ def list_rejects(home: AnyHome, reason: str | None = None, limit: int | None = N
             if limit is not None:
                 rejects = rejects.sort_by(ORDER).slice(0, limit).combine_chunks()
     retries = retries_among(reader.read(names.FILES, RETRY_COLUMNS, is_retry() & (pds.field("status") == "done")))
-    return [row | {"retried_by": _retried_by(row, retries)} for row in rejects.sort_by(ORDER).to_pylist()]
-
-
-def _retried_by(row: dict[str, Any], retries: Sequence[Retry]) -> int | None:
-    """Return the ingest that retried a reject: the first retry of its reason that goes up to its ingest."""
-    after = (one for one in retries if one.reason == row["reason"] and one.ingests_to >= row["ingest_id"])
-    return next((one.ingest_id for one in after if row["is_stored"]), None)
-
-
-# Export the matched pairs of finished batches, without retracted ones, to one CSV, JSON Lines or Parquet file.
+    listed: list[dict[str, Any]] = rejects.sort_by(ORDER).to_pylist()
+    for row in listed:  # the first retry of its reason that goes up to its ingest
+        after = (one for one in retries if one.reason == row["reason"] and one.ingests_to >= row["ingest_id"])
+        row["retried_by"] = next((one.ingest_id for one in after if row["is_stored"]), None)
+    return listed
 
 
 def export_matches(

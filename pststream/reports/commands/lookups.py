@@ -32,7 +32,6 @@ MAX_PAIRS_KEPT = 10_000
 MAX_OBJECTS = 5
 """The latest objects of an id that a look-up returns."""
 
-
 Pair = tuple[dict[str, Any], int]
 """Fields of a row of `matches`, and a subscription key."""
 
@@ -159,10 +158,12 @@ def _match_subscriptions(reader: TableReader, objects: list[StoredObject]) -> tu
         fields = batch.select(columns[:-1]).to_pylist()
         count += len(keys)
         first = slice(MAX_PAIRS_KEPT - len(rows))
-        rows += [(fields[place], key) for place, key in zip(row[first].tolist(), keys[first].tolist())]
+        rows += [(fields[index], key) for index, key in zip(row[first].tolist(), keys[first].tolist())]
     pairs = _without_retracted(reader, rows)
     shown = sorted(pairs, key=lambda pair: (-pair[0]["object_key"], pair[1]))[:MAX_SUBSCRIPTIONS_SHOWN]
-    requests = _read_requests(reader, {key for _, key in shown}) if shown else {}
+    wanted = pds.field("request_key").isin(sorted({key for _, key in shown}))
+    inserted = ("request_key", "subscription_id", *brief_columns())
+    requests = {row["request_key"]: row for row in reader.rows(names.REQUESTS, inserted, wanted)} if shown else {}
     brief = {key: stored_kind(row["kind"]).brief(row) for key, row in requests.items()}
     matches = [
         LatestMatch(requests[key]["subscription_id"], brief[key], row["ts"], row["batch_id"], row["worker"])
@@ -172,9 +173,3 @@ def _match_subscriptions(reader: TableReader, objects: list[StoredObject]) -> tu
     if count <= MAX_PAIRS_KEPT:
         return matches, len(pairs)
     return matches, count - len(read_retracted_pairs(reader, of_objects & (pds.field("worker") < 0)))
-
-
-def _read_requests(reader: TableReader, keys: set[int]) -> dict[int, dict[str, Any]]:
-    wanted = pds.field("request_key").isin(sorted(keys))
-    rows = reader.rows(names.REQUESTS, ("request_key", "subscription_id", *brief_columns()), wanted)
-    return {row["request_key"]: row for row in rows}

@@ -7,17 +7,14 @@ https://prometheus.io/docs/practices/naming; docs/operation.md lists the metrics
 
 import datetime as dt
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from pststream import __version__
 from pststream.base import names
-from pststream.base.atomic_files import write_atomically
 from pststream.plans.imbalance import finite_imbalance, imbalance_of
 from pststream.reports.commands.status import read_status
 from pststream.reports.reading.home_figures import REMOVED
@@ -94,6 +91,8 @@ METRICS = {
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
 Sample = tuple[Mapping[str, str], float | None]
 """Labels and value; a sample whose value is None is left out."""
 
@@ -108,7 +107,6 @@ def render_metrics(home: AnyHome) -> str:
         "build_info": [({"version": __version__}, 1)],
         "stored_rejects": _stored_rejects(home),
         **_of_logs(document),
-        **_of_batches(document),
         **_of_answers(document),
         **_of_plan(document),
         **_of_sinks(document["deliveries"]),
@@ -117,26 +115,29 @@ def render_metrics(home: AnyHome) -> str:
     return "".join(line + "\n" for name in METRICS for line in _lines(name, samples.get(name, [])))
 
 
-def write_metrics(text: str, out: str | os.PathLike[str]) -> None:
-    """Write the metrics atomically, as the textfile collector of node_exporter requires."""
-    write_atomically(Path(out), text.encode(), durable=False)
-
-
 def _of_logs(document: dict[str, Any]) -> Samples:
     totals, lag = document["totals"], document["lag"]
+    done = [batch for batch in document["batches"] if batch["status"] == "done"]
+    last = done[-1] if done else {"finished_at": None, "seconds": {}}
     kinds = ("objects", "requests")
     return {
-        "accepted_rows_total": [({"kind": kind}, totals[kind]) for kind in kinds],
-        "rejected_rows_total": [({"kind": kind}, totals["rejected"][kind]) for kind in kinds],
-        "files_total": [({"kind": kind}, totals["files"][kind]) for kind in kinds],
-        "pending_rows": [({"kind": kind}, lag[kind]["rows"]) for kind in kinds],
-        "pending_files": [({"kind": kind}, lag[kind]["files"]) for kind in kinds],
+        "accepted_rows_total": _each("kind", {kind: totals[kind] for kind in kinds}),
+        "rejected_rows_total": _each("kind", totals["rejected"]),
+        "files_total": _each("kind", totals["files"]),
+        "pending_rows": _each("kind", {kind: lag[kind]["rows"] for kind in kinds}),
+        "pending_files": _each("kind", {kind: lag[kind]["files"] for kind in kinds}),
         "lag_seconds": _one(lag["seconds"]),
         "watermark_timestamp_seconds": _one(_epoch(document["watermark"])),
         "quarantined_files": _one(document["quarantined"]),
         "live_subscriptions": _one(document["subscriptions"]["live"]),
         "questions_total": _one(document["questions"]["questions"]),
         "answer_rows_total": _one(document["questions"]["rows"]),
+        "batches_total": _one(totals["batches"]),
+        "matches_total": _one(totals["matches"]),
+        "retractions_total": _one(totals["retractions"]),
+        "unfinished_steps": _one(len(document["unfinished"])),
+        "last_batch_finished_timestamp_seconds": _one(_epoch(last["finished_at"])),
+        "last_batch_duration_seconds": _each("step", last["seconds"]),
     }
 
 
@@ -151,84 +152,57 @@ def _stored_rejects(home: AnyHome) -> list[Sample]:
     return sorted(samples, key=lambda sample: sorted(sample[0].items()))
 
 
-def _of_batches(document: dict[str, Any]) -> Samples:
-    totals = document["totals"]
-    done = [batch for batch in document["batches"] if batch["status"] == "done"]
-    last = done[-1] if done else {"finished_at": None, "seconds": {}}
-    return {
-        "batches_total": _one(totals["batches"]),
-        "matches_total": _one(totals["matches"]),
-        "retractions_total": _one(totals["retractions"]),
-        "unfinished_steps": _one(len(document["unfinished"])),
-        "last_batch_finished_timestamp_seconds": _one(_epoch(last["finished_at"])),
-        "last_batch_duration_seconds": [({"step": step}, seconds) for step, seconds in last["seconds"].items()],
-    }
-
-
 def _of_answers(document: dict[str, Any]) -> Samples:
     answers, totals = document["answers"], document["totals"]
-    by_kind, parts = document["subscriptions_by_kind"], answers["log"].items()
-
-    def total(name: str) -> list[Sample]:
-        return [({"kind": kind}, count) for kind, count in totals[name].items()]
-
+    by_kind, log = document["subscriptions_by_kind"], answers["log"]
     return {
         "stream_timestamp_seconds": _one(_epoch(answers["stream_time"])),
-        "live_subscriptions_by_kind": [({"kind": kind}, counts["live"]) for kind, counts in by_kind.items()],
-        "answer_candidates_total": total("candidates"),
-        "answer_changes_total": total("changes"),
-        "answer_evaluations_total": total("evaluations"),
-        "answer_log_rows": [({"part": part}, size["rows"]) for part, size in parts],
-        "answer_log_bytes": [({"part": part}, size["bytes"]) for part, size in parts],
+        "live_subscriptions_by_kind": _each("kind", {kind: counts["live"] for kind, counts in by_kind.items()}),
+        **{f"answer_{name}_total": _each("kind", totals[name]) for name in ("candidates", "changes", "evaluations")},
+        **{f"answer_log_{name}": _each("part", {part: log[part][name] for part in log}) for name in ("rows", "bytes")},
         "answer_snapshot_rows": _one(answers["snapshot"]["rows"] if answers["snapshot"] else None),
     }
 
 
 def _of_plan(document: dict[str, Any]) -> Samples:
     plan, balance, index = document["plan"], document["balance"], document["index"]
-    seconds = balance["cpu_seconds"] if balance else []
+    imbalance = None  # while all workers are idle
+    if balance and any(balance["cpu_seconds"]):
+        finite = finite_imbalance(imbalance_of(balance["cpu_seconds"]))
+        imbalance = math.inf if finite is None else finite
     return {
         "plan_version": _one(plan["version"] if plan else None),
-        "imbalance_ratio": _one(_imbalance(seconds)),
+        "imbalance_ratio": _one(imbalance),
         "index_bytes": _one(index["bytes"]),
         "index_files": _one(index["files"]),
     }
 
 
-def _imbalance(seconds: list[float]) -> float | None:
-    """Return the imbalance: infinite while a worker is idle, None while all are."""
-    if not any(seconds):
-        return None
-    finite = finite_imbalance(imbalance_of(seconds))
-    return math.inf if finite is None else finite
-
-
 def _of_sinks(deliveries: list[dict[str, Any]]) -> Samples:
-    sinks = [sink for sink in deliveries if sink["state"] != REMOVED]
-
-    def of(name: str) -> list[Sample]:
-        return [({"sink": sink["sink"]}, sink[name]) for sink in sinks]
-
+    sinks = {sink["sink"]: sink for sink in deliveries if sink["state"] != REMOVED}
+    figures = {"batches_left": "batches_left", "dead_letters": "dead"}
+    figures |= {f"{name}_total": name for name in ("delivered", "refused", "failures")}
+    up = {name: sink["state"] in names.UP_STATES for name, sink in sinks.items()}
     return {
-        "sink_up": [({"sink": sink["sink"]}, sink["state"] in names.UP_STATES) for sink in sinks],
-        "sink_batches_left": of("batches_left"),
-        "sink_dead_letters": of("dead"),
-        "sink_delivered_total": of("delivered"),
-        "sink_refused_total": of("refused"),
-        "sink_failures_total": of("failures"),
+        "sink_up": _each("sink", up),
+        **{
+            f"sink_{metric}": _each("sink", {name: sinks[name][figure] for name in sinks})
+            for metric, figure in figures.items()
+        },
     }
 
 
 def _of_watcher(heartbeat: dict[str, Any] | None) -> Samples:
     if heartbeat is None:
         return {}
-    return {
-        "watcher_up": _one(heartbeat["alive"]),
-        "watcher_heartbeat_timestamp_seconds": _one(_epoch(heartbeat["at"])),
-        "watcher_lag_seconds": _one(heartbeat["lag_seconds"]),
-        "watcher_waiting_files": _one(heartbeat["waiting_files"]),
-        "watcher_failures": _one(heartbeat["failures"]),
-    }
+    figures = {f"watcher_{name}": _one(heartbeat[name]) for name in ("lag_seconds", "waiting_files", "failures")}
+    at = _epoch(heartbeat["at"])
+    return {"watcher_up": _one(heartbeat["alive"]), "watcher_heartbeat_timestamp_seconds": _one(at), **figures}
+
+
+def _each(label: str, values: Mapping[str, float | None]) -> list[Sample]:
+    """Return the samples of a metric with one label."""
+    return [({label: name}, value) for name, value in values.items()]
 
 
 def _one(value: float | None) -> list[Sample]:
@@ -248,10 +222,7 @@ def _lines(name: str, samples: list[Sample]) -> Iterator[str]:
     yield f"# HELP {PREFIX}{name} {METRICS[name].meaning}"
     yield f"# TYPE {PREFIX}{name} {METRICS[name].type}"
     for labels, value in known:
-        pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        texts = {key: text.translate(_ESCAPES) for key, text in labels.items()}
+        pairs = ",".join(f'{key}="{text}"' for key, text in texts.items())
         number = "+Inf" if value == math.inf else repr(float(value))
         yield f"{PREFIX}{name}{'{' + pairs + '}' if pairs else ''} {number}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

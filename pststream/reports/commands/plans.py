@@ -39,7 +39,6 @@ MAX_UNITS = 200
 MAP_COLUMNS, MAP_ROWS = 60, 20
 WORKER_SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SHARED = "*"
-_WAYS = "by text, object or subscription"
 
 
 def list_plans(home: AnyHome) -> list[dict[str, Any]]:
@@ -107,11 +106,9 @@ def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any],
     columns = (*FIGURES, *GRID_COLUMNS, "index_version", "worker_loads", "options")
     wanted = pds.field("plan_version") == version if version is not None else None
     rows = reader.read(names.PLANS, columns, wanted).sort_by("plan_version").to_pylist()
+    if not rows and version is None:
+        raise UsageError("there is no plan yet", "run: pststream plan, or pststream match, which makes the first one")
     if not rows:
-        if version is None:
-            raise UsageError(
-                "there is no plan yet", "run: pststream plan, or pststream match, which makes the first one"
-            )
         raise UsageError(f"there is no plan {version}", "pststream plans list shows the plans of the home")
     row = rows[-1]
     of_plan = pds.field("plan_version") == row["plan_version"]
@@ -161,16 +158,8 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
         made = (plan["planner"], plan["planner_options"] or NO_OPTIONS, str(plan["workers"]), str(plan["units"]))
         rows.append((version, *made, *loads, plan["topk_planner"], plan["created_at"][:19]))
     retiring = "; ~ still serves the older subscriptions" if any(plan["retiring"] for plan in plans) else ""
-    return "\n".join(
-        [*table_lines(rows), f"* is the current plan{retiring}; load, greatest (of a worker): predicted CPU seconds"]
-    )
-
-
-def _render_retiring(plan: dict[str, Any]) -> list[str]:
-    """A line on the plan that this one retires."""
-    if plan["retiring_version"] is None:
-        return []
-    return [f"plan {plan['retiring_version']} still serves the subscriptions up to key {plan['retiring_to']}"]
+    note = f"* is the current plan{retiring}; load, greatest (of a worker): predicted CPU seconds"
+    return "\n".join([*table_lines(rows), note])
 
 
 def render_plan(plan: dict[str, Any]) -> str:
@@ -183,14 +172,22 @@ def render_plan(plan: dict[str, Any]) -> str:
         f"options of the planner: {plan['planner_options'] or NO_OPTIONS}",
         f"load {plan['load_total']:.4g} s in total, greatest {plan['load_max']:.4g}, least {plan['load_min']:.4g},"
         f" imbalance {imbalance_text(plan['imbalance'])} (Definition 1, on the sample)",
-        *_render_retiring(plan),
-        *([describe_choice(plan["options"]["choice"])] if "choice" in plan["options"] else []),
+    ]
+    if plan["retiring_version"] is not None:
+        lines.append(f"plan {plan['retiring_version']} still serves the subscriptions up to key {plan['retiring_to']}")
+    if "choice" in plan["options"]:
+        lines.append(describe_choice(plan["options"]["choice"]))
+    lines += [
         "",
         f"north {grid['north']:.6g}, west {grid['west']:.6g}",
         *(f"  {line}" for line in plan["map"]),
         f"south {grid['south']:.6g}, east {grid['east']:.6g}; each character is a worker"
         + (f" modulo {len(WORKER_SIGNS)}" if plan["workers"] > len(WORKER_SIGNS) else "")
-        + (f", {SHARED} several workers, {_WAYS}" if any(SHARED in line for line in plan["map"]) else ""),
+        + (
+            f", {SHARED} several workers, by text, object or subscription"
+            if any(SHARED in line for line in plan["map"])
+            else ""
+        ),
         "",
     ]
     rows: list[tuple[str, ...]] = [
@@ -201,13 +198,11 @@ def render_plan(plan: dict[str, Any]) -> str:
         terms = "all" if unit["terms"] is None else f"{unit['terms']}{'+' if unit['takes_other_terms'] else ''}"
         loads = (f"{unit['load']:.3g}", f"{unit['objects']:.0f}", f"{unit['subscriptions']:.0f}")
         rows.append((str(unit["unit"]), str(unit["worker"]), *bounds, terms, *loads))
-    more = plan["units"] - (len(rows) - 1)
-    return "\n".join(
-        [*lines, *table_lines(rows), *([f"... and {counted(more, 'unit')} with less load"] if more else [])]
-    )
+    lines += table_lines(rows)
+    if more := plan["units"] - (len(rows) - 1):
+        lines.append(f"... and {counted(more, 'unit')} with less load")
+    return "\n".join(lines)
 
-
-# History of plans
 
 _MIGRATION = (
     "plan_version", "plan_version_before", "kind", "reason", "move", "origin", "target", "cells", "terms",
@@ -251,13 +246,8 @@ def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:
     if not rows:
         return {**dict.fromkeys(_SHARED), "kind": "plan", "moves": []}
     moves = [
-        {
-            "reason": row["reason"],
-            "origin": row["origin"],
-            "target": row["target"],
-            "cells": len(row["cells"]),
-            "terms": None if row["terms"] is None else len(row["terms"]),
-        }
+        {name: row[name] for name in ("reason", "origin", "target")}
+        | {"cells": len(row["cells"]), "terms": None if row["terms"] is None else len(row["terms"])}
         for row in rows
     ]
     return {**{name: rows[0][name] for name in _SHARED}, "decided_at": iso(rows[0]["decided_at"]), "moves": moves}
@@ -287,13 +277,9 @@ def render_plan_history(rows: list[dict[str, Any]]) -> str:
     ]
     for row in rows:
         reason = ", ".join(dict.fromkeys(move["reason"] for move in row["moves"])) or row["planner"]
-        moved = [_text(row["subscriptions"]), _text(row["bytes"])]
+        moved = ["-" if row[name] is None else f"{row[name]:,}" for name in ("subscriptions", "bytes")]
         gain = "-" if row["expected_gain"] is None else f"{row['expected_gain']:.1%}"
         measured = imbalance_text(row["measured"]) if row["batches"] else "-"
         figures = (str(len(row["moves"])), *moved, gain, str(len(row["batches"])), measured)
         table.append((str(row["plan_version"]), row["at"][:19], row["kind"], reason, *figures))
     return "\n".join([*table_lines(table), "measured: greatest CPU time of a worker over the least, under that plan"])
-
-
-def _text(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"

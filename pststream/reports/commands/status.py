@@ -16,21 +16,8 @@ from pststream.base.texts import byte_size, counted, duration, escape_controls, 
 from pststream.base.utc_times import iso, utc_now
 from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_text
 from pststream.reports.commands.topk_plan import read_topk_planners
+from pststream.reports.reading import home_figures
 from pststream.reports.reading.answer_view import read_answer_sizes, render_answer_sizes
-from pststream.reports.reading.home_figures import (
-    count_live,
-    count_questions,
-    count_subscriptions,
-    describe_kinds,
-    lag_seconds_of,
-    measure_object_lag,
-    measure_request_lag,
-    read_deliveries,
-    read_quarantined_files,
-    read_watcher,
-    render_deliveries,
-    render_watcher,
-)
 from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.ledgers import COLUMNS, LedgerHistory, log_key, seconds_ahead, step_seconds, sum_counts
 
@@ -61,73 +48,49 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
     """
     reader = TableReader(home)
     ledgers = LedgerHistory(reader)
-    settled, moment = _settled(ledgers), pa.scalar(now, TIME)
+    last_file = pc.max(ledgers.files_of("requests").column("file_seq")).as_py() or 0
+    settled = pds.field("request_key") < log_key(last_file + 1, 0)  # requests of finished ingests
+    moment, last_hour = pa.scalar(now, TIME), pa.scalar(now - dt.timedelta(hours=1), TIME)
+    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), last_hour))
+    withdrawn = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
     plan = _plan(reader, settled, moment)
     watermark = ledgers.watermark()
-    quarantined = read_quarantined_files(reader, ledgers)
-    by_kind = count_subscriptions(reader, settled, moment)
+    statistics: dict[str, Any] = {"version": 0, "objects": 0, "terms": 0, "made_at": None}
+    for last in ledgers.statistics_changes[-1:]:
+        counts = json.loads(last["options"])
+        statistics = {"version": last["statistics_version"], "objects": counts["objects"], "terms": counts["terms"]}
+        statistics["made_at"] = iso(last["started_at"])
+    quarantined = home_figures.read_quarantined_files(reader, ledgers)
+    by_kind = home_figures.count_subscriptions(reader, settled, moment)
     return {
         "home": home.path,
         "at": iso(now),
         "watermark": iso(watermark),
         "watermark_ahead_seconds": seconds_ahead(watermark, now, max_ahead_seconds),
-        "withdrawals": _withdrawals(ledgers),
-        "term_statistics": _term_statistics(ledgers),
+        "withdrawals": {"done": len(withdrawn), "pending": sum(key > ledgers.objects_matched for key in withdrawn)},
+        "term_statistics": statistics,
         "lag": {
-            "objects": measure_object_lag(reader, ledgers),
-            "requests": measure_request_lag(ledgers),
-            "seconds": lag_seconds_of(ledgers, now),
+            "objects": home_figures.measure_object_lag(reader, ledgers),
+            "requests": home_figures.measure_request_lag(ledgers),
+            "seconds": home_figures.lag_seconds_of(ledgers, now),
         },
         "totals": _totals(ledgers),
-        "last_hour": _rows_since(ledgers, now - dt.timedelta(hours=1)),
+        "last_hour": {name: sum_column(recent, name) for name in ("accepted", "rejected")},
         "subscriptions": {name: sum(one[name] for one in by_kind.values()) for name in ("live", "inserted")},
         "subscriptions_by_kind": by_kind,
         "answers": read_answer_sizes(reader, ledgers),
         "plan": plan,
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
-        "deliveries": read_deliveries(reader, ledgers),
-        "watcher": read_watcher(home, now),
+        "deliveries": home_figures.read_deliveries(reader, ledgers),
+        "watcher": home_figures.read_watcher(home, now),
         "unfinished": _unfinished(home, ledgers),
         "quarantined": len(quarantined),
         "quarantined_ids": [row["hold_id"] for row in quarantined],
         "index": _index(reader, plan),
-        "questions": count_questions(reader),
+        "questions": home_figures.count_questions(reader),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
-
-
-def _withdrawals(ledgers: LedgerHistory) -> dict[str, int]:
-    """Count the withdrawals, and those whose matches no finished batch has retracted."""
-    positions = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
-    return {"done": len(positions), "pending": sum(key > ledgers.objects_matched for key in positions)}
-
-
-def _term_statistics(ledgers: LedgerHistory) -> dict[str, Any]:
-    """Return the version in force, and the objects and terms that it counts; version 0 counts none."""
-    changes = ledgers.statistics_changes
-    if not changes:
-        return {"version": 0, "objects": 0, "terms": 0, "made_at": None}
-    last = changes[-1]
-    counted = json.loads(last["options"])
-    return {
-        "version": last["statistics_version"],
-        "objects": counted["objects"],
-        "terms": counted["terms"],
-        "made_at": iso(last["started_at"]),
-    }
-
-
-def _settled(ledgers: LedgerHistory) -> pds.Expression:
-    """Return a filter of the requests of finished ingests."""
-    last = pc.max(ledgers.files_of("requests").column("file_seq")).as_py() or 0
-    return pds.field("request_key") < log_key(last + 1, 0)
-
-
-def _rows_since(ledgers: LedgerHistory, since: dt.datetime) -> dict[str, int]:
-    """Sum the rows of the files that were ingested since then."""
-    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), pa.scalar(since, TIME)))
-    return {name: sum_column(recent, name) for name in ("accepted", "rejected")}
 
 
 def _totals(ledgers: LedgerHistory) -> dict[str, Any]:
@@ -157,7 +120,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
     version, last = current.pop("retiring_version"), current.pop("retiring_to")
     retiring = None
     if version is not None:
-        left = sum(count_live(reader, settled & (pds.field("subscription_key") <= last), now).values())
+        left = sum(home_figures.count_live(reader, settled & (pds.field("subscription_key") <= last), now).values())
         planner = next(row["planner"] for row in rows if row["plan_version"] == version)
         retiring = {"version": version, "planner": planner, "subscriptions_to": last, "live": left}
     current["imbalance"] = finite_imbalance(current["imbalance"], None)
@@ -222,21 +185,11 @@ def _unfinished(home: AnyHome, ledgers: LedgerHistory) -> list[dict[str, Any]]:
     if files:
         first = files[0]
         command = f"pststream ingest {first['kind']} {shlex.quote(first['path'])} {at_home}"
-        unfinished.append(
-            {
-                "what": "ingest", "id": first["ingest_id"], "since": iso(first["started_at"]),
-                "files": [file["path"] for file in files[:10]], "remedy": command,
-            }
-        )  # fmt: skip
-    unfinished += [
-        {
-            "what": "batch",
-            "id": row["batch_id"],
-            "since": iso(row["started_at"]),
-            "remedy": f"pststream match {at_home}",
-        }
-        for row in ledgers.started_batches.to_pylist()
-    ]
+        begun = {"what": "ingest", "id": first["ingest_id"], "since": iso(first["started_at"])}
+        unfinished.append({**begun, "files": [file["path"] for file in files[:10]], "remedy": command})
+    for row in ledgers.started_batches.to_pylist():
+        begun = {"what": "batch", "id": row["batch_id"], "since": iso(row["started_at"])}
+        unfinished.append({**begun, "remedy": f"pststream match {at_home}"})
     return unfinished
 
 
@@ -249,32 +202,31 @@ def _index(reader: TableReader, plan: dict[str, Any] | None) -> dict[str, Any]:
     if plan is None or not actions.num_rows:
         return {"files": 0, "bytes": 0, "rows": 0, "leftovers": False}
     mine = actions.filter(pc.equal(actions.column("partition.index_version").cast(pa.int64()), plan["index_version"]))
+    # Rows may have moved since a data file was written; `maintain` rewrites all files.
+    version = pds.field("plan_version")
+    since = (version > plan["index_version"]) & (version <= plan["version"]) & (pds.field("subscriptions") > 0)
+    moved = pc.max(reader.read(names.MIGRATIONS, ["decided_at"], since).column(0)).as_py()
+    written = pc.min(mine.column("modification_time").cast(pa.timestamp("ms", tz="UTC"))).as_py()
     return {
         "files": mine.num_rows,
         "bytes": sum_column(mine, "size_bytes"),
         "rows": sum_column(mine, "num_records"),
-        "leftovers": _leftovers(reader, plan, mine),
+        "leftovers": moved is not None and written is not None and written < moved,
     }
-
-
-def _leftovers(reader: TableReader, plan: dict[str, Any], files: pa.Table) -> bool:
-    """Whether rows have moved since a data file was written. `maintain` rewrites all files."""
-    version = pds.field("plan_version")
-    since = (version > plan["index_version"]) & (version <= plan["version"]) & (pds.field("subscriptions") > 0)
-    moved = pc.max(reader.read(names.MIGRATIONS, ["decided_at"], since).column(0)).as_py()
-    written = pc.min(files.column("modification_time").cast(pa.timestamp("ms", tz="UTC"))).as_py()
-    return moved is not None and written is not None and written < moved
 
 
 def render_status(document: dict[str, Any]) -> str:
     """Render the status as text."""
-    parts = [
-        *_lines_of_unfinished(document["unfinished"]),
-        *render_watcher(document["watcher"]),
-        *_lines_of_logs(document),
-        *_lines_of_quarantine(document["quarantined"]),
+    parts: list[str] = []
+    for item in document["unfinished"]:
+        begun = f"{item['what']} {item['id']}, started at {item['since']}: still running, or killed"
+        parts += [f"UNFINISHED     {begun}", f"               if it was killed, finish it with: {item['remedy']}"]
+    parts += [*home_figures.render_watcher(document["watcher"]), *_lines_of_logs(document)]
+    if files := document["quarantined"]:
+        parts.append(f"QUARANTINE     {counted(files, 'file')}; see: pststream quarantine list")
+    parts += [
         *_lines_of_plan(document),
-        *render_deliveries(document["deliveries"]),
+        *home_figures.render_deliveries(document["deliveries"]),
         *_lines_of_questions(document["questions"]),
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
@@ -282,49 +234,31 @@ def render_status(document: dict[str, Any]) -> str:
     return "\n".join(map(escape_controls, parts))
 
 
-def _lines_of_unfinished(unfinished: list[dict[str, Any]]) -> list[str]:
-    lines = []
-    for item in unfinished:
-        lines.append(
-            f"UNFINISHED     {item['what']} {item['id']}, started at {item['since']}: still running, or killed"
-        )
-        lines.append(f"               if it was killed, finish it with: {item['remedy']}")
-    return lines
-
-
 def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     totals, live, by_kind = (document[name] for name in ("totals", "subscriptions", "subscriptions_by_kind"))
-    return [
+    lines = [
         f"home           {document['home']}",
         f"watermark      {document['watermark'] or '- (no objects yet)'}",
-        *_lines_of_withdrawals(document),
-        *_lines_of_statistics(document["term_statistics"]),
-        *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
-        f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted{describe_kinds(by_kind)}",
-        f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
-        f" {totals['retractions']:,} retracted",
-        *render_answer_sizes(document["answers"], totals, document["batches"]),
     ]
-
-
-def _lines_of_withdrawals(document: dict[str, Any]) -> list[str]:
-    ahead, pending = document["watermark_ahead_seconds"], document["withdrawals"]["pending"]
-    lines = []
-    if ahead:
+    if ahead := document["watermark_ahead_seconds"]:
         lines.append(
             f"AHEAD          the watermark is {duration(ahead)} further ahead of the clock than"
             " max_ahead_seconds allows; see: pststream withdraw --help"
         )
-    if pending:
+    if pending := document["withdrawals"]["pending"]:
         lines.append(f"withdrawals    {pending:,} pending; pststream match retracts their matches")
-    return lines
-
-
-def _lines_of_statistics(statistics: dict[str, Any]) -> list[str]:
-    if not statistics["version"]:
-        return []
-    counted_texts = f"{counted(statistics['objects'], 'object')} with {counted(statistics['terms'], 'term')}"
-    return [f"statistics     version {statistics['version']} of {statistics['made_at'][:19]}: {counted_texts}"]
+    statistics = document["term_statistics"]
+    if statistics["version"]:
+        texts = f"{counted(statistics['objects'], 'object')} with {counted(statistics['terms'], 'term')}"
+        lines.append(f"statistics     version {statistics['version']} of {statistics['made_at'][:19]}: {texts}")
+    return [
+        *lines,
+        *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
+        f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted{home_figures.describe_kinds(by_kind)}",
+        f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
+        f" {totals['retractions']:,} retracted",
+        *render_answer_sizes(document["answers"], totals, document["batches"]),
+    ]
 
 
 def _lines_of_questions(answered: dict[str, int]) -> list[str]:
@@ -336,17 +270,12 @@ def _lines_of_questions(answered: dict[str, int]) -> list[str]:
     return [f"questions      {asked}; {answered['rejected']:,} rejected; {rows} of answers"]
 
 
-def _lines_of_quarantine(files: int) -> list[str]:
-    return [f"QUARANTINE     {counted(files, 'file')}; see: pststream quarantine list"] if files else []
-
-
 def _line_of_log(kind: str, totals: dict[str, Any], lag: dict[str, Any]) -> str:
     waiting = "none pending"
     if lag["files"]:
         oldest = lag.get("oldest_ts") or lag.get("oldest_at")
-        waiting = f"{lag['rows']:,} pending in {counted(lag['files'], 'file')}" + (
-            f", oldest {oldest}" if oldest else ""
-        )
+        since = f", oldest {oldest}" if oldest else ""
+        waiting = f"{lag['rows']:,} pending in {counted(lag['files'], 'file')}{since}"
     return f"{kind:14} {totals[kind]:,} accepted, {totals['rejected'][kind]:,} rejected; {waiting}"
 
 
@@ -367,21 +296,16 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
             f" {counted(document['subscriptions']['live'], 'live subscription')}; objects go to both plans"
         )
     if balance and balance["max"]:
+        measured, seconds = imbalance_text(balance["imbalance"]), balance["cpu_seconds"]
+        idle = f": {seconds.count(0.0)} of {counted(len(seconds), 'worker')} without matching work"
+        measured += idle if balance["imbalance"] is None else " (greatest / least CPU time)"
         lines.append(
-            f"balance        measured imbalance {_measured_text(balance)}"
+            f"balance        measured imbalance {measured}"
             f" over {counted(len(balance['batches']), 'batch', 'batches')} under plan {balance['plan_version']}"
         )
     leftovers = "; may contain leftovers of migrations, which pststream maintain deletes" if index["leftovers"] else ""
     size = f"{counted(index['files'], 'file')}, {counted(index['rows'], 'row')}, {byte_size(index['bytes'])}"
     return [*lines, f"index          {size}{leftovers}"]
-
-
-def _measured_text(balance: dict[str, Any]) -> str:
-    text = imbalance_text(balance["imbalance"])
-    if balance["imbalance"] is None:
-        seconds = balance["cpu_seconds"]
-        return f"{text}: {seconds.count(0.0)} of {counted(len(seconds), 'worker')} without matching work"
-    return f"{text} (greatest / least CPU time)"
 
 
 def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:

@@ -49,9 +49,8 @@ def read_topk_plan(reader: TableReader, version: int | None = None, since: int =
     wanted = None if version is None else pds.field("plan_version") == version
     rows = reader.read(names.PLANS, ("plan_version", "topk_version"), wanted).sort_by("plan_version").to_pylist()
     if not rows:
-        raise UsageError(
-            f"there is no plan {version or ''}".strip(), "pststream plans list shows the plans of the home"
-        )
+        problem = f"there is no plan {version or ''}".strip()
+        raise UsageError(problem, "pststream plans list shows the plans of the home")
     shown = {"plan_version": rows[-1]["plan_version"], "kinds": ["topk"], "topk_version": rows[-1]["topk_version"]}
     if shown["topk_version"] is None:
         return shown | {"planner": names.BY_BUCKET}
@@ -94,15 +93,6 @@ def describe_units(plan: Mapping[str, Any]) -> str:
     return f"{units}: {parts} {of}, each divided {by} into {plan['second']}"
 
 
-def _render_measured(plan: dict[str, Any]) -> list[str]:
-    if not plan["measured_batches"]:
-        return []
-    batches = counted(plan["measured_batches"], "batch", "batches")
-    return [
-        f"measured in {batches}: imbalance {imbalance_text(plan['measured_imbalance'])} (CPU seconds of the search)"
-    ]
-
-
 def render_topk_plan(plan: dict[str, Any]) -> str:
     """Render the plan as text."""
     head = f"{name_plan(plan['plan_version'])}, topk: {plan['planner']}"
@@ -113,15 +103,15 @@ def render_topk_plan(plan: dict[str, Any]) -> str:
     units = zip(loads, plan["unit_seconds"], plan["unit_objects"], plan["unit_subscriptions"])
     for unit, (load, seconds, objects, stored) in enumerate(islice(units, SHOWN_UNITS)):
         rows.append((str(unit), f"{load:.4g}", f"{seconds:.4g}", whole(objects), whole(stored)))
-    more = len(loads) - SHOWN_UNITS
-    return "\n".join(
-        [
-            f"{head}, {describe_units(plan)}; made at {plan['created_at'][:19]} in {duration(plan['seconds'])}",
-            f"{plan['replication']:.3g} units a subscription, {plan['copies']:.3g} units an object, imbalance"
-            f" {imbalance_text(plan['imbalance'])} (subscriptions x share of the objects, on the sample)",
-            *_render_measured(plan),
-            "",
-            *table_lines(rows),
-            *([f"... and {counted(more, 'unit')} more"] if more > 0 else []),
-        ]
-    )
+    lines = [
+        f"{head}, {describe_units(plan)}; made at {plan['created_at'][:19]} in {duration(plan['seconds'])}",
+        f"{plan['replication']:.3g} units a subscription, {plan['copies']:.3g} units an object, imbalance"
+        f" {imbalance_text(plan['imbalance'])} (subscriptions x share of the objects, on the sample)",
+    ]
+    if plan["measured_batches"]:
+        measured = f"imbalance {imbalance_text(plan['measured_imbalance'])} (CPU seconds of the search)"
+        lines.append(f"measured in {counted(plan['measured_batches'], 'batch', 'batches')}: {measured}")
+    lines += ["", *table_lines(rows)]
+    if (more := len(loads) - SHOWN_UNITS) > 0:
+        lines.append(f"... and {counted(more, 'unit')} more")
+    return "\n".join(lines)

@@ -11,7 +11,7 @@ from pststream.plans.imbalance import imbalance_of, imbalance_text
 from pststream.plans.plan import PartitionPlan
 from pststream.reports.pages.plan_sections import CITIES, compare_loads, worker_items
 from pststream.reports.pages.render_page import render_page
-from pststream.reports.plots.base_map import BaseMap, Projection, draw_base_map, fit_view
+from pststream.reports.plots.base_map import Projection, draw_base_map, fit_view
 from pststream.reports.plots.plan_map import (
     BY_TEXT,
     MapArea,
@@ -55,14 +55,6 @@ class MoveRow(NamedTuple):
     why: str
 
 
-class AdjustmentMap(NamedTuple):
-    """The earlier plan in pale colours, and on it the cells that change worker; `moving` is None if no cell does."""
-
-    base: BaseMap
-    standing: MapLayer
-    moving: MapLayer | None
-
-
 def write_adjustment(
     path: Path, home: str, document: dict[str, Any], before: PartitionPlan, after: PartitionPlan
 ) -> None:
@@ -70,7 +62,14 @@ def write_adjustment(
 
     document: the result of `pststream balance`; before, after: the plans before and after the adjustment
     """
-    change = compare_cells(before, after)
+    change, grid = compare_cells(before, after), after.grid
+    projection = fit_view(np.array([grid.west, grid.east]), np.array([grid.south, grid.north]))
+    # The earlier plan in pale colours, and on it the cells that change worker.
+    layers = {
+        "base": draw_base_map(projection),
+        "standing": _draw_standing(after, change, projection),
+        "moving": _draw_moving(after, change, projection) if change.changed.any() else None,
+    }
     moves = _decided_moves(document) or _moves_of_cells(change)
     loads = np.array(document["load_before"]), np.array(document["load_after"])
     page = render_page(
@@ -83,7 +82,7 @@ def write_adjustment(
         cells=len(change.changed),
         imbalance=" → ".join(imbalance_text(imbalance_of(one)) for one in loads),
         loads=compare_loads(document["load_before"], document["load_after"]),
-        map=_draw_map(after, change),
+        map=layers,
         legend=[*worker_items(after.workers, bool((change.after == BY_TEXT).any())), CITIES],
         moves=moves[:_MAX_MOVES],
         more_moves=max(len(moves) - _MAX_MOVES, 0),
@@ -92,21 +91,11 @@ def write_adjustment(
     path.write_text(page, "utf-8")
 
 
-def _draw_map(after: PartitionPlan, change: PlanChange) -> AdjustmentMap:
-    grid = after.grid
-    projection = fit_view(np.array([grid.west, grid.east]), np.array([grid.south, grid.north]))
-    return AdjustmentMap(
-        draw_base_map(projection),
-        _draw_standing(after, change, projection),
-        _draw_moving(after, change, projection) if change.changed.any() else None,
-    )
-
-
 def _draw_standing(plan: PartitionPlan, change: PlanChange, projection: Projection) -> MapLayer:
     """The plan before, one area for each worker."""
     values, corners = _cover(change.before, plan, projection)
     areas = [
-        MapArea(worker_style(worker), path, f"{_describe_worker(worker)}, stays")
+        MapArea(worker_style(worker), path, f"{_worker(worker, 'Several workers').capitalize()}, stays")
         for worker, path in outline_values(values, corners)
     ]
     return MapLayer(areas, [])
@@ -130,38 +119,25 @@ def _cover(raster: np.ndarray, plan: PartitionPlan, projection: Projection) -> t
     return cover_raster(raster.reshape(plan.grid.rows, plan.grid.columns), plan.grid, projection)
 
 
-def _describe_worker(worker: int) -> str:
-    return f"Worker {worker}" if worker >= 0 else "Several workers"
-
-
 def _describe_change(old: int, new: int) -> str:
     if old == new:
         return "Several workers: some terms or subscriptions change worker"
-    origin, target = (f"worker {w}" if w >= 0 else "several workers" for w in (old, new))
-    return f"From {origin} to {target}".rstrip(",")
+    return f"From {_worker(old, 'several workers')} to {_worker(new, 'several workers')}"
 
 
 def _decided_moves(document: dict[str, Any]) -> list[MoveRow]:
     """Return the moves that were decided; none for a repartitioning, which moves everything at once."""
-    return [
-        MoveRow(
-            _describe_move(move),
-            _worker(move["origin"]),
-            _worker(move["target"]),
-            _REASONS.get(move["reason"], move["reason"]),
-        )
-        for move in document["moves"]
-        if move["origin"] >= 0
-    ]
+    rows = []
+    for move in document["moves"]:
+        if move["origin"] >= 0:
+            terms = "" if move["terms"] is None else f"{counted(move['terms'], 'term')} of "
+            what, why = f"{terms}{counted(move['cells'], 'cell')}", _REASONS.get(move["reason"], move["reason"])
+            rows.append(MoveRow(what, _worker(move["origin"]), _worker(move["target"]), why))
+    return rows
 
 
-def _describe_move(move: dict[str, Any]) -> str:
-    cells = counted(move["cells"], "cell")
-    return cells if move["terms"] is None else f"{counted(move['terms'], 'term')} of {cells}"
-
-
-def _worker(number: int) -> str:
-    return f"worker {number}" if number >= 0 else "several"
+def _worker(worker: int, several: str = "several") -> str:
+    return f"worker {worker}" if worker >= 0 else several
 
 
 def _moves_of_cells(change: PlanChange) -> list[MoveRow]:

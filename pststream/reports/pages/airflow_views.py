@@ -2,52 +2,98 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import MappingProxyType
-from typing import Any
+from typing import Concatenate, ParamSpec
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from pststream.base.errors import PstError
 from pststream.base.texts import mask_urls
-from pststream.queries.kinds.contract import StoredSubscription
 from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look_up_subscription
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message, render_object, render_subscription
 from pststream.reports.pages.overview_page import NoHome, open_home, read_overview, render_overview
 from pststream.reports.pages.page import Page
 from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_question
-from pststream.reports.pages.standing_section import StandingSection, prepare_standing
+from pststream.reports.pages.standing_section import prepare_standing
 from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.plan_view import read_plan
 from pststream.reports.reading.samples import sample_points
-from pststream.tables.delta_tables import TableReader
 
 NOT_FOUND, UNAVAILABLE = 404, 503
-NO_FIELDS: Mapping[str, str] = MappingProxyType({})
+Asked = ParamSpec("Asked")
 _MAX_ERROR_TEXT = 300
 _MAX_QUESTION_BYTES = 100_000
 """A process is started with the question, and Linux passes 128 KiB in one argument at most."""
 
 
+def _served(make: Callable[Concatenate[str, Asked], Page]) -> Callable[Concatenate[str, Asked], Page]:
+    """Return a function that makes a page of a home, or the page that says why it cannot be made."""
+
+    @wraps(make)
+    def serve(home: str, *asked: Asked.args, **fields: Asked.kwargs) -> Page:
+        try:
+            return make(home, *asked, **fields)
+        except NoHome as error:
+            message, _, advice = str(error).partition("\n")
+            return Page(NOT_FOUND, render_message("No home", message, advice.strip()))
+        except (DeltaError, OSError, pa.ArrowException, PstError) as error:
+            cause = (mask_urls(str(error)).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_TEXT]
+            message = f"The tables of {home} cannot be read at the moment: {cause}"
+            advice = f"Load the page again in a moment. If the error stays, run: pststream status --home {home}"
+            return Page(UNAVAILABLE, render_message("Cannot be read", message, advice))
+
+    return serve
+
+
+@_served
 def overview_page(home: str) -> Page:
     """Return the overview page of a home."""
-    return _serve(home, lambda: Page(200, render_overview(read_overview(home))))
+    return Page(200, render_overview(read_overview(home)))
 
 
+@_served
 def subscription_page(home: str, subscription_id: str) -> Page:
     """Return the page of one subscription."""
-    return _serve(home, lambda: _subscription(home, subscription_id))
+    tables = open_home(home)
+    lookup = look_up_subscription(tables.strict, subscription_id)
+    if lookup.insertions:
+        latest = lookup.insertions[0]
+        standing = None
+        if latest.kind.answers is not None and latest.query.is_readable():
+            (answer,) = read_answer_views(tables.strict, [asked_answer(latest)])
+            standing = prepare_standing(latest, answer)
+        return Page(200, render_subscription(subscription_id, lookup, read_plan(tables), standing))
+    message = f"No subscription “{subscription_id}” was accepted."
+    advice = "Ids are compared exactly, including upper and lower case. Rejected rows are listed under Rejected rows."
+    return Page(NOT_FOUND, render_message("No such subscription", message, advice, lookup.rejects))
 
 
+@_served
 def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
     """Return the page of one object; with a subscription id, also why the object matched it or not."""
-    return _serve(home, lambda: _object(home, object_id, subscription_id))
+    tables = open_home(home)
+    lookup = look_up_object(tables.strict, object_id)
+    if not lookup.objects:
+        message = f"No object “{object_id}” was accepted."
+        advice = "Ids are compared exactly. pststream rejects lists the rows that were rejected."
+        return Page(NOT_FOUND, render_message("No such object", message, advice, lookup.rejects))
+    explained = None
+    if subscription_id:
+        from pststream.reports.commands.explain import explain  # here, since it loads Numba
+
+        explained = explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS)
+    known = explained is None or bool(explained["pairs"])
+    page = render_object(object_id, lookup, read_plan(tables), explained, subscription_id)
+    return Page(200 if known else NOT_FOUND, page)
 
 
+@_served
 def metrics_page(home: str) -> Page:
     """Return the metrics of a home as text for Prometheus; a page in HTML if there is no home, or tables are broken."""
-    return _serve(home, lambda: Page(200, render_metrics(open_home(home).home), CONTENT_TYPE))
+    return Page(200, render_metrics(open_home(home).home), CONTENT_TYPE)
 
 
 def question_fields(parameters: Mapping[str, str]) -> dict[str, str]:
@@ -64,63 +110,15 @@ def question_fields(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
-def question_form_page(home: str, fields: Mapping[str, str] = NO_FIELDS, problem: str = "", status: int = 200) -> Page:
+@_served
+def question_form_page(
+    home: str, fields: Mapping[str, str] = MappingProxyType({}), problem: str = "", status: int = 200
+) -> Page:
     """Return the form of a question with these values; `problem` says why the question has no answer."""
-    return _serve(home, lambda: Page(status, render_question(home, fields, sample_points(open_home(home)), problem)))
+    return Page(status, render_question(home, fields, sample_points(open_home(home)), problem))
 
 
 def busy_page() -> Page:
     """Return the page for a request that is refused because too many pages are being made."""
     message, advice = "Too many pages are being made at the moment.", "Load the page again in a few seconds."
     return Page(UNAVAILABLE, render_message("Busy", message, advice))
-
-
-def _subscription(home: str, subscription_id: str) -> Page:
-    tables = open_home(home)
-    lookup = look_up_subscription(tables.strict, subscription_id)
-    if lookup.insertions:
-        standing = _standing(tables, lookup.insertions[0])
-        return Page(200, render_subscription(subscription_id, lookup, read_plan(tables), standing))
-    message = f"No subscription “{subscription_id}” was accepted."
-    advice = "Ids are compared exactly, including upper and lower case. Rejected rows are listed under Rejected rows."
-    return Page(NOT_FOUND, render_message("No such subscription", message, advice, lookup.rejects))
-
-
-def _standing(tables: TableReader, subscription: StoredSubscription) -> StandingSection | None:
-    """Return the answer of a subscription with memory."""
-    if subscription.kind.answers is None or not subscription.query.is_readable():
-        return None
-    (view,) = read_answer_views(tables.strict, [asked_answer(subscription)])
-    return prepare_standing(subscription, view)
-
-
-def _object(home: str, object_id: str, subscription_id: str) -> Page:
-    tables = open_home(home)
-    lookup = look_up_object(tables.strict, object_id)
-    if not lookup.objects:
-        message = f"No object “{object_id}” was accepted."
-        advice = "Ids are compared exactly. pststream rejects lists the rows that were rejected."
-        return Page(NOT_FOUND, render_message("No such object", message, advice, lookup.rejects))
-    explained = _explain(tables, object_id, subscription_id) if subscription_id else None
-    known = explained is None or bool(explained["pairs"])
-    page = render_object(object_id, lookup, read_plan(tables), explained, subscription_id)
-    return Page(200 if known else NOT_FOUND, page)
-
-
-def _explain(tables: TableReader, object_id: str, subscription_id: str) -> dict[str, Any]:
-    from pststream.reports.commands.explain import explain  # here, since it loads Numba
-
-    return explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS)
-
-
-def _serve(home: str, make: Callable[[], Page]) -> Page:
-    try:
-        return make()
-    except NoHome as error:
-        message, _, advice = str(error).partition("\n")
-        return Page(NOT_FOUND, render_message("No home", message, advice.strip()))
-    except (DeltaError, OSError, pa.ArrowException, PstError) as error:
-        cause = (mask_urls(str(error)).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_TEXT]
-        message = f"The tables of {home} cannot be read at the moment: {cause}"
-        advice = f"Load the page again in a moment. If the error stays, run: pststream status --home {home}"
-        return Page(UNAVAILABLE, render_message("Cannot be read", message, advice))

@@ -17,13 +17,8 @@ from pststream.reports.plots.plan_map import region_path
 from pststream.reports.reading.samples import MatchView
 from pststream.workloads.places import nearest_cities
 
-# Lay out the map of a question: its region or its point, and the places of the objects of its answer.
-
 Place = tuple[float, float]
 """Longitude and latitude in degrees."""
-
-_LEAST_SIDE = 0.02
-"""Degrees that a map shows at least."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,9 @@ def draw_answer(region: Region | None, point: Place | None, objects: Sequence[Pl
     else:
         corners = list(np.array([*objects, *([point] if point else [])]).reshape(-1, 2).T)
     if len(corners[0]):
-        corners = [np.array(_widened(values)) for values in corners]
+        # A fifth more on each side, and 0.02 degrees at least.
+        more = [max(0.2 * np.ptp(values), 0.02) for values in corners]
+        corners = [np.array([values.min() - one, values.max() + one]) for values, one in zip(corners, more)]
     projection = fit_view(*corners)
     return AnswerMap(
         projection,
@@ -63,18 +60,9 @@ def draw_places(places: np.ndarray) -> tuple[AnswerMap, str]:
     return empty, point_path(projection, places[:, 0], places[:, 1])
 
 
-def _widened(values: np.ndarray) -> tuple[float, float]:
-    """Return bounds with a fifth more on each side."""
-    low, high = float(values.min()), float(values.max())
-    more = max(0.2 * (high - low), _LEAST_SIDE)
-    return low - more, high + more
-
-
 def _dot(place: Place, projection: Projection) -> str:
     return point_path(projection, np.array([place[0]]), np.array([place[1]]))
 
-
-# Prepare the report's table of sampled matches: marked words, nearest city, paths of the regions on the map.
 
 _SPACES = re.compile(r"(\s+)")
 _NEAR_KM = 25
@@ -116,24 +104,21 @@ def prepare_matches(matches: list[MatchView], projection: Projection) -> MatchTa
     regions: dict[str, int] = {}
     rows = []
     for match, (city, km) in zip(matches, cities):
-        region = regions.setdefault(region_path(match.region, projection), len(regions))
-        rows.append(_row(match, city, km, region, projection))
+        payload = dict(match.payload)
+        title = payload.pop("title", None)
+        others = list(payload.items())[:_MAX_PAYLOAD_FIELDS]
+        row = MatchRow(
+            match=match,
+            words=mark_words(match.text, match.keywords),
+            title=title if isinstance(title, str) and title.strip() else None,
+            payload=[f"{name}: {value}"[:_MAX_PAYLOAD_TEXT] for name, value in others],
+            place=city if km < _NEAR_KM else f"{km:,.0f} km from {city}",
+            region=regions.setdefault(region_path(match.region, projection), len(regions)),
+            x=round(float(projection.x(match.lon)), 2),
+            y=round(float(projection.y(match.lat)), 2),
+        )
+        rows.append(row)
     return MatchTable(rows, list(regions))
-
-
-def _row(match: MatchView, city: str, km: float, region: int, projection: Projection) -> MatchRow:
-    payload = dict(match.payload)
-    title = payload.pop("title", None)
-    return MatchRow(
-        match=match,
-        words=mark_words(match.text, match.keywords),
-        title=title if isinstance(title, str) and title.strip() else None,
-        payload=[f"{name}: {value}"[:_MAX_PAYLOAD_TEXT] for name, value in list(payload.items())[:_MAX_PAYLOAD_FIELDS]],
-        place=city if km < _NEAR_KM else f"{km:,.0f} km from {city}",
-        region=region,
-        x=round(float(projection.x(match.lon)), 2),
-        y=round(float(projection.y(match.lat)), 2),
-    )
 
 
 def mark_words(text: str, keywords: str) -> list[tuple[str, bool]]:
@@ -141,10 +126,6 @@ def mark_words(text: str, keywords: str) -> list[tuple[str, bool]]:
     bare = keywords.replace("(", " ").replace(")", " ").split()
     wanted = {word for part in bare if part not in OPERATORS for word in tokenize(part)}
     return [(part, not wanted.isdisjoint(tokenize(part))) for part in _SPACES.split(text)]
-
-
-_MAX_TEXT = 500
-"""Characters of a text or a word that a page has: of a text of an object, in a row and at its dot."""
 
 
 @dataclass(frozen=True)
@@ -217,14 +198,8 @@ def prepare_answer(answered: AnsweredQuestion, most: int | None = None) -> Answe
     rows = answered.rows
     objects = [row for row in rows if row.object_id is not None]
     drawn = draw_answer(answered.region, answered.point, [(row.lon, row.lat) for row in objects])
-    titles = [
-        title
-        for title, has in (
-            ("Distance", any(row.distance_m is not None for row in rows)),
-            ("Score", any(row.score is not None for row in rows)),
-        )
-        if has
-    ]
+    titles = ["Distance"] if any(row.distance_m is not None for row in rows) else []
+    titles += ["Score"] if any(row.score is not None for row in rows) else []
     greatest = max((row.count or 0 for row in rows), default=0) or 1
     return AnswerSection(
         answered, drawn, titles, [_shown(row, answered.keywords, drawn, greatest) for row in rows[:most]],
@@ -234,20 +209,17 @@ def prepare_answer(answered: AnsweredQuestion, most: int | None = None) -> Answe
 
 def _shown(row: AnswerRow, keywords: str, drawn: AnswerMap, greatest: int) -> ShownRow:
     x, y = (round(float(value), 2) for value in (drawn.projection.x(row.lon), drawn.projection.y(row.lat)))
-    row = replace(row, text=_cut(row.text), term=row.term and _cut(row.term))
+    row = replace(row, text=cut(row.text), term=row.term and cut(row.term))
     words = mark_words(row.text, keywords)
-    cells = [describe_distance(row.distance_m)] if row.distance_m is not None else []
+    metres = row.distance_m
+    cells = [] if metres is None else [f"{metres:,.0f} m" if metres < 10_000 else f"{short(metres / 1000)} km"]
     cells += [f"{row.score:.6f}"] if row.score is not None else []
     return ShownRow(row, words, cells, x, y, (row.count or 0) / greatest)
 
 
-def _cut(text: str) -> str:
-    return text[:_MAX_TEXT] + (" …" if len(text) > _MAX_TEXT else "")
-
-
-def describe_distance(metres: float) -> str:
-    """Return a distance as pages show it."""
-    return f"{metres:,.0f} m" if metres < 10_000 else f"{short(metres / 1000)} km"
+def cut(text: str, most: int = 500) -> str:
+    """Return a text of an object, or a word, as a page shows it: at most so many characters."""
+    return text[:most] + (" …" if len(text) > most else "")
 
 
 def _note(answered: AnsweredQuestion, most: int | None) -> str:

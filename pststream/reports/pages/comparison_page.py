@@ -1,5 +1,6 @@
 """Write the HTML pages of `plans compare --out` and `replay --page`: throughput, worker loads, all figures."""
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
     """Write the page; `document`: the result of pipeline/replan/replay.py."""
     was, would_be = (document[side]["worker_seconds"] for side in ("was", "would_be"))
     topk = document.get("topk")
-    workers = max(len(was), len(would_be))
     page = render_page(
         "replay.html",
         home=home,
@@ -45,14 +45,10 @@ def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
         matches=describe_matches(document),
         differences=describe_differences(document),
         figures=figure_rows(document),
-        loads=list(zip(_padded(was, workers), _padded(would_be, workers))),
+        loads=list(zip_longest(was, would_be, fillvalue=0.0)),
         topk=balance_units(topk) if topk is not None and topk["planner"] != names.BY_BUCKET else None,
         max_seconds=max([*was, *would_be, 0.0]) or 1.0,
         made_at=utc_now(),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, "utf-8")
-
-
-def _padded(seconds: list[float], workers: int) -> list[float]:
-    return [*seconds, *[0.0] * (workers - len(seconds))]

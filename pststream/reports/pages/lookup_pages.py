@@ -1,6 +1,5 @@
 """Render Airflow's pages of one subscription, of one object (explaining a pair), and of an error, from look-ups."""
 
-import datetime as dt
 import sys
 from typing import Any
 
@@ -9,18 +8,16 @@ import numpy as np
 from pststream.base.texts import moment
 from pststream.queries.kinds.contract import QueryKind, StoredObject, StoredSubscription
 from pststream.queries.kinds.registry import stored_kind
-from pststream.queries.shapes.contract import Region, RegionLimits
+from pststream.queries.shapes.contract import RegionLimits
 from pststream.queries.shapes.registry import read_region
-from pststream.reports.commands.explain import answer_facts
+from pststream.reports.commands.explain import Facts, answer_facts
 from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLookup, SubscriptionLookup
-from pststream.reports.pages.plan_sections import CITIES, LegendItem
+from pststream.reports.pages.answer_section import cut
+from pststream.reports.pages.plan_sections import CITIES
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.standing_section import StandingSection
 from pststream.reports.plots.plan_map import draw_region
 from pststream.reports.reading.plan_view import PlanView
-
-Facts = list[tuple[str, str]]
-"""Names and values, in order."""
 
 _MAX_TEXT = 2_000
 MAX_INSERTIONS = 20
@@ -38,6 +35,7 @@ def render_subscription(
     """Render the page of a subscription that was accepted; standing: the answer of its latest insertion."""
     insertions = lookup.insertions[:MAX_INSERTIONS]
     region = insertions[0].query.region
+    circle = "; dashed: a nearer object enters the answer" if standing and standing.answer.question.region else ""
     return render_page(
         "subscription.html",
         forms=True,
@@ -49,14 +47,8 @@ def render_subscription(
         ],
         map=draw_region(view, region, np.empty((0, 2))) if region is not None else None,
         standing=standing,
-        legend=_legend(standing) if standing else [],
+        legend=[("dot asked-dot", "the point"), ("dot match-dot", f"objects of the answer{circle}"), CITIES],
     )
-
-
-def _legend(standing: StandingSection) -> list[LegendItem]:
-    """Return the legend of the map of an answer."""
-    circle = "; dashed: a nearer object enters the answer" if standing.answer.question.region else ""
-    return [("dot asked-dot", "the point"), ("dot match-dot", f"objects of the answer{circle}"), CITIES]
 
 
 def render_object(
@@ -65,7 +57,8 @@ def render_object(
     """Render the page of an accepted object; `explained`: the explanation of a pair, if a subscription is asked for."""
     points = np.array([(stored.lon, stored.lat) for stored in lookup.objects[:1]])
     pair = explained["pairs"][0] if explained and explained["pairs"] else None
-    subscription = pair["subscription"] if pair else None
+    subscription = pair["subscription"] if pair else {}
+    region = subscription.get("region")
     return render_page(
         "object.html",
         forms=True,
@@ -76,8 +69,8 @@ def render_object(
         explained=explained,
         query=_describe_query(stored_kind(subscription["kind"]), subscription) if subscription else {},
         facts=_pair_facts(pair) if pair else [],
-        objects=[(_shorten(stored.text), _object_facts(stored, lookup.objects_matched)) for stored in lookup.objects],
-        map=draw_region(view, _region_of(explained), points),
+        objects=[(cut(one.text, _MAX_TEXT), _object_facts(one, lookup.objects_matched)) for one in lookup.objects],
+        map=draw_region(view, read_region(region, RegionLimits(sys.maxsize)) if region else None, points),
     )
 
 
@@ -88,15 +81,12 @@ def _describe_query(kind: QueryKind, description: dict[str, Any]) -> dict[str, s
 
 def _insertion_facts(subscription: StoredSubscription, applied: int) -> Facts:
     validity = subscription.validity()
+    until = f"until {moment(validity.end_at)} UTC ({validity.ended_by})" if validity.end_at else "without end"
     return [
-        ("Valid", f"from {moment(subscription.created_at)} UTC {_until(validity.end_at, validity.ended_by)}"),
+        ("Valid", f"from {moment(subscription.created_at)} UTC {until}"),
         ("State", "waiting for a batch" if subscription.key > applied else "in the index"),
         ("Key", str(subscription.key)),
     ]
-
-
-def _until(end: dt.datetime | None, cause: str | None) -> str:
-    return f"until {moment(end)} UTC ({cause})" if end else "without end"
 
 
 def _object_facts(stored: StoredObject, matched_to: int) -> Facts:
@@ -125,15 +115,3 @@ def _pair_facts(pair: dict[str, Any]) -> Facts:
     if pair["taken_back_by"] is not None:
         facts.append(("Retracted by", f"batch {pair['taken_back_by']}"))
     return facts
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"
-
-
-def _region_of(explained: dict[str, Any] | None) -> Region | None:
-    """The region of the explained subscription, if it has one."""
-    if not explained or not explained["pairs"]:
-        return None
-    region = explained["pairs"][0]["subscription"].get("region")
-    return read_region(region, RegionLimits(sys.maxsize)) if region else None

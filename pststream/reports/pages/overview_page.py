@@ -2,6 +2,7 @@
 
 import datetime as dt
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,19 +16,7 @@ from pststream.base.texts import byte_size, counted, percent, short, time_ago
 from pststream.base.utc_times import utc_now
 from pststream.plans.imbalance import imbalance_of, imbalance_text
 from pststream.reports.commands.listings import COLUMNS
-from pststream.reports.pages.plan_sections import (
-    CITIES,
-    LoadRow,
-    compare_loads,
-    describe_plan,
-    plan_items,
-    prepare_balance,
-    prepare_batches,
-    prepare_topk,
-    read_topk,
-    sampled,
-    topk_items,
-)
+from pststream.reports.pages import plan_sections
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.plots.plan_map import draw_plan_map
@@ -125,7 +114,7 @@ def read_overview(home: str) -> Overview:
         lag=lag,
         plan=plan,
         loads=read_loads(tables, plan, since) if plan is not None else None,
-        topk=read_topk(tables, plan, since),
+        topk=plan_sections.read_topk(tables, plan, since),
         points=sample_points(tables),
         balance=_balance(tables, since),
         migrations=_migrations(tables),
@@ -198,9 +187,15 @@ def _answers(tables: TableReader, history: BatchHistory) -> list[dict[str, Any]]
 
 
 def _rejects(tables: TableReader) -> list[RejectView]:
-    """Some of the latest rejected rows by kind and reason, the most frequent first, with examples."""
+    """Some of the latest rejected rows by kind and reason, the most frequent first, with examples.
+
+    They are the first rows in the data files of the latest ingests; `pststream rejects` sorts all.
+    """
     views: dict[tuple[str, str], RejectView] = {}
-    for row in _latest_rejects(tables):
+    files = tables.strict.files(names.REJECTS, "ingest_id", greatest=True)
+    batches = (tables.strict.batches_of(names.REJECTS, file, COLUMNS, rows=LATEST_REJECTS) for _, file in files)
+    rows = (row for batch in chain.from_iterable(batches) for row in batch.to_pylist())
+    for row in islice(rows, LATEST_REJECTS):
         view = views.setdefault((row["kind"], row["reason"]), RejectView(row["kind"], row["reason"], 0))
         view.count += 1
         if len(view.examples) < _EXAMPLES:
@@ -208,18 +203,6 @@ def _rejects(tables: TableReader) -> list[RejectView]:
     return sorted(views.values(), key=lambda view: -view.count)
 
 
-def _latest_rejects(tables: TableReader) -> list[dict[str, Any]]:
-    """Return the first rows in the data files of the latest ingests, in no order; `pststream rejects` sorts them."""
-    rows: list[dict[str, Any]] = []
-    for _, file in tables.strict.files(names.REJECTS, "ingest_id", greatest=True):
-        for batch in tables.strict.batches_of(names.REJECTS, file, COLUMNS, rows=LATEST_REJECTS):
-            rows += batch.slice(0, LATEST_REJECTS - len(rows)).to_pylist()
-            if len(rows) == LATEST_REJECTS:
-                return rows
-    return rows
-
-
-_MAX_QUARANTINED = 20
 _MAX_BAR = 10.0
 """Height at which the bar of an imbalance ends: in a small batch a worker may have nearly no work."""
 
@@ -243,38 +226,37 @@ class MigrationView(NamedTuple):
     row: dict[str, Any]
     text: str
     imbalance: str
-    loads: list[LoadRow] | None
+    loads: list[plan_sections.LoadRow] | None
 
 
 def render_overview(overview: Overview) -> str:
     """Render the page as HTML."""
     history, plan = overview.history, overview.plan
-    dots = [("dot objects-dot", sampled(len(overview.points), "object")), CITIES]
+    dots = [("dot objects-dot", plan_sections.sampled(len(overview.points), "object")), plan_sections.CITIES]
     plan_map = draw_plan_map(plan, overview.loads, overview.points, [])
-    topk = prepare_topk(overview.topk, plan_map.projection)
+    topk = plan_sections.prepare_topk(overview.topk, plan_map.projection)
     return render_page(
         "overview.html",
         forms=True,
         overview=overview,
-        waiting={kind: _describe_waiting(kind, overview) for kind in ("objects", "requests")},
+        waiting={kind: _describe_waiting(lag, overview) for kind, lag in overview.lag.items()},
         last_batch=history.batches[-1].finished_at if history.batches else None,
         batches_behind=sum(sink["batches_left"] for sink in overview.sinks),
-        plan_note=describe_plan(plan),
+        plan_note=plan_sections.describe_plan(plan),
         map=plan_map,
-        legend=[*dots, *plan_items(plan), *topk_items(topk)],
+        legend=[*dots, *plan_sections.plan_items(plan), *plan_sections.topk_items(topk)],
         balance_figure=_draw_balance(overview),
-        balance=prepare_balance(plan, overview.loads) if plan is not None else None,
+        balance=plan_sections.prepare_balance(plan, overview.loads) if plan is not None else None,
         topk=topk,
         throughput_figure=_draw_throughput(history.batches),
-        batches=prepare_batches(history),
+        batches=plan_sections.prepare_batches(history),
         migrations=[_view_migration(rows) for rows in overview.migrations],
         max_rejects=LATEST_REJECTS,
-        quarantined=list(reversed(overview.quarantined[-_MAX_QUARANTINED:])),
+        quarantined=list(reversed(overview.quarantined[-20:])),
     )
 
 
-def _describe_waiting(kind: str, overview: Overview) -> str:
-    lag = overview.lag[kind]
+def _describe_waiting(lag: dict[str, Any], overview: Overview) -> str:
     if not lag["files"]:
         return "all are matched" if overview.history.totals.batches else "none"
     oldest = lag.get("oldest_ts") or lag.get("oldest_at")
@@ -311,13 +293,13 @@ def _draw_figure(
     caption: str, unit: str, values: list[tuple[int, float, str]], divided: list[int] | None = None, origin: float = 0.0
 ) -> BarFigure:
     """A chart of (batch, value, value as text)."""
+
+    def tick(value: float) -> str:
+        return f"{value / 1000:g} k" if value >= 10_000 else f"{value:g}"
+
     bars = [BarValue(batch, [value], f"Batch {batch}: {text}") for batch, value, text in values]
-    chart = draw_bar_chart(caption, bars, [segment_style(1)], _format_tick, divided or [], origin)
+    chart = draw_bar_chart(caption, bars, [segment_style(1)], tick, divided or [], origin)
     return BarFigure(chart, caption, unit, [(batch, text) for batch, _, text in reversed(values)])
-
-
-def _format_tick(value: float) -> str:
-    return f"{value / 1000:g} k" if value >= 10_000 else f"{value:g}"
 
 
 def _view_migration(rows: list[dict[str, Any]]) -> MigrationView:
@@ -330,5 +312,5 @@ def _view_migration(rows: list[dict[str, Any]]) -> MigrationView:
         f" ({byte_size(first['bytes'])}). Expected gain: {percent(first['expected_gain'])} of the greatest load."
         f" Greatest load over the least, predicted: {was} before, {would_be} after."
     )
-    loads = compare_loads(before.tolist(), after.tolist()) if len(before) == len(after) else None
+    loads = plan_sections.compare_loads(before.tolist(), after.tolist()) if len(before) == len(after) else None
     return MigrationView(first, text, f"{was} → {would_be}", loads)

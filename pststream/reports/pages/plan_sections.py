@@ -60,8 +60,6 @@ def plan_items(view: PlanView | None) -> list[LegendItem]:
     return [] if view is None else worker_items(view.plan.workers, bool((view.plan.leaf_unit < 0).any()))
 
 
-# Workers' loads
-
 MINUS = "\N{MINUS SIGN}"
 _MIN_CPU_SECONDS = 0.2
 _MIN_WORKERS = 3
@@ -94,7 +92,7 @@ class Balance(NamedTuple):
     """The title of each column, the cells of each worker or unit, and a summary in sentences."""
 
     titles: list[str]
-    rows: list[list[BarCell]]
+    rows: list[tuple[BarCell, ...]]
     summary: str
 
 
@@ -111,20 +109,14 @@ def prepare_balance(view: PlanView, loads: MeasuredLoads | None) -> Balance:
     if loads is not None and loads.subscriptions.any():
         stored = loads.subscriptions.astype(np.float64)
         columns["Subscriptions"] = bar_cells(stored, [whole_or_short(value) for value in stored])
-    return Balance(list(columns), [list(row) for row in zip(*columns.values())], _summary(view, loads))
+    return Balance(list(columns), list(zip(*columns.values())), _summary(view, loads))
 
 
 def compare_loads(before: list[float], after: list[float]) -> list[LoadRow]:
     """Prepare a row for each worker: its load before and after, relative to the mean load before."""
     greatest, mean = max([*before, *after, 0.0]) or 1.0, sum(before) / len(before) or 1.0
-    return [
-        LoadRow(
-            BarCell(f"{old / mean:.2f}", old / greatest),
-            BarCell(f"{new / mean:.2f}", new / greatest),
-            _change(old, new),
-        )
-        for old, new in zip(before, after)
-    ]
+    cells = [[BarCell(f"{load / mean:.2f}", load / greatest) for load in loads] for loads in (before, after)]
+    return [LoadRow(*both, _change(old, new)) for *both, old, new in zip(*cells, before, after)]
 
 
 def _change(old: float, new: float) -> str:
@@ -151,9 +143,6 @@ def _summary(view: PlanView, loads: MeasuredLoads | None) -> str:
             r = float(np.corrcoef(predicted, cpu)[0, 1])
             facts.append(f"Correlation of predicted load and CPU time over the workers: {r:.2f}.")
     return " ".join(facts)
-
-
-# The plan of `topk`
 
 
 class TopkSection(NamedTuple):
@@ -185,7 +174,7 @@ def balance_units(plan: Mapping[str, Any]) -> Balance:
         columns["CPU seconds"] = bar_cells(seconds, [f"{value:.2f}" for value in seconds])
         columns["Objects"] = bar_cells(objects, list(map(whole_or_short, objects)))
         columns["Subscriptions"] = bar_cells(stored, list(map(whole_or_short, stored)))
-    return Balance(list(columns), [list(row) for row in zip(*columns.values())], _summarize_topk(plan))
+    return Balance(list(columns), list(zip(*columns.values())), _summarize_topk(plan))
 
 
 def topk_items(section: TopkSection | None) -> list[LegendItem]:
@@ -204,11 +193,6 @@ def _summarize_topk(plan: Mapping[str, Any]) -> str:
         batches = counted(plan["measured_batches"], "batch", "batches")
         facts.append(f"Measured imbalance, of CPU time in {batches}: {imbalance_text(plan['measured_imbalance'])}.")
     return " ".join(facts)
-
-
-# Micro-batches
-
-_LISTED = 25
 
 
 class Batches(NamedTuple):
@@ -231,20 +215,17 @@ class Batches(NamedTuple):
 def prepare_batches(history: BatchHistory) -> Batches:
     """Prepare the latest batches of a home."""
     steps = list(dict.fromkeys(step for batch in history.batches for step in batch.seconds))
-    rows = list(reversed(history.batches[-_LISTED:]))
+    rows = list(reversed(history.batches[-25:]))
     return Batches(_chart(history.batches, steps), steps, rows, history.unfinished, history.totals.batches)
 
 
 def _chart(batches: tuple[BatchView, ...], steps: list[str]) -> BarChart | None:
     if not any(batch.duration > 0 for batch in batches):
         return None
-    bars = [
-        BarValue(batch.batch_id, [batch.seconds.get(step, 0.0) for step in steps], _tip(batch)) for batch in batches
-    ]
+    bars = []
+    for batch in batches:
+        head = f"Batch {batch.batch_id}: {counted(batch.objects, 'object')}, {duration(batch.duration)}"
+        tip = "\n".join([head, *(f"{step}: {duration(value)}" for step, value in batch.seconds.items())])
+        bars.append(BarValue(batch.batch_id, [batch.seconds.get(step, 0.0) for step in steps], tip))
     styles = [segment_style(number) for number in range(len(steps))]
     return draw_bar_chart("Seconds of each step", bars, styles, lambda value: f"{value:g} s")
-
-
-def _tip(batch: BatchView) -> str:
-    head = f"Batch {batch.batch_id}: {counted(batch.objects, 'object')}, {duration(batch.duration)}"
-    return "\n".join([head, *(f"{step}: {duration(value)}" for step, value in batch.seconds.items())])

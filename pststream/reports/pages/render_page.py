@@ -8,36 +8,14 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pststream.base.texts import (
-    byte_size,
-    clock,
-    counted,
-    duration,
-    moment,
-    percent,
-    short,
-    time_ago,
-    whole,
-    whole_or_short,
-)
+from pststream.base import texts
 from pststream.plans.imbalance import imbalance_text
 from pststream.reports.plots.bar_chart import segment_style
 from pststream.reports.plots.plan_map import worker_style
 
 _FILTERS = (
-    byte_size,
-    clock,
-    counted,
-    duration,
-    imbalance_text,
-    moment,
-    percent,
-    segment_style,
-    short,
-    time_ago,
-    whole,
-    whole_or_short,
-    worker_style,
+    *(texts.byte_size, texts.clock, texts.counted, texts.duration, texts.moment, texts.percent, texts.short),
+    *(texts.time_ago, texts.whole, texts.whole_or_short, imbalance_text, segment_style, worker_style),
 )
 _CONTROL_CHARACTERS = {code: " " for code in range(32) if chr(code) not in "\n\t"}
 

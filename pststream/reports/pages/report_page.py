@@ -13,18 +13,8 @@ from pststream.base import names
 from pststream.base.utc_times import utc_now
 from pststream.queries.kinds.registry import kinds_with_answers
 from pststream.reports.commands.explain_rows import read_first_insertions
+from pststream.reports.pages import plan_sections
 from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer, prepare_matches
-from pststream.reports.pages.plan_sections import (
-    CITIES,
-    describe_plan,
-    plan_items,
-    prepare_balance,
-    prepare_batches,
-    prepare_topk,
-    read_topk,
-    sampled,
-    topk_items,
-)
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.pages.standing_section import StandingSection, prepare_standing
 from pststream.reports.plots.plan_map import draw_plan_map
@@ -98,7 +88,7 @@ def read_report(home: str) -> Report:
     history = read_batch_history(tables)
     plan = read_plan(tables)
     loads = read_loads(tables, plan) if plan is not None else None
-    topk = read_topk(tables, plan)
+    topk = plan_sections.read_topk(tables, plan)
     points, matches, rejects = sample_points(tables), sample_matches(tables), summarize_rejects(tables)
     standing = tables.tolerate(names.ANSWER_LOG, lambda: _read_standing(tables), list[StandingSection]())
     now = utc_now()
@@ -120,21 +110,21 @@ def _read_standing(tables: TableReader) -> list[StandingSection]:
 def render_report(report: Report) -> str:
     """Render the page as HTML."""
     plan_map = draw_plan_map(report.plan, report.loads, report.points, report.matches)
-    topk = prepare_topk(report.topk, plan_map.projection)
+    topk = plan_sections.prepare_topk(report.topk, plan_map.projection)
     dots = [
-        ("dot objects-dot", sampled(len(report.points), "object")),
-        ("dot match-dot", sampled(len(report.matches), "match", "matches")),
-        CITIES,
+        ("dot objects-dot", plan_sections.sampled(len(report.points), "object")),
+        ("dot match-dot", plan_sections.sampled(len(report.matches), "match", "matches")),
+        plan_sections.CITIES,
     ]
     return render_page(
         "report.html",
         report=report,
-        plan_note=describe_plan(report.plan),
+        plan_note=plan_sections.describe_plan(report.plan),
         map=plan_map,
-        legend=[*dots, *plan_items(report.plan), *topk_items(topk)],
-        balance=prepare_balance(report.plan, report.loads) if report.plan is not None else None,
+        legend=[*dots, *plan_sections.plan_items(report.plan), *plan_sections.topk_items(topk)],
+        balance=plan_sections.prepare_balance(report.plan, report.loads) if report.plan is not None else None,
         topk=topk,
-        batches=prepare_batches(report.history),
+        batches=plan_sections.prepare_batches(report.history),
         answers=[prepare_answer(answer, ROWS_OF_ANSWER) for answer in report.answers],
         standing=report.standing,
         matches=prepare_matches(report.matches, plan_map.projection),

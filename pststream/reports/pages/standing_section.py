@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pststream.base.texts import counted, moment
-from pststream.queries.kinds.contract import Answers, Description, RankedAnswers, StoredSubscription
-from pststream.queries.shapes.contract import Region
+from pststream.queries.kinds.contract import Answers, RankedAnswers, StoredSubscription
 from pststream.reports.pages.answer_section import (
     AnsweredQuestion,
     AnswerRow,
@@ -17,7 +16,6 @@ from pststream.reports.pages.answer_section import (
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.reading.answer_view import AnswerView, ViewedChange, ViewedRow
 
-_ERASED = "(erased)"
 _BARS, _CHANGES, _WORDS = 60, 30, 15
 
 
@@ -70,11 +68,14 @@ def prepare_standing(subscription: StoredSubscription, view: AnswerView, most: i
     point = described.get("point")
     place = (point["lon"], point["lat"]) if point else None
     rows = [_answer_row(row, kind.answers) for row in view.rows]
+    region = subscription.query.region
+    if region is None and isinstance(kind.answers, RankedAnswers) and len(view.rows) >= described["k"]:
+        region = kind.answers.reach(described, view.rows[-1].value)  # in which an object enters the answer
     answered = AnsweredQuestion(
         kind=kind.name,
         facts=[("Kind", kind.name), *kind.facts(described).items()],
         keywords=str(described.get("keywords") or ""),
-        region=subscription.query.region or _reach(described, view, kind.answers),
+        region=region,
         point=place,
         rows=rows,
         more=False,
@@ -95,13 +96,6 @@ def _answer_row(row: ViewedRow, answers: Answers | None) -> AnswerRow:
     return AnswerRow(row.rank, row.object_id, row.ts, distance, score, lon=row.lon, lat=row.lat, text=row.text)
 
 
-def _reach(described: Description, view: AnswerView, answers: Answers | None) -> Region | None:
-    """Return the region in which an object enters the answer; None: it enters anywhere."""
-    if not isinstance(answers, RankedAnswers) or len(view.rows) < described["k"]:
-        return None
-    return answers.reach(described, view.rows[-1].value)
-
-
 def _note(view: AnswerView, answers: Answers | None, most: int | None) -> str:
     of_objects = isinstance(answers, RankedAnswers)
     if view.as_of is None:
@@ -120,20 +114,14 @@ def _draw_history(changes: Sequence[ViewedChange]) -> BarChart | None:
         return None
     counts = Counter((change.batch_id, change.entered) for change in changes)
     batches = sorted({batch_id for batch_id, _ in counts})[-_BARS:]
-    bars = [
-        BarValue(
-            batch, [counts[batch, True], counts[batch, False]],
-            f"Batch {batch}: {counts[batch, True]} entered, {counts[batch, False]} left",
-        )
-        for batch in batches
-    ]  # fmt: skip
-    styles = [segment_style(number) for number in (2, 1)]
-    return draw_bar_chart("Rows that entered and left", bars, styles, lambda value: f"{value:g}")
+    pairs = [(batch, counts[batch, True], counts[batch, False]) for batch in batches]
+    bars = [BarValue(batch, [come, gone], f"Batch {batch}: {come} entered, {gone} left") for batch, come, gone in pairs]
+    return draw_bar_chart("Rows that entered and left", bars, list(map(segment_style, (2, 1))), "{:g}".format)
 
 
 def _shown_change(change: ViewedChange, answers: Answers | None) -> ShownChange:
     if isinstance(answers, RankedAnswers):
-        what, value = change.object_id or _ERASED, answers.value_text(answers.sign * change.value)
+        what, value = change.object_id or "(erased)", answers.value_text(answers.sign * change.value)
     else:
         what, value = change.term or "", counted(change.count or 0, "object")
     entered = "entered" if change.entered else "left"

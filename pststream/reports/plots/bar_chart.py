@@ -39,11 +39,12 @@ class Bar(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A text at a point of the chart, in its units."""
+    """A text at a point of a chart or map, in its units; `width`: how wide it may become, 0 for any width."""
 
     x: float
     y: float
     text: str
+    width: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.base.texts import degrees
+from pststream.reports.plots.bar_chart import Label
 from pststream.workloads.places import city_places
 
 WIDTH = 1000.0
@@ -68,21 +69,7 @@ def _fit(west: float, south: float, east: float, north: float) -> Projection:
     return Projection(west, south, east, north, round(height, 1))
 
 
-def graticule_step(span: float) -> float:
-    """Degrees between two lines of the graticule, for a view that is `span` degrees wide."""
-    return next((step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30) if span / step <= 12), 30.0)
-
-
 _MAX_CITIES = 14_000
-
-
-class MapLabel(NamedTuple):
-    """A text on a map, in units of the map; `width`: how wide it may become, 0 for any width."""
-
-    x: float
-    y: float
-    text: str
-    width: float = 0.0
 
 
 class BaseMap(NamedTuple):
@@ -90,24 +77,34 @@ class BaseMap(NamedTuple):
 
     view_box: str
     graticule: str
-    labels: list[MapLabel]
+    labels: list[Label]
     cities: str
 
 
 def draw_base_map(projection: Projection) -> BaseMap:
     """Lay out the base map of a view."""
-    step = graticule_step(max(projection.east - projection.west, projection.north - projection.south))
+    span = max(projection.east - projection.west, projection.north - projection.south)
+    steps = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
+    step = next((step for step in steps if span / step <= 12), 30.0)  # degrees between two lines of the graticule
     lines, labels = [], []
     for lon in _multiples(projection.west, projection.east, step):
         x = float(projection.x(lon))
         lines.append(f"M{x:.1f} 0V{projection.height:g}")
-        labels.append(MapLabel(round(x + 3, 1), round(projection.height - 4, 1), degrees(lon, "EW")))
+        labels.append(Label(round(x + 3, 1), round(projection.height - 4, 1), degrees(lon, "EW")))
     for lat in _multiples(projection.south, projection.north, step):
         y = float(projection.y(lat))
         lines.append(f"M0 {y:.1f}H{WIDTH:g}")
-        labels.append(MapLabel(3, round(y - 3, 1), degrees(lat, "NS")))
+        labels.append(Label(3, round(y - 3, 1), degrees(lat, "NS")))
     view_box = f"0 0 {WIDTH:g} {projection.height:g}"
-    return BaseMap(view_box, "".join(lines), labels, point_path(projection, *_cities(projection)))
+    # The most populous city of each small square of the view; together they outline the continents.
+    places = city_places()
+    inside = np.flatnonzero(projection.inside(places.lon, places.lat))
+    inside = inside[np.argsort(-places.weight[inside], kind="stable")]
+    square = np.round(projection.x(places.lon[inside]) / 2) * 10_000 + np.round(projection.y(places.lat[inside]) / 2)
+    _, first = np.unique(square, return_index=True)
+    chosen = inside[np.sort(first)][:_MAX_CITIES]
+    cities = point_path(projection, places.lon[chosen], places.lat[chosen])
+    return BaseMap(view_box, "".join(lines), labels, cities)
 
 
 def point_path(projection: Projection, lon: np.ndarray, lat: np.ndarray) -> str:
@@ -115,17 +112,6 @@ def point_path(projection: Projection, lon: np.ndarray, lat: np.ndarray) -> str:
     inside = projection.inside(lon, lat)
     places = zip(projection.x(lon[inside]).tolist(), projection.y(lat[inside]).tolist())
     return "".join(f"M{x:.2f} {y:.2f}h0" for x, y in places)
-
-
-def _cities(projection: Projection) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most populous city of each small square of the view; together these cities outline the continents."""
-    places = city_places()
-    inside = np.flatnonzero(projection.inside(places.lon, places.lat))
-    inside = inside[np.argsort(-places.weight[inside], kind="stable")]
-    square = np.round(projection.x(places.lon[inside]) / 2) * 10_000 + np.round(projection.y(places.lat[inside]) / 2)
-    _, first = np.unique(square, return_index=True)
-    chosen = inside[np.sort(first)][:_MAX_CITIES]
-    return places.lon[chosen], places.lat[chosen]
 
 
 def _multiples(low: float, high: float, step: float) -> list[float]:

@@ -1,6 +1,6 @@
 """Lay out maps of plans, objects, matches and regions as SVG paths, and compare the cells of two plans."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,13 +12,13 @@ from pststream.plans.plan import BY_OBJECT, BY_SUBSCRIPTION, DispatchGrid, Parti
 from pststream.plans.topk_plan import SPACE_FIRST, leaf_boxes
 from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import outline
-from pststream.reports.plots.base_map import BaseMap, MapLabel, Projection, draw_base_map, fit_view, point_path
+from pststream.reports.plots.bar_chart import Label
+from pststream.reports.plots.base_map import BaseMap, Projection, draw_base_map, fit_view, point_path
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
 
 
-@dataclass(frozen=True)
-class Rectangles:
+class Rectangles(NamedTuple):
     """Rectangles of equal cells; all int64[n].
 
     value        the cells' value
@@ -31,9 +31,6 @@ class Rectangles:
     right: np.ndarray
     low: np.ndarray
     high: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.value)
 
 
 def cover_with_rectangles(raster: np.ndarray) -> Rectangles:
@@ -76,7 +73,7 @@ class MapLayer(NamedTuple):
     """Areas, and labels with the workers' numbers on their largest rectangles."""
 
     areas: list[MapArea]
-    labels: list[MapLabel]
+    labels: list[Label]
 
 
 class MatchMarker(NamedTuple):
@@ -89,23 +86,14 @@ class MatchMarker(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanMap:
-    """A map of the plan; `objects` is path data; `plan` is None if there is no plan."""
+    """A map of the plan, None without one; `objects` and `region` are path data."""
 
     projection: Projection
     base: BaseMap
     plan: MapLayer | None
     objects: str
-    markers: list[MatchMarker]
-
-
-@dataclass(frozen=True)
-class RegionMap:
-    """A map of one region on the plan; `region` and `points` are path data."""
-
-    base: BaseMap
-    plan: MapLayer | None
-    region: str
-    points: str
+    markers: Sequence[MatchMarker] = ()
+    region: str = ""
 
 
 def draw_plan_map(
@@ -118,16 +106,25 @@ def draw_plan_map(
         grid = view.plan.grid
         lon, lat = np.array([grid.west, grid.east]), np.array([grid.south, grid.north])
     projection = fit_view(lon, lat)
+    numbers: dict[tuple[float, float, str], list[int]] = {}
+    for number, match in enumerate(matches):
+        numbers.setdefault((match.lon, match.lat, match.object_id), []).append(number)
+    # A marker for each matched object in the view, from west to east.
+    markers = [
+        MatchMarker(point_path(projection, np.array([lon]), np.array([lat])), matches[of_object[0]].text, of_object)
+        for (lon, lat, _), of_object in sorted(numbers.items())
+        if projection.inside(np.array(lon), np.array(lat))
+    ]
     return PlanMap(
         projection,
         draw_base_map(projection),
         _draw_leaves(view, loads, projection) if view is not None else None,
         point_path(projection, points[:, 0], points[:, 1]),
-        _markers(projection, matches),
+        markers,
     )
 
 
-def draw_region(view: PlanView | None, region: Region | None, points: np.ndarray) -> RegionMap:
+def draw_region(view: PlanView | None, region: Region | None, points: np.ndarray) -> PlanMap:
     """Lay out a map of a region on the plan, with points float64[n, 2] of longitude and latitude.
 
     Without a region, the map shows the points and some degrees around them.
@@ -138,29 +135,25 @@ def draw_region(view: PlanView | None, region: Region | None, points: np.ndarray
     # The map shows as much again on each side of the region.
     lon, lat = (np.array([2 * x.min() - x.max(), 2 * x.max() - x.min()]) for x in corners)
     projection = fit_view(lon, lat)
-    return RegionMap(
+    return PlanMap(
+        projection,
         draw_base_map(projection),
         _draw_leaves(view, None, projection) if view is not None else None,
-        region_path(region, projection) if region else "",
         point_path(projection, points[:, 0], points[:, 1]),
+        region=region_path(region, projection) if region else "",
     )
 
 
 def region_path(region: Region, projection: Projection) -> str:
     """The outline of a region as path data, holes among its rings."""
-    return "".join(_ring_path(ring, projection) for ring in outline(region))
-
-
-def _ring_path(ring: np.ndarray, projection: Projection) -> str:
-    steps = zip(projection.x(ring[:-1, 0]).tolist(), projection.y(ring[:-1, 1]).tolist())
-    return "M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in steps) + "Z"
+    rings = ((projection.x(ring[:-1, 0]).tolist(), projection.y(ring[:-1, 1]).tolist()) for ring in outline(region))
+    return "".join("M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in zip(xs, ys)) + "Z" for xs, ys in rings)
 
 
 def _draw_leaves(view: PlanView, loads: MeasuredLoads | None, projection: Projection) -> MapLayer:
     """One area for each leaf, or one for each worker if there are too many leaves."""
     plan = view.plan
-    by_text = plan.leaf_unit < 0
-    worker_of_leaf = np.where(by_text, -1, plan.unit_worker[np.maximum(plan.leaf_unit, 0)])
+    worker_of_leaf = _worker_of_leaf(plan)
     raster = plan.cell_leaf.reshape(plan.grid.rows, plan.grid.columns).astype(np.int64)
     single = plan.leaves <= _MAX_LEAVES
     if not single:
@@ -186,10 +179,15 @@ def cover_raster(raster: np.ndarray, grid: DispatchGrid, projection: Projection)
     """
     cover = cover_with_rectangles(raster)
     scale = 1
-    while len(cover) > _MAX_RECTANGLES:
+    while len(cover.value) > _MAX_RECTANGLES:
         scale *= 2
         cover = cover_with_rectangles(raster[::scale, ::scale])
-    return cover.value, _corners(cover, grid, projection, scale)
+    wide, tall = (grid.east - grid.west) / grid.columns * scale, (grid.north - grid.south) / grid.rows * scale
+    left = projection.x(grid.west + cover.left * wide)
+    right = projection.x(np.minimum(grid.west + cover.right * wide, grid.east))
+    top = projection.y(np.minimum(grid.south + cover.high * tall, grid.north))
+    bottom = projection.y(grid.south + cover.low * tall)
+    return cover.value, np.column_stack([left, top, right - left, bottom - top])
 
 
 def outline_values(values: np.ndarray, corners: np.ndarray) -> Iterator[tuple[int, str]]:
@@ -200,17 +198,7 @@ def outline_values(values: np.ndarray, corners: np.ndarray) -> Iterator[tuple[in
         yield int(values[first]), "".join(shapes)
 
 
-def _corners(cover: Rectangles, grid: DispatchGrid, projection: Projection, scale: int) -> np.ndarray:
-    """x, y, width, height of each rectangle, in units of the map: float64[n, 4]."""
-    wide, tall = (grid.east - grid.west) / grid.columns * scale, (grid.north - grid.south) / grid.rows * scale
-    left = projection.x(grid.west + cover.left * wide)
-    right = projection.x(np.minimum(grid.west + cover.right * wide, grid.east))
-    top = projection.y(np.minimum(grid.south + cover.high * tall, grid.north))
-    bottom = projection.y(grid.south + cover.low * tall)
-    return np.column_stack([left, top, right - left, bottom - top])
-
-
-def label_workers(workers: np.ndarray, corners: np.ndarray) -> list[MapLabel]:
+def label_workers(workers: np.ndarray, corners: np.ndarray) -> list[Label]:
     """Label the largest rectangles of each worker with its number (-1: none); the page hides labels that do not fit."""
     labels = []
     area = corners[:, 2] * corners[:, 3]
@@ -218,7 +206,7 @@ def label_workers(workers: np.ndarray, corners: np.ndarray) -> list[MapLabel]:
         mine = np.flatnonzero(workers == worker)
         for i in mine[np.argsort(-area[mine], kind="stable")][:_LABELS_PER_WORKER].tolist():
             x, y, w, h = corners[i].tolist()
-            labels.append(MapLabel(round(x + w / 2, 1), round(y + h / 2, 1), str(worker), round(min(w, 1.6 * h), 1)))
+            labels.append(Label(round(x + w / 2, 1), round(y + h / 2, 1), str(worker), round(min(w, 1.6 * h), 1)))
     return labels
 
 
@@ -264,21 +252,6 @@ def _shortened(lines: list[str]) -> str:
     return "\n".join(lines[:_MAX_TIP_LINES] + ([f"and {counted(more, 'more unit')}"] if more > 0 else []))
 
 
-def _markers(projection: Projection, matches: list[MatchView]) -> list[MatchMarker]:
-    """Return a marker for each matched object in the view, from west to east."""
-    numbers: dict[tuple[float, float, str], list[int]] = {}
-    for number, match in enumerate(matches):
-        numbers.setdefault((match.lon, match.lat, match.object_id), []).append(number)
-    return [
-        MatchMarker(point_path(projection, np.array([lon]), np.array([lat])), matches[of_object[0]].text, of_object)
-        for (lon, lat, _), of_object in sorted(numbers.items())
-        if projection.inside(np.array(lon), np.array(lat))
-    ]
-
-
-# Parts of the space of a plan of `topk`
-
-
 def draw_topk_parts(plan: Mapping[str, Any], projection: Projection) -> MapLayer | None:
     """Return an area for each part of the space, in the colour of its first unit; None if words are divided first.
 
@@ -291,20 +264,15 @@ def draw_topk_parts(plan: Mapping[str, Any], projection: Projection) -> MapLayer
     west, south, east, north = leaf_boxes(np.array(plan["space_cuts"])).T
     left, top, right, bottom = projection.x(west), projection.y(north), projection.x(east), projection.y(south)
     corners = np.column_stack([left, top, right - left, bottom - top])
-    parts = outline_values(np.arange(plan["first"]), corners)
-    areas = [MapArea(worker_style(part * plan["second"]), path, _describe_part(plan, part)) for part, path in parts]
+    areas, loads, second = [], np.array(plan["unit_loads"]), plan["second"]
+    for part, path in outline_values(np.arange(plan["first"]), corners):
+        units = range(part * second, (part + 1) * second)
+        named = f"unit {units[0]}" if second == 1 else f"units {units[0]} to {units[-1]}"
+        share = percent(loads[units].sum() / (loads.sum() or 1.0))
+        tip = f"Plan of topk, {named}\nPredicted: {share} of the load"
+        areas.append(MapArea(worker_style(units[0]), path, tip))
     return MapLayer(areas, [])
 
-
-def _describe_part(plan: Mapping[str, Any], part: int) -> str:
-    """The tooltip of a part of the space."""
-    units, loads = range(part * plan["second"], (part + 1) * plan["second"]), np.array(plan["unit_loads"])
-    named = f"unit {units[0]}" if len(units) == 1 else f"units {units[0]} to {units[-1]}"
-    share = percent(loads[units].sum() / (loads.sum() or 1.0))
-    return f"Plan of topk, {named}\nPredicted: {share} of the load"
-
-
-# Comparison of two plans
 
 BY_TEXT = -1
 
@@ -324,8 +292,12 @@ class PlanChange:
 
 def compare_cells(before: PartitionPlan, after: PartitionPlan) -> PlanChange:
     """Compare two plans; if their rasters differ, compare a cell with the cell of the earlier plan at its centre."""
+    # A number for each leaf, the same for leaves whose terms go to the same workers.
     numbers: dict[tuple[bytes, ...], int] = {}
-    old, new = (_number_leaves(plan, numbers) for plan in (before, after))
+    old, new = (
+        np.array([numbers.setdefault(plan.servers(leaf), len(numbers)) for leaf in range(plan.leaves)], np.int64)
+        for plan in (before, after)
+    )
     grid = after.grid
     cell = np.arange(grid.cells)
     if before.grid != grid:
@@ -340,8 +312,3 @@ def compare_cells(before: PartitionPlan, after: PartitionPlan) -> PlanChange:
 def _worker_of_leaf(plan: PartitionPlan) -> np.ndarray:
     worker = plan.unit_worker[np.maximum(plan.leaf_unit, 0)].astype(np.int64)
     return np.where(plan.leaf_unit >= 0, worker, BY_TEXT)
-
-
-def _number_leaves(plan: PartitionPlan, numbers: dict[tuple[bytes, ...], int]) -> np.ndarray:
-    """A number for each leaf, the same for leaves whose terms go to the same workers: int64[leaves]."""
-    return np.array([numbers.setdefault(plan.servers(leaf), len(numbers)) for leaf in range(plan.leaves)], np.int64)

@@ -139,7 +139,7 @@ def read_stored_answers(
 ) -> list[StoredAnswer]:
     """Read the answers of subscriptions after batch `last`, which ended at `stream_time`."""
     of_objects = [one for one in asked if not one.step]
-    snapshot = _last_snapshot(reader) if of_objects else 0
+    snapshot = _last_snapshot(_files(reader, names.ANSWERS)) if of_objects else 0
     logged, complete = _read_latest(reader, [one.key for one in of_objects], last, snapshot)
     kept = _read_snapshot(reader, of_objects, snapshot)
     answers = []
@@ -190,11 +190,6 @@ def answer_order(row: Row) -> tuple[Any, ...]:
     return row["value"], -to_micros(row["ts"]), -row["object_key"]
 
 
-def _last_snapshot(reader: TableReader) -> int:
-    actions = pa.table(reader.table(names.ANSWERS).get_add_actions(flatten=True))
-    return int(pc.max(actions.column("max.batch_id")).as_py() or 0) if actions.num_rows else 0
-
-
 def _read_snapshot(reader: TableReader, asked: Sequence[AskedAnswer], batch_id: int) -> dict[int, list[Row]]:
     """Return the k best rows of each subscription in a snapshot, as rows that entered."""
     if not batch_id or not asked:
@@ -220,20 +215,17 @@ def _read_latest(
         return changes, True
     batch = pds.field("batch_id")
     wanted = (pds.field("part") == "change") & pds.field("subscription_key").isin(list(keys)) & (batch <= last)
-    searched = 0
+    searched, complete = 0, True
     for greatest, file in reader.files(names.ANSWER_LOG, "batch_id", wanted, greatest=True):
         enough = all(len(rows) >= LATEST_CHANGES for rows in changes.values())
         if searched >= MAX_SEARCHED or (enough and greatest <= snapshot):
-            return _in_order(changes), greatest <= snapshot
+            complete = greatest <= snapshot
+            break
         searched += file.count_rows()
         for batch_rows in reader.batches_of(names.ANSWER_LOG, file, _COLUMNS, wanted):
             for row in batch_rows.to_pylist():
                 changes[row["subscription_key"]].append(row)
-    return _in_order(changes), True
-
-
-def _in_order(changes: dict[int, list[Row]]) -> dict[int, list[Row]]:
-    return {key: sorted(rows, key=_log_order) for key, rows in changes.items()}
+    return {key: sorted(rows, key=_log_order) for key, rows in changes.items()}, complete
 
 
 def _log_order(row: Row) -> tuple[Any, ...]:
@@ -274,9 +266,6 @@ def _read_objects(reader: TableReader, keys: Sequence[int | None]) -> dict[int, 
     return {row.pop("object_key"): {**row, "text": (row["text"] or "")[:_MAX_TEXT]} for row in rows}
 
 
-# Sizes
-
-
 def read_answer_sizes(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any]:
     """Return {"stream_time", "log": {part: {"files", "rows", "bytes"}}, "snapshot": {"batch_id", "rows", "bytes"}}.
 
@@ -287,10 +276,14 @@ def read_answer_sizes(reader: TableReader, ledgers: LedgerHistory) -> dict[str, 
     times = ledgers.batches.column("stream_time")
     log = _files(reader, names.ANSWER_LOG)
     parts = log.column("partition.part").to_pylist() if log.num_rows else []
+    answers, snapshot = _files(reader, names.ANSWERS), None
+    if last := _last_snapshot(answers):
+        size = _size(answers.filter(pc.equal(answers.column("max.batch_id"), last)))
+        snapshot = {"batch_id": last, "rows": size["rows"], "bytes": size["bytes"]}
     return {
         "stream_time": iso(times[-1].as_py()) if len(times) else None,
         "log": {part: _size(log.filter(pc.equal(log.column("partition.part"), part))) for part in sorted(set(parts))},
-        "snapshot": _last_sized_snapshot(_files(reader, names.ANSWERS)),
+        "snapshot": snapshot,
     }
 
 
@@ -298,12 +291,9 @@ def _files(reader: TableReader, name: str) -> pa.Table:
     return pa.table(reader.table(name).get_add_actions(flatten=True))
 
 
-def _last_sized_snapshot(files: pa.Table) -> dict[str, Any] | None:
-    if not files.num_rows:
-        return None
-    last = pc.max(files.column("max.batch_id"))
-    size = _size(files.filter(pc.equal(files.column("max.batch_id"), last)))
-    return {"batch_id": last.as_py(), "rows": size["rows"], "bytes": size["bytes"]}
+def _last_snapshot(files: pa.Table) -> int:
+    """Return the batch of the last snapshot among the files of `answers`; 0 without files."""
+    return int(pc.max(files.column("max.batch_id")).as_py() or 0) if files.num_rows else 0
 
 
 def _size(files: pa.Table) -> dict[str, int]:
@@ -318,10 +308,14 @@ def render_answer_sizes(
     if not answers["log"] and not any(totals["changes"].values()):
         return []
     rows, size = (sum(part[name] for part in answers["log"].values()) for name in ("rows", "bytes"))
-    stream_time = answers["stream_time"] or "-"
+    stream_time, snapshot = answers["stream_time"] or "-", answers["snapshot"]
+    kept = "no snapshot; pststream maintain writes one"
+    if snapshot is not None:
+        stored = f"{counted(snapshot['rows'], 'row')}, {byte_size(snapshot['bytes'])}"
+        kept = f"snapshot of batch {snapshot['batch_id']}: {stored}"
     lines = [
         f"answers        {_by_kind(totals['changes'], 'change')}; stream time {stream_time}",
-        f"               log {counted(rows, 'row')}, {byte_size(size)}; {_describe_snapshot(answers['snapshot'])}",
+        f"               log {counted(rows, 'row')}, {byte_size(size)}; {kept}",
     ]
     done = [batch for batch in batches if batch["status"] == "done"]
     if done:
@@ -330,14 +324,6 @@ def render_answer_sizes(
         texts = "; ".join(_by_kind(last[name], noun) for name, noun in figures)
         lines.append(f"               batch {last['batch_id']}: {texts}")
     return lines
-
-
-def _describe_snapshot(snapshot: Mapping[str, Any] | None) -> str:
-    if snapshot is None:
-        return "no snapshot; pststream maintain writes one"
-    return (
-        f"snapshot of batch {snapshot['batch_id']}: {counted(snapshot['rows'], 'row')}, {byte_size(snapshot['bytes'])}"
-    )
 
 
 def _by_kind(counts: Mapping[str, int], noun: str) -> str:

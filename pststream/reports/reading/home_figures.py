@@ -15,7 +15,6 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import sum_column
-from pststream.base.names import HEARTBEAT
 from pststream.base.texts import counted, duration
 from pststream.base.utc_times import iso
 from pststream.queries.kinds.registry import DEFAULT_KIND, KINDS
@@ -102,7 +101,15 @@ def read_batch_history(tables: TableReader) -> BatchHistory:
         newest_object=ledgers.watermark(),
     )
     latest = batches.slice(max(0, batches.num_rows - LATEST)).to_pylist()
-    return BatchHistory(totals, tuple(map(_view, latest)), unfinished[-1] if unfinished else None)
+    views = [
+        BatchView(
+            **{name: row[name] for name in ("batch_id", "plan_version", "finished_at")},
+            **{name: row[name] or 0 for name in ("objects", "discarded", "requests", "matches", "retractions")},
+            seconds=step_seconds(row["seconds_by_step"]),
+        )
+        for row in latest
+    ]
+    return BatchHistory(totals, tuple(views), unfinished[-1] if unfinished else None)
 
 
 def read_ledgers(tables: TableReader) -> LedgerHistory | None:
@@ -110,22 +117,6 @@ def read_ledgers(tables: TableReader) -> LedgerHistory | None:
     return tables.tolerate(
         names.FILES, lambda: tables.tolerate(names.BATCHES, lambda: LedgerHistory(tables.strict), None), None
     )
-
-
-def _view(row: dict[str, Any]) -> BatchView:
-    counts = ("objects", "discarded", "requests", "matches", "retractions")
-    return BatchView(
-        batch_id=row["batch_id"],
-        plan_version=row["plan_version"],
-        seconds=step_seconds(row["seconds_by_step"]),
-        finished_at=row["finished_at"],
-        **{name: row[name] or 0 for name in counts},
-    )
-
-
-# Lag and quarantine
-
-_QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "written_at")
 
 
 def measure_object_lag(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any]:
@@ -162,7 +153,8 @@ def lag_seconds_of(ledgers: LedgerHistory, now: dt.datetime) -> float:
 
 def read_quarantined_files(reader: TableReader, ledgers: LedgerHistory) -> list[dict[str, Any]]:
     """Read the rows of `quarantine` whose files are neither released (then `files` has them) nor discarded."""
-    rows = reader.rows(names.QUARANTINE, _QUARANTINE)
+    columns = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "written_at")
+    rows = reader.rows(names.QUARANTINE, columns)
     discarded = {row["hold_id"] for row in rows if row["status"] == "discarded"}
     files = pa.concat_tables([ledgers.files, ledgers.started_files])
     released = set(zip(files.column("kind").to_pylist(), files.column("sha256").to_pylist()))
@@ -170,20 +162,12 @@ def read_quarantined_files(reader: TableReader, ledgers: LedgerHistory) -> list[
     return sorted(kept, key=lambda row: int(row["hold_id"]))
 
 
-# Files of questions
-
-_COUNTS = ("questions", "rejected", "rows")
-
-
 def count_questions(reader: TableReader) -> dict[str, int]:
     """Return {"files" (answered), "unfinished" (files that have started), "questions", "rejected", "rows"}."""
-    ledger = reader.read(names.QUESTION_FILES, ("question_file", "status", *_COUNTS))
+    counts = ("questions", "rejected", "rows")
+    ledger = reader.read(names.QUESTION_FILES, ("question_file", "status", *counts))
     done, started = split_by_status(ledger, "question_file")
-    sums = {name: sum_column(done, name) for name in _COUNTS}
-    return {"files": done.num_rows, "unfinished": started.num_rows, **sums}
-
-
-# Subscriptions by kind
+    return {"files": done.num_rows, "unfinished": started.num_rows} | {name: sum_column(done, name) for name in counts}
 
 
 def count_subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, dict[str, int]]:
@@ -228,8 +212,6 @@ def describe_kinds(by_kind: Mapping[str, Mapping[str, int]]) -> str:
     return "; " + ", ".join(f"{counts['live']:,} {kind}" for kind, counts in by_kind.items()) + " live"
 
 
-# Watcher
-
 GONE_SECONDS = 30.0
 """A watcher without a heartbeat for this long counts as dead."""
 
@@ -246,7 +228,7 @@ def read_watcher(home: AnyHome, now: dt.datetime) -> dict[str, Any] | None:
     A watcher that ended, on demand or by an error, is not alive.
     """
     try:
-        heartbeat: dict[str, Any] = json.loads(files_at(home.path).read(HEARTBEAT))
+        heartbeat: dict[str, Any] = json.loads(files_at(home.path).read(names.HEARTBEAT))
         if not all(isinstance(heartbeat[name], kind) for name, kind in _FIELDS.items()):
             return None
         silent = (now - dt.datetime.fromisoformat(heartbeat["at"])).total_seconds()
@@ -270,8 +252,6 @@ def render_watcher(heartbeat: dict[str, Any] | None) -> list[str]:
     return [head + text, *([f"               {heartbeat['error']}"] if heartbeat["error"] else [])]
 
 
-# Deliveries
-
 REMOVED = "removed"
 _ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "written_at", "delivered", "refused", "failures")
 _DELIVERY_COUNTS = ("delivered", "refused", "failures")
@@ -286,8 +266,15 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
     sums = rows.group_by("sink").aggregate([(name, "sum") for name in _DELIVERY_COUNTS]).to_pylist()
     order = [(name, "ascending") for name in ("batch_id", "position", "complete", "written_at")]
     ordered = rows.select(_ROW[:7]).sort_by(order)
-    furthest = {row["sink"]: row for sink in sums for row in _last(ordered, sink["sink"])}
-    dead, configured = _dead(reader), {sink.name for sink in load_settings(reader.home.path).sinks}
+    of_sinks = (ordered.filter(pc.equal(ordered.column("sink"), sink["sink"])) for sink in sums)
+    furthest = {row["sink"]: row for rows in of_sinks for row in rows.slice(rows.num_rows - 1).to_pylist()}
+    # A message is dead until it has a row `delivered`; the maximum status finds that, as 'delivered' > 'dead'.
+    letters = reader.read(names.DEAD_LETTERS, ("sink", "message_id", "status"))
+    statuses = letters.group_by(["sink", "message_id"]).aggregate([("status", "max")])
+    if statuses.num_rows:
+        statuses = statuses.filter(pc.equal(statuses.column("status_max"), "dead"))
+    dead = Counter(statuses.column("sink").to_pylist())
+    configured = {sink.name for sink in load_settings(reader.home.path).sinks}
     done = ledgers.batches.column("batch_id")
     return [
         {
@@ -304,12 +291,6 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
     ]
 
 
-def _last(rows: pa.Table, sink: str) -> list[dict[str, Any]]:
-    mine = rows.filter(pc.equal(rows.column("sink"), sink))
-    last: list[dict[str, Any]] = mine.slice(mine.num_rows - 1).to_pylist()
-    return last
-
-
 def render_deliveries(sinks: list[dict[str, Any]]) -> list[str]:
     """Render a line for each sink."""
     lines = []
@@ -320,14 +301,3 @@ def render_deliveries(sinks: list[dict[str, Any]]) -> list[str]:
         head = "delivery" if place == 0 else ""
         lines.append(f"{head:14} {sink['sink']}: {sink['state']}{reason}, {sink['delivered']:,} delivered{left}{dead}")
     return lines
-
-
-def _dead(reader: TableReader) -> Counter[str]:
-    """Count the dead letters of each sink.
-
-    A message is dead until it has a row `delivered`; the maximum status finds that, as 'delivered' > 'dead'.
-    """
-    rows = reader.read(names.DEAD_LETTERS, ("sink", "message_id", "status"))
-    last = rows.group_by(["sink", "message_id"]).aggregate([("status", "max")])
-    still = last.filter(pc.equal(last.column("status_max"), pa.scalar("dead"))) if last.num_rows else last
-    return Counter(still.column("sink").to_pylist())

@@ -108,39 +108,23 @@ def rank_objects(
     (key, ts), value = np.concatenate(chosen_rows, axis=1), np.concatenate(values)
     if window.objects is None:
         return ObjectRanking(key, ts, value, (first - 1, names.MAX_INT64), complete)
-    after = _before_most_recent(np.concatenate(times, axis=1), window.objects)
-    if after is None:
+    recent = np.concatenate(times, axis=1)
+    if recent.shape[1] <= window.objects:
         return ObjectRanking(key, ts, value, None, complete)
+    # The last object before the most recent ones.
+    last_key, last_ts = recent[:, np.lexsort(recent)[-window.objects - 1]].tolist()
+    after = (last_ts, last_key)
     inside = (ts > after[0]) | ((ts == after[0]) & (key > after[1]))
     return ObjectRanking(key[inside], ts[inside], value[inside], after, complete)
-
-
-def _before_most_recent(times: np.ndarray, number: int) -> tuple[int, int] | None:
-    """Return (ts, key) of the last object before the `number` most recent of keys and times: int64[2,n]."""
-    if times.shape[1] <= number:
-        return None
-    key, ts = times[:, np.lexsort(times)[-number - 1]].tolist()
-    return ts, key
 
 
 def read_objects(reader: TableReader, wanted: pds.Expression) -> Iterator[ObjectRows]:
     """Yield the objects that pass a filter, the latest files first."""
     for _, file in reader.files(names.OBJECTS, "object_key", wanted, greatest=True):
         for batch in reader.batches_of(names.OBJECTS, file, _COLUMNS, wanted):
-            yield object_rows(batch)
-
-
-def object_rows(batch: pa.RecordBatch) -> ObjectRows:
-    """Return rows of `objects` as arrays."""
-    owner, terms = flatten_lists(batch.column("terms"))
-    lon, lat = batch.column("lon").to_numpy(), batch.column("lat").to_numpy()
-    ts = batch.column("ts").cast(pa.int64()).to_numpy()
-    return ObjectRows(batch.column("object_key").to_numpy(), ts, lon, lat, owner, terms)
-
-
-# Weights of words
-
-_FRACTIONS = 65_536
+            key, ts, lon, lat, terms = batch.columns
+            points = (column.to_numpy() for column in (key, ts.cast(pa.int64()), lon, lat))
+            yield ObjectRows(*points, *flatten_lists(terms))
 
 
 class StoredWordWeights:
@@ -167,17 +151,14 @@ class StoredWordWeights:
         if len(new):
             known = np.append(self._terms, new)
             order = np.argsort(known)
-            self._terms, self._weights = known[order], np.append(self._weights, self._read(new))[order]
+            wanted = (pds.field("statistics_version") == self.version) & pds.field("term_id").isin(pa.array(new))
+            rows = self._reader.read(names.TERM_STATISTICS, ("term_id", "documents"), wanted)
+            documents = np.zeros(len(new))
+            documents[np.searchsorted(new, rows.column("term_id").to_numpy())] = rows.column("documents").to_numpy()
+            weights = np.log1p(self._statistics.objects / np.maximum(documents, 1))
+            weights = np.round(weights * 65_536) / 65_536
+            self._terms, self._weights = known[order], np.append(self._weights, weights)[order]
         return np.asarray(self._weights[np.searchsorted(self._terms, terms)][place])
-
-    def _read(self, terms: np.ndarray) -> np.ndarray:
-        """Return the weights of terms (int64[n], ascending, distinct) from the table."""
-        wanted = (pds.field("statistics_version") == self.version) & pds.field("term_id").isin(pa.array(terms))
-        rows = self._reader.read(names.TERM_STATISTICS, ("term_id", "documents"), wanted)
-        documents = np.zeros(len(terms))
-        documents[np.searchsorted(terms, rows.column("term_id").to_numpy())] = rows.column("documents").to_numpy()
-        weights = np.log1p(self._statistics.objects / np.maximum(documents, 1))
-        return np.asarray(np.round(weights * _FRACTIONS) / _FRACTIONS)
 
 
 def word_weights(reader: TableReader, up_to: int) -> StoredWordWeights:

@@ -89,7 +89,8 @@ def read_inserted_subscriptions(reader: TableReader) -> InsertedSubscriptions:
     columns = ("subscription_key", "subscription_id", "payload")
     rows = reader.read(names.REQUESTS, columns, pds.field("op") == "insert")
     keys = rows.column("subscription_key").to_numpy()
-    ids, payloads = (_whole(rows.column(name)) for name in columns[1:])
+    texts = (rows.column(name).cast(pa.large_string()).chunks for name in columns[1:])  # may be larger than 2 GiB
+    ids, payloads = (pa.concat_arrays(chunks or [pa.array([], pa.large_string())]) for chunks in texts)
     if len(keys) and (keys[1:] < keys[:-1]).any():
         order = np.argsort(keys, kind="stable")
         keys, ids, payloads = keys[order], ids.take(pa.array(order)), payloads.take(pa.array(order))
@@ -106,22 +107,6 @@ def read_retracted_pairs(reader: TableReader, wanted: pds.Expression) -> Retract
         objects.append(batch.column("object_key").to_numpy()[row])
         keys.append(subscriptions)
     return RetractedPairs(np.concatenate(objects), np.concatenate(keys))
-
-
-def stream_pairs(reader: TableReader, inserted: InsertedSubscriptions, since: dt.datetime | None) -> Iterator[Pairs]:
-    """Yield all pairs of batches that are done, of objects with ts >= `since`.
-
-    Files are ordered by their first batch; rows keep their order in a file.
-    """
-    wanted = done_batches_filter(reader)
-    if since is not None:
-        wanted = wanted & (pds.field("ts") >= pa.scalar(since, TIME))
-    retracted = read_retracted_pairs(reader, wanted)
-    wanted = wanted & ~pds.field("retracted")
-    columns = ("object_key", *ROW_COLUMNS, "subscription_keys")
-    for _, file in reader.files(names.MATCHES, "batch_id", wanted):
-        for batch in reader.batches_of(names.MATCHES, file, columns, wanted, _ROWS):
-            yield from _pairs_of(batch, inserted, retracted)
 
 
 def flatten_lists(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -148,14 +133,6 @@ def _pairs_of(batch: pa.RecordBatch, inserted: InsertedSubscriptions, retracted:
         yield Pairs(rows, row[start:stop], subscription[start:stop])
         start = stop
 
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column of texts as one array, which may be larger than 2 GiB."""
-    texts = column.cast(pa.large_string()).combine_chunks()
-    return pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
-
-
-# Arrow tables with a row for each pair
 
 PAIR_SCHEMA = pa.schema(
     [
@@ -185,20 +162,25 @@ class PairStream:
         return sum_column(batches, "matches") - sum_column(batches, "retractions")
 
     def __iter__(self) -> Iterator[Pairs]:
-        return stream_pairs(self._reader, self.inserted, self._since)
+        """Yield the pairs: files are ordered by their first batch, and rows keep their order in a file."""
+        wanted = done_batches_filter(self._reader)
+        if self._since is not None:
+            wanted = wanted & (pds.field("ts") >= pa.scalar(self._since, TIME))
+        retracted = read_retracted_pairs(self._reader, wanted)
+        wanted = wanted & ~pds.field("retracted")
+        columns = ("object_key", *ROW_COLUMNS, "subscription_keys")
+        for _, file in self._reader.files(names.MATCHES, "batch_id", wanted):
+            for batch in self._reader.batches_of(names.MATCHES, file, columns, wanted, _ROWS):
+                yield from _pairs_of(batch, self.inserted, retracted)
 
 
 def encoded_pairs(pairs: Pairs, inserted: InsertedSubscriptions) -> pa.Table:
     """Return some pairs as a table with the columns of PAIR_SCHEMA; its dictionaries are objects and subscriptions."""
     row, position = pa.array(pairs.row), pa.array(pairs.subscription)
-    subscriptions = {"subscription_id": inserted.ids, "payload": inserted.payloads}
-    columns = [
-        pa.DictionaryArray.from_arrays(position, subscriptions[name], safe=False)
-        if name in subscriptions
-        else pa.DictionaryArray.from_arrays(row, pairs.rows.column(name), safe=False)
-        for name in PAIR_SCHEMA.names
-    ]
-    return pa.Table.from_arrays(columns, names=PAIR_SCHEMA.names)
+    columns = {name: (row, pairs.rows.column(name)) for name in ROW_COLUMNS}
+    columns |= {"subscription_id": (position, inserted.ids), "payload": (position, inserted.payloads)}
+    encoded = [pa.DictionaryArray.from_arrays(*columns[name], safe=False) for name in PAIR_SCHEMA.names]
+    return pa.Table.from_arrays(encoded, names=PAIR_SCHEMA.names)
 
 
 def pair_table(pairs: Pairs, inserted: InsertedSubscriptions) -> pa.Table:

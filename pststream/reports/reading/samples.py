@@ -29,6 +29,9 @@ _EXAMPLES = 4
 _EXAMPLE_ROWS = 200_000
 _MAX_TEXT = 400
 
+Pair = tuple[int, int, str, int]
+"""Object key, subscription key, object id, worker."""
+
 
 @dataclass(frozen=True)
 class MatchView:
@@ -100,7 +103,7 @@ def summarize_rejects(tables: TableReader) -> list[RejectView]:
         for row in batch.to_pylist():
             view = views.get((row["kind"], row["reason"]))
             if view is not None and len(view.examples) < _EXAMPLES:
-                view.examples.append({column: row.get(column) for column in columns})
+                view.examples.append(row)
                 wanted -= len(view.examples) == _EXAMPLES
         seen += len(batch)
         if not wanted or seen > _EXAMPLE_ROWS:
@@ -108,11 +111,11 @@ def summarize_rejects(tables: TableReader) -> list[RejectView]:
     return list(views.values())
 
 
-def _pairs(tables: TableReader) -> list[tuple[int, int, str, int]]:
-    """Chosen pairs: object key, subscription key, object id, worker."""
+def _pairs(tables: TableReader) -> list[Pair]:
+    """Choose few pairs of each subscription."""
     rng = np.random.default_rng(0)
     columns = ("object_key", "object_id", "subscription_keys", "worker", "retracted")
-    seen: dict[tuple[int, int], tuple[int, int, str, int]] = {}
+    seen: dict[tuple[int, int], Pair] = {}
     for batch in tables.first_batches(names.MATCHES, columns, _FILES):
         kept = batch.filter(pc.invert(batch.column("retracted")))
         chosen = rng.permutation(len(kept))[:_ROWS_OF_FILE]
@@ -120,21 +123,14 @@ def _pairs(tables: TableReader) -> list[tuple[int, int, str, int]]:
             for subscription in sorted(row["subscription_keys"] or ())[:_KEYS_OF_ROW]:
                 pair = (row["object_key"], subscription)
                 seen[pair] = (*pair, row["object_id"], row["worker"])
-    for row in _retracted(tables, {key for key, _ in seen}):
-        for subscription in row["subscription_keys"] or ():
-            seen.pop((row["object_key"], subscription), None)
-    return _varied([seen[key] for key in sorted(seen)], rng)
-
-
-def _retracted(tables: TableReader, keys: set[int]) -> list[dict[str, Any]]:
     # Retractions have no worker, so they are in data files of their own, and only these are read.
     no_worker = (pc.field("worker") < 0) & pc.field("retracted")
-    wanted = no_worker & pc.field("object_key").isin(pa.array(sorted(keys), pa.int64()))
-    return tables.rows(names.MATCHES, ("object_key", "subscription_keys"), wanted) if keys else []
-
-
-def _varied(pairs: list[tuple[int, int, str, int]], rng: np.random.Generator) -> list[tuple[int, int, str, int]]:
-    """Choose half from the oldest subscriptions and half from any, few pairs of each."""
+    wanted = no_worker & pc.field("object_key").isin(pa.array(sorted({key for key, _ in seen}), pa.int64()))
+    for row in tables.rows(names.MATCHES, ("object_key", "subscription_keys"), wanted) if seen else ():
+        for subscription in row["subscription_keys"] or ():
+            seen.pop((row["object_key"], subscription), None)
+    pairs = [seen[key] for key in sorted(seen)]
+    # Half is from the oldest subscriptions and half from any.
     shuffled = list(_of_few_blocks((pairs[i] for i in rng.permutation(len(pairs))), 0))
     first = _few_of_each(sorted(shuffled, key=lambda pair: pair[1]), PAIRS // 2)
     used = set(first)
@@ -142,7 +138,7 @@ def _varied(pairs: list[tuple[int, int, str, int]], rng: np.random.Generator) ->
     return first + rest
 
 
-def _of_few_blocks(pairs: Iterable[tuple[int, int, str, int]], index: int) -> Iterator[tuple[int, int, str, int]]:
+def _of_few_blocks(pairs: Iterable[Pair], index: int) -> Iterator[Pair]:
     """Yield the pairs whose key at `index` lies in one of the first _BLOCKS blocks of the log that occur."""
     blocks: set[int] = set()
     for pair in pairs:
@@ -152,9 +148,9 @@ def _of_few_blocks(pairs: Iterable[tuple[int, int, str, int]], index: int) -> It
             yield pair
 
 
-def _few_of_each(pairs: Iterable[tuple[int, int, str, int]], limit: int) -> list[tuple[int, int, str, int]]:
+def _few_of_each(pairs: Iterable[Pair], limit: int) -> list[Pair]:
     count: Counter[int] = Counter()
-    chosen: list[tuple[int, int, str, int]] = []
+    chosen: list[Pair] = []
     for pair in pairs:
         if len(chosen) == limit:
             break
@@ -175,6 +171,10 @@ def _by_key(
 
 
 def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dict[str, Any]) -> MatchView:
+    try:
+        payload = json.loads(subscription["payload"] or "{}")
+    except ValueError:
+        payload = {}
     return MatchView(
         object_id=object_id,
         subscription_id=subscription["subscription_id"] or "",
@@ -183,15 +183,7 @@ def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dic
         lat=thing["lat"],
         text=(thing["text"] or "")[:_MAX_TEXT],
         keywords=(subscription["keywords"] or "")[:_MAX_TEXT],
-        payload=_payload(subscription["payload"]),
+        payload=payload if isinstance(payload, dict) else {},
         region=from_columns(subscription),
         worker=worker,
     )
-
-
-def _payload(text: str | None) -> dict[str, Any]:
-    try:
-        payload = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return payload if isinstance(payload, dict) else {}

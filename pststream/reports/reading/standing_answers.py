@@ -66,10 +66,8 @@ class StandingAnswers:
 
     def answers(self) -> Iterator[pa.Table]:
         """Yield all answers (ANSWERS) in the order in which their subscriptions were inserted, MOST_READ at a time."""
-        for some in in_parts(self.subscriptions(), MOST_READ):
-            rows = self.answers_of(some)
-            if rows.num_rows:
-                yield rows
+        answers = map(self.answers_of, in_parts(self.subscriptions(), MOST_READ))
+        yield from (rows for rows in answers if rows.num_rows)
 
     def subscriptions(self, subscription_id: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the subscriptions with memory that ever were (SUBSCRIPTION_COLUMNS), in the order of insertion."""
@@ -93,7 +91,11 @@ class StandingAnswers:
             parts.append(self._read_log(of_objects.column("request_key"), pds.field("batch_id") > snapshot))
         if of_terms.num_rows:
             parts += self._last_reports(of_terms)
-        rows = _remaining(pa.concat_tables(parts))
+        rows = pa.concat_tables(parts)
+        rows = rows.take(pa.array(remaining_rows(rows)))  # of reports only that of the last tick is the answer
+        order, rank = _ranked(rows)
+        rows = rows.take(pa.array(order))
+        rows = rows.set_column(rows.schema.get_field_index("rank"), "rank", pa.array(rank))
         return self._named(rows, ANSWERS) if rows.num_rows else ANSWERS.empty_table()
 
     def _last_snapshot(self) -> int:
@@ -239,17 +241,6 @@ def _value_columns(kind: pa.ChunkedArray, value: pa.ChunkedArray) -> dict[str, p
             shown = value if answers.sign > 0 else pc.negate(value)
             columns[answers.value_column] = pc.if_else(pc.equal(kind, name), shown, columns[answers.value_column])
     return columns
-
-
-def _remaining(rows: pa.Table) -> pa.Table:
-    """Return the rows that entered and have not left, with their ranks, by subscription and rank.
-
-    Of `frequent_terms`, whose `ts` is a tick, only the report of the last tick is the answer.
-    """
-    chosen = rows.take(pa.array(remaining_rows(rows)))
-    order, rank = _ranked(chosen)
-    ranked = chosen.take(pa.array(order))
-    return ranked.set_column(ranked.schema.get_field_index("rank"), "rank", pa.array(rank))
 
 
 def _ranked(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ import shutil
 import socket
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_bytes(name.encode())
         lines.append(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n")
     (tmp_path / "jars.sha256").write_text("".join(lines), "utf-8")
-    monkeypatch.setattr(doctor, "jars_folder", lambda: tmp_path)
+    monkeypatch.setattr(doctor, "TARGET", tmp_path)
     return tmp_path
 
 
@@ -169,7 +170,7 @@ def test_no_secret_of_an_endpoint_is_printed(url: str, monkeypatch: pytest.Monke
 
 
 def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_space", lambda folder: (5 * 2**20, str(folder)))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=5 * 2**20))
     check = doctor.check_disk(str(tmp_path / "home"))
     assert not check.ok
     assert check.remedy

@@ -16,6 +16,7 @@ from pststream.base.errors import UsageError
 from pststream.planning.balancing import cell_selection
 from pststream.planning.balancing.cell_selection import METHODS, select_cells
 from pststream.planning.balancing.contract import (
+    Adjustment,
     BalancingTask,
     adjust,
     count_shared_pieces,

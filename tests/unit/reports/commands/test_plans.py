@@ -151,7 +151,7 @@ def test_cells() -> None:
         box = (max(lon - side, -180.0), max(lat - side / 2, -90.0), min(lon + side, 180.0), min(lat + side, 90.0))
         cell = find_index_cell(box, lon, lat)
         width = 360.0 / (1 << cell.level)
-        assert cell.id >> (2 * cell.level) == 1
+        assert cell.cell >> (2 * cell.level) == 1
         assert cell.level == 0 or width >= max(box[2] - box[0], box[3] - box[1])
         assert cell.column * width - 180.0 <= lon <= (cell.column + 1) * width - 180.0
         assert cell.row * width - 90.0 <= lat <= (cell.row + 1) * width - 90.0

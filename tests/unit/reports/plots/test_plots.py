@@ -60,7 +60,7 @@ def test_rectangles_cover_each_cell_once(raster: np.ndarray) -> None:
 
 
 def test_a_rectangle_is_one_rectangle() -> None:
-    assert len(cover_with_rectangles(np.zeros((512, 512), dtype=np.int64))) == 1
+    assert len(cover_with_rectangles(np.zeros((512, 512), dtype=np.int64)).value) == 1
 
 
 def _view(plan_grid: DispatchGrid, cell_leaf: np.ndarray, leaves: int, workers: int) -> PlanView:
