@@ -312,7 +312,7 @@ def _add_balance(commands: Any) -> None:
     )
     _add_kinds_option(balance, "for `local`, `global` and `retire`: the kinds whose plan is adjusted; not topk")
     text = f"for `global`: {', '.join(names.PLANNERS)} (default: setting planner)"
-    add_planner_name(balance, names.PLANNERS, "planner", text)
+    add_planner_name(balance, tuple(names.PLANNERS), "planner", text)
     balance.add_argument(
         "--sigma",
         type=float,

@@ -302,7 +302,7 @@ def take_queries(queries: Queries, rows: np.ndarray) -> Queries:
     clause_offsets, clause = take_lists(queries.clause_offsets, rows)
     literal_offsets, literal = take_lists(queries.literal_offsets, clause)
     plain = [column[rows] for column in queries[:-3]]
-    return Queries(*plain, clause_offsets, literal_offsets, queries.terms[literal])
+    return Queries._make([*plain, clause_offsets, literal_offsets, queries.terms[literal]])
 
 
 def clauses_of(queries: Queries) -> pa.ListArray:
@@ -322,4 +322,5 @@ def _concatenate(parts: list[Queries]) -> Queries:
     plain = [np.concatenate(columns) for columns in list(zip(*parts, strict=True))[:-3]]
     clause_offsets = offsets_of(np.concatenate([np.diff(part.clause_offsets) for part in parts]))
     literal_offsets = offsets_of(np.concatenate([np.diff(part.literal_offsets) for part in parts]))
-    return Queries(*plain, clause_offsets, literal_offsets, np.concatenate([part.terms for part in parts]))
+    terms = np.concatenate([part.terms for part in parts])
+    return Queries._make([*plain, clause_offsets, literal_offsets, terms])

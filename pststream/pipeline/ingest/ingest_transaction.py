@@ -161,7 +161,7 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
     staged = load_staged(home, files)
     if staged is None:
         for file in files:
-            if not _is_unchanged(home, file) and is_fetched(file["path"]):
+            if not _is_unchanged(home, file) and is_fetched(str(file["path"])):
                 fetch_again(home, file)
             if not _is_unchanged(home, file):
                 raise HomeError(

@@ -5,7 +5,7 @@ The plan is the one in force, an older version, or that of a proposal.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.dataset as pds
@@ -111,7 +111,7 @@ def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
         save_counts(scratch, tried.version, counts)
         present_to = read_state(home, tried.placement, INDEX_BUILT, REBUILD).present_to
         save_start(scratch, tried.version, present_to, counts.object_scale, tried.plan.units)
-    figures = dict.fromkeys(("load_total", "load_max", "load_min", "imbalance", "seconds"), 0.0)
+    figures: dict[str, Any] = dict.fromkeys(("load_total", "load_max", "load_min", "imbalance", "seconds"), 0.0)
     figures |= {"worker_loads": [0.0] * tried.plan.workers, "options": {}}
     save_plan(scratch, tried.version, tried.plan, figures, placement=tried.version if tried.placement else None)
 

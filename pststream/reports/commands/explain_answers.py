@@ -333,16 +333,16 @@ class ReportExplainer:
             now, first = iso(from_micros(end.stream_time)), iso(from_micros(ticks[0]))
             reason = f"the first report that counts the object is that of {first}, and stream time is {now}"
             return {**pair, "state": PENDING, "reason": reason}
+        first, last, left = iso(from_micros(reached[0])), iso(from_micros(reached[-1])), len(ticks) - len(reached)
         answer = {
             "batch_id": end.batch_id,
             "as_of": iso(from_micros(end.stream_time)),
             "ticks": len(reached),
-            "first_tick": iso(from_micros(reached[0])),
-            "last_tick": iso(from_micros(reached[-1])),
-            "later_ticks": len(ticks) - len(reached),
+            "first_tick": first,
+            "last_tick": last,
+            "later_ticks": left,
         }
-        later = f", and {counted(answer['later_ticks'], 'later one')} will" if answer["later_ticks"] else ""
-        first, last = answer["first_tick"], answer["last_tick"]
+        later = f", and {counted(left, 'later one')} will" if left else ""
         reports = f"{len(reached):,} reports count the object, from that of {first} to that of {last}"
         if len(reached) == 1:
             reports = f"1 report counts the object, that of {first}"

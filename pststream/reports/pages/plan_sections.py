@@ -116,7 +116,7 @@ def compare_loads(before: list[float], after: list[float]) -> list[LoadRow]:
     """Prepare a row for each worker: its load before and after, relative to the mean load before."""
     greatest, mean = max([*before, *after, 0.0]) or 1.0, sum(before) / len(before) or 1.0
     cells = [[BarCell(f"{load / mean:.2f}", load / greatest) for load in loads] for loads in (before, after)]
-    return [LoadRow(*both, _change(old, new)) for *both, old, new in zip(*cells, before, after)]
+    return [LoadRow(first, second, _change(*loads)) for first, second, *loads in zip(*cells, before, after)]
 
 
 def _change(old: float, new: float) -> str:

@@ -103,7 +103,9 @@ def read_batch_history(tables: TableReader) -> BatchHistory:
     latest = batches.slice(max(0, batches.num_rows - LATEST)).to_pylist()
     views = [
         BatchView(
-            **{name: row[name] for name in ("batch_id", "plan_version", "finished_at")},
+            batch_id=row["batch_id"],
+            plan_version=row["plan_version"],
+            finished_at=row["finished_at"],
             **{name: row[name] or 0 for name in ("objects", "discarded", "requests", "matches", "retractions")},
             seconds=step_seconds(row["seconds_by_step"]),
         )

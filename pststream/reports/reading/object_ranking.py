@@ -123,8 +123,8 @@ def read_objects(reader: TableReader, wanted: pds.Expression) -> Iterator[Object
     for _, file in reader.files(names.OBJECTS, "object_key", wanted, greatest=True):
         for batch in reader.batches_of(names.OBJECTS, file, _COLUMNS, wanted):
             key, ts, lon, lat, terms = batch.columns
-            points = (column.to_numpy() for column in (key, ts.cast(pa.int64()), lon, lat))
-            yield ObjectRows(*points, *flatten_lists(terms))
+            times = ts.cast(pa.int64()).to_numpy()
+            yield ObjectRows(key.to_numpy(), times, lon.to_numpy(), lat.to_numpy(), *flatten_lists(terms))
 
 
 class StoredWordWeights:
