@@ -17,7 +17,7 @@ from pststream.base.stderr_log import StderrLog
 from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, CommandContext, CommandResult
 from pststream.engine.running_engine import log_folder, log_to_folder, stop_engine
-from pststream.settings import Settings, load_settings
+from pststream.settings import Settings
 from pststream.state.home import Home
 
 
@@ -73,7 +73,7 @@ def _run(arguments: Any) -> CommandResult:
         log_to_folder(home)
     options = ("planner", "planner_options", "workers", "timezone", "sigma", "repartition_gain", "keep")
     changes = {name: getattr(arguments, name, None) for name in options}
-    settings = load_settings(home.path, **changes) if arguments.needs_settings else Settings()
+    settings = home.load_settings(**changes) if arguments.needs_settings else Settings()
     log = _log(arguments)
     try:
         result: CommandResult = arguments.run_command(CommandContext(home, settings, log.log_progress), arguments)

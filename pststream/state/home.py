@@ -13,9 +13,9 @@ from typing import Any
 from deltalake import DeltaTable, Schema, Transaction
 
 from pststream.base import names
-from pststream.base.errors import HomeBusy, HomeError
+from pststream.base.errors import HomeBusy, HomeError, SettingError
 from pststream.queries.text.words import TOKENIZER
-from pststream.settings import FILE, Settings, default_file
+from pststream.settings import FILE, Settings, default_file, load_settings
 from pststream.state import locks
 from pststream.state.delta_log import first_entry
 from pststream.state.locks import HeldLock, LockTaken
@@ -192,6 +192,18 @@ class Home:
                 "restore it from a backup, or use another home",
             )
         return self
+
+    def load_settings(self, **arguments: Any) -> Settings:
+        """Load the settings, as `settings.load_settings` does.
+
+        Raises HomeError instead of SettingError for a home of another version, which may have other settings.
+        """
+        try:
+            return load_settings(self.path, **arguments)
+        except SettingError:
+            if self.files.exists(names.HOME_MARK):
+                self.check()
+            raise
 
     def read_mark(self) -> dict[str, Any]:
         """Read the mark of a home of this or an older format; raise HomeError if the home has none."""

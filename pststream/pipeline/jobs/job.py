@@ -27,7 +27,6 @@ from pststream.base.errors import PstError, UsageError, shorten_error
 from pststream.base.progress import CountMessage
 from pststream.base.stderr_log import StderrLog
 from pststream.base.texts import mask_urls
-from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.storage.registry import files_at
 
@@ -158,7 +157,7 @@ class Job:
         try:
             given = vars(self._parser.parse_args(words))
             home, strict = Home(given.pop("home")), given.pop("strict", False)
-            settings = load_settings(home.path, **{name: given.pop(name) for name in self._settings})
+            settings = home.load_settings(**{name: given.pop(name) for name in self._settings})
             given |= {"abort": abort} if self._can_abort else {}
             del given["result"]
             document = self._work(home, settings, progress=progress, **given)

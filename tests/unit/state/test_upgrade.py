@@ -10,6 +10,7 @@ import pytest
 
 from pststream.base import names
 from pststream.base.errors import HomeError
+from pststream.settings import FILE
 from pststream.state import home as state
 from pststream.state import upgrade as module
 from pststream.state.home import FORMAT, TOO_OLD, Home, digest_of_tables
@@ -65,6 +66,7 @@ def test_a_home_of_a_version_before_the_first_release_is_refused(hand_home: Home
     kept = {name: value for name, value in content.items() if name not in ("home_format", "tables")}
     mark_of(hand_home).write_text(json.dumps(kept | MARKS[mark]), "utf-8")
     before = mark_of(hand_home).read_bytes()
+    Path(hand_home.path, FILE).write_text('mapping = "greedy"\n', "utf-8")  # a setting that this version does not know
     result = run_here(command, "--home", hand_home.path)
     assert result.code == 2 and TOO_OLD in result.err
     assert mark_of(hand_home).read_bytes() == before
