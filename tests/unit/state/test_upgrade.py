@@ -90,9 +90,9 @@ def test_the_digest_differs_with_what_is_stored_and_not_with_comments(monkeypatc
     table = TABLES[names.VOCABULARY]
     first, *others = table.columns
     changed = {
-        "name": replace(table, columns=(replace(first, name="other"), *others)),
-        "type": replace(table, columns=(replace(first, type=pa.int32()), *others)),
-        "nulls": replace(table, columns=(replace(first, nullable=True), *others)),
+        "name": replace(table, columns=(first._replace(name="other"), *others)),
+        "type": replace(table, columns=(first._replace(type=pa.int32()), *others)),
+        "nulls": replace(table, columns=(first._replace(nullable=True), *others)),
         "column": replace(table, columns=(*table.columns, Column("more", pa.string(), "more"))),
         "partitions": replace(table, partitions=("plan_version",)),
         "properties": replace(table, append_only=True),
