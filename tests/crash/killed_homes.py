@@ -40,10 +40,10 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
 
 TIMED = {
     *("started_at", "finished_at", "written_at", "checked_at", "erased_at", "files_until", "created_at", "decided_at"),
-    *("seconds", "seconds_by_step", "cpu_seconds", "withdrawal_id"),
+    *("seconds", "seconds_by_step", "cpu_seconds", "withdrawal_id", "erasure_id"),
 }
 """Columns that say when something was done, and how long it took, which no two runs have in common; and the number of
-a withdrawal, which a killed one uses up.
+a withdrawal or an erasure, which a killed one uses up.
 """
 
 REPEATED = (names.QUALITY_RESULTS, names.DEAD_LETTERS, names.DELIVERIES, names.ERASURES, names.WITHDRAWALS)
