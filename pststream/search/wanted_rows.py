@@ -8,7 +8,7 @@ import pyarrow as pa
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
 from pststream.kernels.questions.codes import unpack_numbers
-from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
+from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays, Windows
 from pststream.kernels.questions.rows_in_regions import mark_rows
 from pststream.queries.shapes.registry import SIDES
 from pststream.search.object_segments import ObjectSegment
@@ -84,13 +84,13 @@ def find_wanted_rows(segment: ObjectSegment, questions: PieceQuestions) -> np.nd
     literals = segment.find_terms(questions.terms)
     clauses = ClauseArrays(questions.clause_offsets, questions.literal_offsets, literals)
     marked = np.zeros(len(segment.keys), bool)
-    regions, windows = questions.regions, (questions.after, questions.up_to)
+    regions, windows = questions.regions, Windows(after=questions.after, up_to=questions.up_to)
     left = ROW_WORK * len(marked)
     # A part of the questions is asked first, with its share of the work.
     step = len(asked) // FIRST_QUESTIONS + 1
     is_first = np.arange(len(asked)) % step == 0
     for some, most_work in ((asked[is_first], left // step), (asked[~is_first], left)):
-        work = mark_rows(segment.objects, some, regions, clauses, *windows, most_work, marked)
+        work = mark_rows(segment.objects, some, regions, clauses, windows, most_work, marked)
         if work > most_work:
             return None
     return np.flatnonzero(marked)

@@ -7,6 +7,8 @@ level are contiguous, and the parent of a cell is its id >> 2. Columns and rows 
 latitude, so a box covers exactly the cells between those of its corners, whatever the rounding.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.kernels.compile import kernel
@@ -73,6 +75,26 @@ def level_of_box(west: float, south: float, east: float, north: float) -> int:
     while level > 0 and 360.0 / (1 << level) < side:
         level = max(level - 2, 0)
     return level
+
+
+class BoxCells(NamedTuple):
+    """The index cells that a box covers: their level, the column and row of the first, and how many on each axis."""
+
+    level: int
+    column: int
+    row: int
+    wide: int
+    high: int
+
+
+@kernel
+def cells_of_box(box: np.ndarray) -> BoxCells:
+    """Return the index cells of a box on its level; box float64[4]: west, south, east, north, degrees."""
+    level = level_of_box(box[0], box[1], box[2], box[3])
+    shift = MAX_LEVEL - level
+    column, row = column_of(box[0]) >> shift, row_of(box[1]) >> shift
+    wide, high = (column_of(box[2]) >> shift) - column + 1, (row_of(box[3]) >> shift) - row + 1
+    return BoxCells(level, column, row, wide, high)
 
 
 # Sort points into Morton order, in which the points of an index cell of any level are neighbours.

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.kernels.planning.assign_nodes import assign_nodes, level_workers
+from pststream.kernels.planning.assign_nodes import Rates, assign_nodes, level_workers
 from tests.fuzz.cases import examples
 from tests.oracles import ps2stream
 
-RATES = (1.0, 4.0, 6.0)
+RATES = Rates(1.0, 4.0, 6.0)
 EXACT = (1, 4, 6, 1)
 """The same in whole numbers, and the factor of the seconds of reading."""
 

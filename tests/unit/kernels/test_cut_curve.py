@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pststream.kernels.planning.assign_nodes import Rates
 from pststream.kernels.planning.cut_curve import Walk, compute_run_load, cut_walk, find_block_entries
 from pststream.planning.raster import hilbert_walk
 from tests.fuzz.cases import examples
@@ -32,9 +33,7 @@ def make_walk(
         np.array([len(boxes) for boxes in touching]),
         np.searchsorted(entry[order], np.arange(len(x) + 1)),
         previous[order],
-        PAIR,
-        OBJECT,
-        SUBSCRIPTION,
+        Rates(PAIR, OBJECT, SUBSCRIPTION),
     )
     return walk, touching
 

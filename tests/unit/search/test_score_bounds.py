@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from pststream.kernels.questions.codes import LEVELS, haversine, place_codes
+from pststream.kernels.matching.contains_point import haversine
+from pststream.kernels.questions.codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import first_row_of
 from pststream.kernels.questions.scores import DEGREE, greatest_place_score, least_cosine, least_haversine_of_cell
 from pststream.search.object_segments import first_rows_of_cells
