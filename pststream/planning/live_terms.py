@@ -248,7 +248,16 @@ def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     )
     of_match = columns.get("match_reads")
     match_reads = np.empty(0, np.int64) if of_match is None else of_match.astype(np.int64)
-    read = ReadPostings(*directory(keys), piece=piece, boxes=boxes, match_reads=match_reads)
+    cells, cell_keys, key_term, key_postings = directory(keys)
+    read = ReadPostings(
+        cells=cells,
+        cell_keys=cell_keys,
+        key_term=key_term,
+        key_postings=key_postings,
+        piece=piece,
+        boxes=boxes,
+        match_reads=match_reads,
+    )
     postings, reads = count_reads(objects, read, POSTING_READS)
     return WorkloadSample(**columns, postings=postings, reads=reads)
 

@@ -18,11 +18,17 @@ _AHEAD = 16
 
 
 @kernel
+def _cells_of(boxes, piece):
+    """Return the index cells of the box of a piece; without a view of the row, which would be counted."""
+    return cells_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
+
+
+@kernel
 def count_postings(boxes, first_clause_size):
     """Number of postings of all pieces: index cells under each box times terms of the clause it is posted under."""
     total = 0
     for piece in range(boxes.shape[0]):
-        covered = cells_of_box(boxes[piece])
+        covered = _cells_of(boxes, piece)
         total += covered.wide * covered.high * first_clause_size[piece]
     return total
 
@@ -32,7 +38,7 @@ def first_cells(boxes):
     """The index cell of each box's south-west corner, on the level of the box (int64)."""
     cells = np.empty(boxes.shape[0], np.int64)
     for piece in range(boxes.shape[0]):
-        covered = cells_of_box(boxes[piece])
+        covered = _cells_of(boxes, piece)
         cells[piece] = (1 << (2 * covered.level)) | interleave(covered.column, covered.row)
     return cells
 
@@ -45,7 +51,7 @@ def fill_postings(boxes, first_literal, first_clause_size, literals, sort_key, p
     """
     posting = 0
     for piece in range(boxes.shape[0]):
-        level, first_column, first_row, wide, high = cells_of_box(boxes[piece])
+        level, first_column, first_row, wide, high = _cells_of(boxes, piece)
         start = first_literal[piece]
         for row in range(first_row, first_row + high):
             for column in range(first_column, first_column + wide):
@@ -66,7 +72,7 @@ def encode_postings(sort_key, posting_piece, boxes, first_literal, literals):
         prefetch(literals, first_literal[posting_piece[min(p + _AHEAD, len(sort_key) - 1)]])
         piece, cell = posting_piece[p], sort_key[p] >> TERM_BITS
         # The cell of the posting is one of the up to four that the box covers.
-        level, first_column, row, wide, _ = cells_of_box(boxes[piece])
+        level, first_column, row, wide, _ = _cells_of(boxes, piece)
         column, marker = first_column, np.int64(1) << (2 * level)
         while marker | interleave(column, row) != cell:
             column += 1

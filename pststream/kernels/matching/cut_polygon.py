@@ -179,7 +179,7 @@ def _paying_pieces(buffer, boxes, spans, children):
 @kernel
 def _cost(box, numbers):
     """Return the cost of a piece in postings read, with exact tests, at one object per square degree."""
-    cells = cells_of_box(box)
+    cells = cells_of_box(box[0], box[1], box[2], box[3])
     side = 360.0 / (1 << cells.level)
     return cells.wide * cells.high * side * side + _test_cost(box, numbers)
 

@@ -88,13 +88,12 @@ class BoxCells(NamedTuple):
 
 
 @kernel
-def cells_of_box(box: np.ndarray) -> BoxCells:
-    """Return the index cells of a box on its level; box float64[4]: west, south, east, north, degrees."""
-    level = level_of_box(box[0], box[1], box[2], box[3])
+def cells_of_box(west: float, south: float, east: float, north: float) -> BoxCells:
+    """Return the index cells of a box on its level."""
+    level = level_of_box(west, south, east, north)
     shift = MAX_LEVEL - level
-    column, row = column_of(box[0]) >> shift, row_of(box[1]) >> shift
-    wide, high = (column_of(box[2]) >> shift) - column + 1, (row_of(box[3]) >> shift) - row + 1
-    return BoxCells(level, column, row, wide, high)
+    column, row = column_of(west) >> shift, row_of(south) >> shift
+    return BoxCells(level, column, row, (column_of(east) >> shift) - column + 1, (row_of(north) >> shift) - row + 1)
 
 
 # Sort points into Morton order, in which the points of an index cell of any level are neighbours.

@@ -13,7 +13,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import count_bits, prefetch
-from pststream.kernels.matching.postings import find_value, slot_of, table_shift
+from pststream.kernels.matching.postings import find_values
 from pststream.kernels.questions.scores import cosine_of, place_score
 from pststream.kernels.scored import index_arrays as fields
 from pststream.kernels.scored.fill_blocks import block_of, chunk_of
@@ -73,19 +73,13 @@ def find_words(messages: MessageArrays, table: np.ndarray) -> tuple[np.ndarray, 
     """Return the words of each message that the index has, ascending: offsets int32[q+1] and words int32[]."""
     offsets, terms = messages.offsets, messages.terms
     own_offsets, own_words = np.zeros(len(offsets), np.int32), np.empty(len(terms), np.int32)
-    shift, size = table_shift(table), 0
-    slots = np.empty(len(terms), np.int64)
-    for place in range(len(terms)):
-        slots[place] = slot_of(terms[place], shift)
+    words, size = find_values(terms, table), 0
     for row in range(len(offsets) - 1):
         first = size
         for place in range(offsets[row], offsets[row + 1]):
-            if place + 32 < len(terms):
-                prefetch(table, slots[place + 32])
-            word = find_value(terms[place], slots[place], table)
-            if word >= 0:
-                own_words[size] = word
-                size += 1
+            # Each word is written, but only one that the index has advances the place.
+            own_words[size] = words[place]
+            size += words[place] >= 0
         _sort(own_words[first:size])
         own_offsets[row + 1] = size
     return own_offsets, own_words[:size].copy()
