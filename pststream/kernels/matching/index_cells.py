@@ -55,6 +55,7 @@ def interleave(x: int, y: int) -> int:
 
 @kernel
 def _spread(value: int) -> int:
+    """Return the bits with a zero between any two: each line opens gaps of half the width."""
     value &= 0xFFFFFFFF
     value = (value | (value << 16)) & 0x0000FFFF0000FFFF
     value = (value | (value << 8)) & 0x00FF00FF00FF00FF

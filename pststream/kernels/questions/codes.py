@@ -140,6 +140,7 @@ def row_of_code(code: int) -> int:
 
 @kernel
 def _gather(value: int) -> int:
+    """Return the bits at even places, side by side: each line closes gaps of twice the width."""
     value &= 0x5555555555555555
     value = (value | (value >> 1)) & 0x3333333333333333
     value = (value | (value >> 2)) & 0x0F0F0F0F0F0F0F0F

@@ -41,9 +41,9 @@ SCANNED = 128
 """A cell with at most this many places of a list is read without further division, and so many are read together."""
 
 FIELDS = 4
-"""Numbers of a word: its squared weight; top and root: (1 - alpha) * cosine of an object that has no rarer
-word is at most top / max(root, length of the object's vector); the squared length below which its objects are in the
-list of short texts.
+"""Numbers of a word: its squared weight; top and root: (1 - alpha) * cosine of an object that has no rarer word is at
+most top / max(root, length of the object's vector); the squared length below which its objects are in the list of short
+texts.
 """
 
 

@@ -126,6 +126,7 @@ def sum_squares(offsets: np.ndarray, row_terms: np.ndarray, weights: np.ndarray)
 @kernel
 def filter_bit(term: int) -> int:
     """Return the bit of a term of a segment in the filters of its texts: 0 to 63."""
+    # Multiply by 2^32 over the golden ratio and take the upper bits, so that terms of near numbers are far apart.
     return ((term * 2654435769) >> 26) & 63
 
 

@@ -182,6 +182,7 @@ def find_candidates(
 @kernel
 def _lowest_bit(bits):
     """Return the number of the lowest bit that is set, of at least one."""
+    # The ones of this word are the zeros below the lowest one.
     return np.int64(count_bits(~bits & (bits - np.uint64(1))))
 
 
