@@ -21,7 +21,14 @@ from pststream.answers.contract import BatchEnd, Logged, Subscriptions, Threshol
 from pststream.base import names
 from pststream.base.arrays import distinct_values
 from pststream.base.atomic_files import replacing
-from pststream.kernels.answers.buffers import ObjectBounds, bound_objects, copy_entries, mark_used, number_objects
+from pststream.kernels.answers.buffers import (
+    ObjectBounds,
+    bound_objects,
+    copy_entries,
+    make_buffer,
+    mark_used,
+    number_objects,
+)
 from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, LIVE, NEVER, WAITING, Columns, End, Ends, Rows
 from pststream.kernels.answers.fold_rows import LimitRows, load_rows, read_entries, rows_of_keys
 from pststream.kernels.sort_and_search import sort_with
@@ -327,12 +334,13 @@ def build_bucket(
     # Numbers follow time, so that blocks of them have narrow bounds.
     order = np.argsort(objects.ts, kind="stable")
     state.number_objects(objects.ts[order], objects.key[order])
+    buffer = make_buffer(state.greatest_room + 1)
     for part in buffers:
         numbers, limit_numbers = number_all(state, part.entries, part.thresholds)
         rows, order = value_rows(state.columns, part.entries)
         limits, known = limit_rows(state.columns, part.thresholds)
         bounds = state.bound_objects(limits.row)
-        load_rows(state.columns, bounds, rows, numbers[order], limits, limit_numbers[known], state.greatest_room)
+        load_rows(state.columns, bounds, rows, numbers[order], limits, limit_numbers[known], buffer)
     state.mark_clean(batch_id, LAST_OBJECT)
     return state
 

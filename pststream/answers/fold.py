@@ -27,10 +27,13 @@ from pststream.answers.bucket_file import (
     value_rows,
 )
 from pststream.answers.contract import Asked, BatchEnd, Changes, Folded, Logged, Subscriptions, Thresholds, Values
+from pststream.kernels.answers.buffers import make_buffer
 from pststream.kernels.answers.columns import ENDED, Rows
 from pststream.kernels.answers.fold_rows import (
     ChangeRows,
+    FoldedBatch,
     LimitRows,
+    LoggedBatch,
     advance_rows,
     answer_rows,
     fold_rows,
@@ -82,9 +85,9 @@ def fold(
         rows = unite_rows(rows_of_values.row, rows_to_wake(columns, batch_end))
         rows = unite_rows(rows, unite_rows(ends.row, asked_rows))
     bounds = state.bound_objects(rows)
-    entries, limits, changes, asked = fold_rows(
-        columns, bounds, rows, rows_of_values, ends, batch_end, all_asked, asked_rows, state.greatest_room
-    )
+    batch = FoldedBatch(candidates=rows_of_values, ends=ends, end=batch_end, all_asked=all_asked, asked_rows=asked_rows)
+    buffer = make_buffer(state.greatest_room + 1)
+    entries, limits, changes, asked = fold_rows(columns, bounds, rows, batch, buffer)
     fresh = new_subscriptions(state, inserted, deleted)
     fresh = _cut(fresh, (fresh.created_at <= end.stream_time) & (end.stream_time < fresh.end_at))
     keys, kept = np.concatenate([columns.key[asked], fresh.key]), np.concatenate([columns.kept[asked], kept_of(fresh)])
@@ -221,16 +224,13 @@ def _advance_part(state: BucketState, after: int, deleted: Deletions, part: Logg
         rows = unite_rows(added.row, unite_rows(limits.row, ends.row))
         rows = unite_rows(rows, rows_to_wake(columns, batch_end))
     rows = rows[slice(*np.searchsorted(rows, np.searchsorted(columns.key, [after, part.up_to], "right")))]
-    advance_rows(
-        columns,
-        state.bound_objects(rows),
-        rows,
-        added,
-        numbers[order],
-        limits,
-        limit_numbers[known],
-        part.thresholds.reset[known],
-        ends,
-        batch_end,
-        state.greatest_room,
+    batch = LoggedBatch(
+        entries=added,
+        numbers=numbers[order],
+        limits=limits,
+        limit_numbers=limit_numbers[known],
+        resets=part.thresholds.reset[known],
+        ends=ends,
+        end=batch_end,
     )
+    advance_rows(columns, state.bound_objects(rows), rows, batch, make_buffer(state.greatest_room + 1))

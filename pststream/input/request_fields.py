@@ -13,7 +13,17 @@ from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import utf8_of
 from pststream.input.parse_times import parse_times
 from pststream.input.raw_values import is_utf8_block
-from pststream.kernels.parsing.json_lines import LIST, NULL, OBJECT, REAL, TEXT, WHOLE, scan_lines
+from pststream.kernels.parsing.json_lines import (
+    LIST,
+    NULL,
+    OBJECT,
+    REAL,
+    TEXT,
+    WHOLE,
+    FoundMembers,
+    WantedFields,
+    scan_lines,
+)
 from pststream.kernels.parsing.json_values import (
     find_list_numbers,
     find_object_numbers,
@@ -149,24 +159,30 @@ def scan_json(
     limits: of each field; only these fields are read, and a line is plain only if their values are texts or numbers,
     and each number is below the limit of its field, or whole if the limit is 0. Without limits all members are read.
     """
-    data, encoded, every = np.frombuffer(block, np.uint8), _names_as_bytes(names), limits is None
-    bounds = np.array(limits or [0] * len(names), np.int64)
+    data, every = np.frombuffer(block, np.uint8), limits is None
+    wanted = WantedFields(*_names_as_bytes(names), limits=np.array(limits or [0] * len(names), np.int64), every=every)
     ordinals = {name: ordinal for ordinal, name in enumerate(names)}
     utf8 = is_utf8_block(memoryview(block))
     # A member has a colon; of the fields alone each line has one at most.
     room = np.count_nonzero(data == ord(":")) if every else most * len(names)
     position, feeds = 0, 0
     while position < len(data):
-        lines, numbers, plain = np.empty((most, 2), np.int64), np.empty(most, np.int64), np.empty(most, bool)
-        places, offsets = np.empty((most, len(names)), np.int32), np.empty(most + 1, np.int64)
-        fields, kinds, spans = np.empty(room, np.int16), np.empty(room, np.int16), np.empty((room, 4), np.int64)
-        out = (lines, numbers, plain, places, offsets, fields, kinds, spans)
-        n, passed, position = scan_lines(data, position, utf8, *encoded, bounds, every, *out)
+        out = FoundMembers(
+            lines=np.empty((most, 2), np.int64),
+            numbers=np.empty(most, np.int64),
+            plain=np.empty(most, bool),
+            places=np.empty((most, len(names)), np.int32),
+            offsets=np.empty(most + 1, np.int64),
+            fields=np.empty(room, np.int16),
+            kinds=np.empty(room, np.int16),
+            spans=np.empty((room, 4), np.int64),
+        )
+        n, passed, position = scan_lines(data, position, utf8, wanted, out)
         if n:
-            slices, m = offsets[: n + 1], offsets[n]
-            members = (fields[:m], kinds[:m], spans[:m])
-            members_by_line = JsonFields(data, ordinals, plain[:n], places[:n], slices[:-1], slices[1:], *members)
-            yield JsonLines(feeds + numbers[:n], lines[:n], members_by_line)
+            slices, m = out.offsets[: n + 1], out.offsets[n]
+            members = (out.fields[:m], out.kinds[:m], out.spans[:m])
+            by_line = (out.plain[:n], out.places[:n], slices[:-1], slices[1:])
+            yield JsonLines(feeds + out.numbers[:n], out.lines[:n], JsonFields(data, ordinals, *by_line, *members))
         feeds += passed
 
 

@@ -1,4 +1,4 @@
-"""Count the objects of several boxes by term, over the grid of the edges of the boxes or in hash tables.
+"""Count the objects of several boxes by term, over the grid of the edges of the boxes.
 
 Four cells of the grid give the count of a box. The longitudes of the west and east sides of all boxes, and the
 latitudes of the south and north sides, divide a region into strips. A strip [edge, next edge) lies in a box or outside,
@@ -85,13 +85,14 @@ def _strip(edges, starts, scale, degrees):
 
 
 @kernel
-def count_rows(objects, box, grid, after, up_to, some_keys, columns, cells):
+def count_rows(objects, box, grid, window, some_keys, columns, cells):
     """Add the objects of a segment, by strip and term, to `cells`: int32[x,y,c].
 
-    objects       see kernels/questions/question_arrays.py
+    objects       ObjectArrays, the segment (kernels/questions/question_arrays.py)
     box           float64[4]: around all boxes of the grid
-    after, up_to  int64[2]: ts and key, as in question_arrays.py
-    some_keys     whether objects of the segment may have keys above that of `up_to`
+    grid          EdgeGrid
+    window        Window
+    some_keys     whether objects of the segment may have keys above the last that counts
     columns       int16[t+1]: column of a term in `cells`, -1: none; the last one, -1, is that of all further terms;
                   frequent terms have the first columns
     """
@@ -102,7 +103,7 @@ def count_rows(objects, box, grid, after, up_to, some_keys, columns, cells):
     for span in range(count):
         for begin in range(spans[span, 0], spans[span, 1], BLOCK):
             stop = min(begin + BLOCK, spans[span, 1])
-            kept = _find_cells(objects, begin, stop, grid, after, up_to, some_keys, cells, flat, rows, starts)
+            kept = _find_cells(objects, begin, stop, grid, window, some_keys, cells, flat, rows, starts)
             listed = 0
             for at in range(kept):
                 for own in range(objects.offsets[rows[at]], objects.offsets[rows[at] + 1]):
@@ -124,7 +125,7 @@ def _count_places(flat, places, listed):
 
 
 @kernel
-def _find_cells(objects, begin, stop, grid, after, up_to, some_keys, cells, flat, rows, starts):
+def _find_cells(objects, begin, stop, grid, window, some_keys, cells, flat, rows, starts):
     """Write the rows of [begin, stop) that count to `rows`, and where the counts of their cells begin in `flat`.
 
     Returns the number of rows; the counts of the first terms are being fetched.
@@ -134,12 +135,10 @@ def _find_cells(objects, begin, stop, grid, after, up_to, some_keys, cells, flat
     lon_scale, lat_scale, kept = _scale(lon), _scale(lat), 0
     for row in range(begin, stop):
         ts = objects.times[row]
-        if ts < after[0] or ts > up_to[0]:
+        if ts < window.after_ts or ts > window.up_to_ts:
             continue
-        if some_keys or ts == after[0]:
-            key = objects.keys[row]
-            if key > up_to[1] or (ts == after[0] and key <= after[1]):
-                continue
+        if (some_keys or ts == window.after_ts) and not in_window(ts, objects.keys[row], window):
+            continue
         x, y = objects.places[row, 0], objects.places[row, 1]
         if x < west or x >= east or y < south or y >= north:
             continue
@@ -210,128 +209,3 @@ def choose_terms(counts, order, bound, limits):
                 total += 1
         offsets[box + 1] = total
     return proven, offsets, chosen[:total].copy(), numbers[:total].copy()
-
-
-# Count in hash tables, one of the part that all boxes of a group share, one of each rest, in one array of slots.
-
-FIRST_SLOTS = 1 << 14
-
-
-@kernel
-def count_in_tables(objects, terms, boxes, around, after, up_to, owners, ids, counts, used):
-    """Add the objects of a segment to the tables of a group.
-
-    objects             see kernels/questions/question_arrays.py
-    terms               int64[T]: ids of the terms of the segment
-    boxes               float64[g,4]: west, south, east, north
-    around              float64[4]: around all of them
-    after, up_to        int64[2]: ts and key, as in question_arrays.py
-    owners, ids, counts int32[s], int64[s], int32[s]: slots, a power of two: table (-1: none, g: the shared one), term
-                        id and count of each
-    used                how many are not empty
-    Returns owners, ids and counts, which may be longer, and the number in use.
-    """
-    spans = np.empty((256, SPAN_COLUMNS), np.int64)
-    spans, number = split_list(objects, False, 0, len(objects.codes), around, spans)
-    for span in range(number):
-        for row in range(spans[span, 0], spans[span, 1]):
-            if not in_window(objects.times[row], objects.keys[row], after[0], after[1], up_to[0], up_to[1]):
-                continue
-            lon, lat = objects.places[row, 0], objects.places[row, 1]
-            inside = 0
-            for box in range(len(boxes)):
-                inside += _has(boxes[box], lon, lat)
-            for box in range(len(boxes)):
-                # An object that all boxes have counts once, in the shared table.
-                shared = inside == len(boxes)
-                if inside == 0 or (shared and box):
-                    break
-                if not shared and not _has(boxes[box], lon, lat):
-                    continue
-                owner = len(boxes) if shared else box
-                for own in range(objects.offsets[row], objects.offsets[row + 1]):
-                    if 2 * used >= len(owners):
-                        owners, ids, counts = _longer(owners, ids, counts)
-                    term = terms[number_at(objects.row_terms, own)]
-                    slot = _slot(owners, ids, owner, term)
-                    used += owners[slot] < 0
-                    owners[slot], ids[slot] = owner, term
-                    counts[slot] += 1
-    return owners, ids, counts, used
-
-
-@kernel
-def greatest_of_tables(owners, ids, counts, limits):
-    """Return the terms of each box whose counts are not less than its k-th greatest.
-
-    limits  int64[g]: k of each box
-    Returns offsets int64[g+1], ids int64[n], counts int64[n].
-    """
-    boxes = len(limits)
-    offsets, total = np.zeros(boxes + 1, np.int64), 0
-    terms, numbers = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    slots, begins = _slots_by_owner(owners, boxes)
-    most = begins[boxes + 1] - begins[boxes] + np.diff(begins[: boxes + 1]).max()
-    own, sums = np.empty(most, np.int64), np.empty(most, np.int64)
-    for box in range(boxes):
-        size = 0
-        for place in range(begins[box], begins[box + 1]):
-            shared = _slot(owners, ids, boxes, ids[slots[place]])
-            own[size] = ids[slots[place]]
-            sums[size] = counts[slots[place]] + (counts[shared] if owners[shared] >= 0 else 0)
-            size += 1
-        for place in range(begins[boxes], begins[boxes + 1]):
-            if owners[_slot(owners, ids, box, ids[slots[place]])] < 0:
-                own[size], sums[size] = ids[slots[place]], counts[slots[place]]
-                size += 1
-        least = np.partition(sums[:size], size - limits[box])[size - limits[box]] if size > limits[box] else 1
-        for at in range(size):
-            if sums[at] >= least:
-                if total == len(terms):
-                    terms, numbers = np.append(terms, np.empty_like(terms)), np.append(numbers, np.empty_like(numbers))
-                terms[total], numbers[total] = own[at], sums[at]
-                total += 1
-        offsets[box + 1] = total
-    return offsets, terms[:total].copy(), numbers[:total].copy()
-
-
-@kernel
-def _slots_by_owner(owners, boxes):
-    """Return the slots in use by table, int32[n], and where those of each table begin: int64[boxes+2]."""
-    begins = np.zeros(boxes + 2, np.int64)
-    for owner in owners:
-        if owner >= 0:
-            begins[owner + 1] += 1
-    begins = np.cumsum(begins)
-    slots, ends = np.empty(begins[boxes + 1], np.int32), begins.copy()
-    for slot in range(len(owners)):
-        if owners[slot] >= 0:
-            slots[ends[owners[slot]]] = slot
-            ends[owners[slot]] += 1
-    return slots, begins
-
-
-@kernel
-def _has(box, lon, lat):
-    return box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]
-
-
-@kernel
-def _slot(owners, ids, owner, term):
-    """Return the slot of a term of a table, or the empty one where it belongs; ids are hashes already."""
-    mask = len(owners) - 1
-    slot = (term ^ (owner * 0x9E3779B1)) & mask
-    while owners[slot] >= 0 and (owners[slot] != owner or ids[slot] != term):
-        slot = (slot + 1) & mask
-    return slot
-
-
-@kernel
-def _longer(owners, ids, counts):
-    """Return twice as many slots with the same terms."""
-    more = np.full(2 * len(owners), -1, np.int32), np.empty(2 * len(ids), np.int64), np.zeros(2 * len(ids), np.int32)
-    for old in range(len(owners)):
-        if owners[old] >= 0:
-            slot = _slot(more[0], more[1], owners[old], ids[old])
-            more[0][slot], more[1][slot], more[2][slot] = owners[old], ids[old], counts[old]
-    return more

@@ -1,4 +1,7 @@
-"""Sort unsigned integers by radix, one pass for each 11 bits in which they differ, and search sorted arrays."""
+"""Sort integers, search sorted arrays, and make room in arrays.
+
+Many integers are sorted by radix: one pass for each 11 bits in which they differ.
+"""
 
 import numpy as np
 
@@ -71,6 +74,60 @@ def sort_with(keys, numbers, bits):
         keys, other_keys = other_keys, keys
         numbers, other_numbers = other_numbers, numbers
     return keys, numbers
+
+
+@leaf
+def sort_few(values):
+    """Sort a few values in place, by insertion."""
+    for i in range(1, len(values)):
+        moved, at = values[i], i
+        while at > 0 and values[at - 1] > moved:
+            values[at] = values[at - 1]
+            at -= 1
+        values[at] = moved
+
+
+@leaf
+def drop_repeats(values):
+    """Move the distinct ones of ascending values to the front; return their number."""
+    kept = 0
+    for i in range(len(values)):
+        if i == 0 or values[i] != values[kept - 1]:
+            values[kept] = values[i]
+            kept += 1
+    return kept
+
+
+@kernel
+def transpose(offsets, columns, count):
+    """Return the rows of each of `count` columns, ascending: their offsets int64[count+1], and rows int32[m].
+
+    offsets, columns  int[n+1], int[m]: the columns of each row
+    """
+    starts = np.zeros(count + 1, np.int64)
+    for place in range(len(columns)):
+        starts[columns[place] + 1] += 1
+    for column in range(count):
+        starts[column + 1] += starts[column]
+    # Write each row to the next free place of its columns.
+    free = starts.copy()
+    rows = np.empty(len(columns), np.int32)
+    for row in range(len(offsets) - 1):
+        for place in range(offsets[row], offsets[row + 1]):
+            column = columns[place]
+            rows[free[column]] = row
+            free[column] += 1
+    return starts, rows
+
+
+@kernel
+def with_room(array, size):
+    """Return an array that begins with the rows of `array` and has room for `size` rows or more."""
+    if size <= len(array):
+        return array
+    longer = np.empty((max(size, 2 * len(array)),) + array.shape[1:], array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
 @leaf

@@ -8,6 +8,8 @@ import numpy as np
 from pststream.base.arrays import distinct_values
 from pststream.base.arrow_columns import take_lists
 from pststream.kernels.planning.cell_loads import (
+    CellObjects,
+    PostedPieces,
     block_key,
     count_block_pieces,
     count_cell_objects,
@@ -130,18 +132,22 @@ def count_cell_checks(sample: WorkloadSample, grid: DispatchGrid) -> np.ndarray:
     keys, pieces, levels = _post_pieces(sample, posted, ranges)
     return np.asarray(
         count_checks(
-            grid.cell_x(sample.lon),
-            grid.cell_y(sample.lat),
-            live[sample.term_offsets],
-            positions[positions >= 0],
-            levels,
+            CellObjects(
+                column=grid.cell_x(sample.lon),
+                row=grid.cell_y(sample.lat),
+                offsets=live[sample.term_offsets],
+                terms=positions[positions >= 0],
+            ),
+            PostedPieces(
+                keys=keys,
+                term_start=np.searchsorted(keys, block_key(np.arange(len(posted) + 1), 0, 0, 0)),
+                pieces=pieces,
+                levels=levels,
+                ranges=ranges,
+                subscription=np.unique(sample.piece_key, return_inverse=True)[1],
+            ),
             grid.columns,
             grid.rows,
-            keys,
-            np.searchsorted(keys, block_key(np.arange(len(posted) + 1), 0, 0, 0)),
-            pieces,
-            ranges,
-            np.unique(sample.piece_key, return_inverse=True)[1],
         )
     )
 

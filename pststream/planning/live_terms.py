@@ -9,9 +9,9 @@ from pststream.base.arrays import distinct_values, hash_to_unit, read_only
 from pststream.base.arrow_columns import Csr
 from pststream.kernels.matching.build_segment import SORT_KEY_BITS, count_postings, directory, fill_postings
 from pststream.kernels.matching.index_cells import sort_points
-from pststream.kernels.matching.posting_reads import count_reads
-from pststream.kernels.matching.postings import make_term_table
-from pststream.kernels.planning.count_loads import find_live_terms, find_term_positions, mark_objects_with_live_terms
+from pststream.kernels.matching.posting_reads import ReadingObjects, ReadPostings, count_reads
+from pststream.kernels.matching.postings import find_values, make_term_table
+from pststream.kernels.planning.count_loads import find_live_terms, mark_objects_with_live_terms
 from pststream.kernels.planning.term_runs import group_rows_by_rank
 from pststream.kernels.sort_and_search import sort_with
 from pststream.planning.raster import compute_cell_ranges
@@ -31,7 +31,7 @@ def find_posted_terms(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
 
 def find_positions(posted: np.ndarray, terms: np.ndarray) -> np.ndarray:
     """Return the position of each of `terms` (int64[n]) in `posted` (int64, distinct), or -1: int32[n]."""
-    return np.asarray(find_term_positions(terms, make_term_table(posted, np.arange(len(posted)))))
+    return np.asarray(find_values(terms, make_term_table(posted, np.arange(len(posted))))).astype(np.int32)
 
 
 def mark_live_terms(sample: WorkloadSample) -> np.ndarray:
@@ -230,11 +230,26 @@ def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     keys, piece = sort_with(keys, piece, SORT_KEY_BITS)
     # Read them with the objects, in the order of their points.
     order, codes = sort_points(columns["lon"], columns["lat"])
-    positions = find_positions(posted, columns["terms"])
-    points, of_match = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads")
+    objects = ReadingObjects(
+        order=order,
+        codes=codes,
+        offsets=columns["term_offsets"],
+        terms=find_positions(posted, columns["terms"]),
+        points=np.column_stack([columns["lon"], columns["lat"]]),
+    )
+    of_match = columns.get("match_reads")
     match_reads = np.empty(0, np.int64) if of_match is None else of_match.astype(np.int64)
-    given = (columns["term_offsets"], positions, *directory(keys), piece, boxes, points, POSTING_READS, match_reads)
-    postings, reads = count_reads(order, codes, *given)
+    cells, cell_keys, key_term, key_postings = directory(keys)
+    read = ReadPostings(
+        cells=cells,
+        cell_keys=cell_keys,
+        key_term=key_term,
+        key_postings=key_postings,
+        piece=piece,
+        boxes=boxes,
+        match_reads=match_reads,
+    )
+    postings, reads = count_reads(objects, read, POSTING_READS)
     return WorkloadSample(**columns, postings=postings, reads=reads)
 
 

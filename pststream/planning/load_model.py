@@ -6,6 +6,7 @@ from math import pi
 import numpy as np
 
 from pststream.base.arrays import distinct_values, sum_slices
+from pststream.kernels.planning.assign_nodes import Rates
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.planning.dispatch import TreeWalk, plan_arrays
@@ -86,6 +87,11 @@ class LoadRates:
     object: float
     subscription: float
     read: float = 0.0
+
+    @property
+    def row_rates(self) -> Rates:
+        """The rates of pairs, objects and subscriptions, as kernels take them."""
+        return Rates(pair=self.pair, object=self.object, subscription=self.subscription)
 
     def load(self, objects: np.ndarray, subscriptions: np.ndarray, reads: np.ndarray) -> np.ndarray:
         """Compute the load of workers from their numbers of sampled objects, subscriptions and `reads`.

@@ -8,6 +8,9 @@ import pyarrow as pa
 
 from pststream.base.arrays import distinct_values
 from pststream.kernels.questions.count_terms import (
+    CountedSegment,
+    SegmentCounts,
+    TermCounter,
     are_greatest,
     count_objects,
     count_terms,
@@ -17,7 +20,7 @@ from pststream.kernels.questions.count_terms import (
     merge_counts,
     word_heads,
 )
-from pststream.kernels.questions.question_arrays import RegionArrays
+from pststream.kernels.questions.question_arrays import RegionArrays, Windows
 from pststream.kernels.questions.rows_in_regions import choose_paths, find_rows
 from pststream.search.answer_rows import AnswerRows, make_answer_rows, ranks
 from pststream.search.best_objects import (
@@ -56,15 +59,13 @@ class _Batch(NamedTuple):
     """The questions of a batch, and arrays for the work of kernels."""
 
     regions: RegionArrays
-    after: np.ndarray
-    up_to: np.ndarray
+    windows: Windows
     limits: np.ndarray
-    counts: np.ndarray
-    touched: np.ndarray
+    counter: TermCounter
 
 
 class _Counts(NamedTuple):
-    """Terms of segments with their counts: see `merge_counts`; segment int64[n], term int32[n] within the segment.
+    """Terms of segments with their counts; segment int64[n], term int32[n] within the segment.
 
     numbers  the segment of each row of starts, stops and bounds
     """
@@ -72,12 +73,7 @@ class _Counts(NamedTuple):
     numbers: list[int]
     segment: np.ndarray
     term: np.ndarray
-    ids: np.ndarray
-    counts: np.ndarray
-    gaps: np.ndarray
-    starts: np.ndarray
-    stops: np.ndarray
-    bounds: np.ndarray
+    of_terms: SegmentCounts
 
 
 _Merged = tuple[np.ndarray, _Counts, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -132,7 +128,7 @@ def likely_terms(
         for asked, first, stop in zip(questions.tolist(), kept[:-1].tolist(), kept[1:].tolist()):
             if stop - first >= limits[asked]:
                 bounds[asked] = -np.partition(-sums[first:stop], limits[asked] - 1)[limits[asked] - 1]
-        parts.append(np.stack([np.repeat(questions, np.diff(kept)), counted.ids[places], sums]))
+        parts.append(np.stack([np.repeat(questions, np.diff(kept)), counted.of_terms.ids[places], sums]))
         named = zip(counted.segment[places].tolist(), counted.term[places].tolist())
         words += [snapshot.segments[segment].word(term) for segment, term in named]
     question, ids, counts = np.concatenate(parts, axis=1)
@@ -144,7 +140,8 @@ def _make_batch(
     snapshot: ObjectSnapshot, regions: RegionArrays, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
 ) -> _Batch:
     terms = max((len(segment.terms) for segment in snapshot.segments), default=0)
-    return _Batch(regions, after, up_to, limits, np.zeros((terms + 1, 2), np.int32), np.empty(terms + 1, np.int32))
+    counter = TermCounter(counts=np.zeros((terms + 1, 2), np.int32), touched=np.empty(terms + 1, np.int32))
+    return _Batch(regions, Windows(after=after, up_to=up_to), limits, counter)
 
 
 def _candidates(snapshot: ObjectSnapshot, batch: _Batch) -> list[list[Candidate]]:
@@ -170,29 +167,27 @@ def _merged(snapshot: ObjectSnapshot, batch: _Batch) -> Iterator[_Merged]:
         if not len(questions):
             continue
         counted = _count(snapshot, batch, questions, complete)
-        done = counted.starts.shape[1]
+        done = counted.of_terms.starts.shape[1]
         waiting.append((questions[done:], complete))
         questions = questions[:done]
-        enough, kept, places, sums, exact = merge_counts(
-            counted.ids, counted.counts, counted.gaps, counted.starts, counted.stops, counted.bounds,
-            batch.limits[questions],
-        )  # fmt: skip
+        enough, kept, places, sums, exact = merge_counts(counted.of_terms, batch.limits[questions])
         waiting.append((questions[~enough], True))
         yield questions, counted, kept, places, sums, exact
 
 
 def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, complete: bool) -> _Counts:
     """Return the greatest counts of each segment, of as many of the questions as there is room for."""
-    parts = []
+    parts, room = [], ROOM // max(len(snapshot.segments), 1)
     for number, segment in enumerate(snapshot.segments):
-        asked = questions[np.isin(questions, reached(segment.bounds, batch.after, batch.up_to))]
+        asked = questions[np.isin(questions, reached(segment.bounds, *batch.windows))]
         if not len(asked):
             continue
+        counted = CountedSegment(
+            objects=segment.objects, lists=segment.frequent_terms, tiers=segment.tiers, last_key=segment.bounds[3]
+        )
         offsets, *columns, bounds = count_terms(
-            segment.objects, segment.frequent_terms, segment.tiers, segment.bounds[3], asked, batch.regions,
-            batch.after, batch.up_to, batch.limits, complete, ROOM // len(snapshot.segments), batch.counts,
-            batch.touched,
-        )  # fmt: skip
+            counted, asked, batch.regions, batch.windows, batch.limits, complete, room, batch.counter
+        )
         if len(bounds) < len(asked):
             questions = questions[questions < asked[len(bounds)]]
         parts.append((number, segment, asked[: len(bounds)], offsets, columns, bounds))
@@ -212,9 +207,11 @@ def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, compl
     owner = np.repeat([part[0] for part in parts], lengths) if parts else np.empty(0, np.int64)
     ids = [part[1].terms[part[4][0][:length]] for part, length in zip(parts, lengths)]
     numbers = [part[0] for part in parts]
-    return _Counts(
-        numbers, owner, term, np.concatenate([np.empty(0, np.int64), *ids]), counts, gaps, starts, stops, most
-    )
+    known = SegmentCounts(
+        ids=np.concatenate([np.empty(0, np.int64), *ids]), counts=counts, gaps=gaps,
+        starts=starts, stops=stops, bounds=most,
+    )  # fmt: skip
+    return _Counts(numbers, owner, term, known)
 
 
 def _count_exactly(
@@ -229,24 +226,24 @@ def _count_exactly(
 
     questions: those that are counted; owner, places int64[n]: the question of each term, and one of its places
     """
-    sums, ids = np.zeros(len(owner), np.int64), counted.ids[places]
-    known_places = find_ids(counted.ids, counted.starts, counted.stops, np.searchsorted(questions, owner), ids)
+    sums, ids = np.zeros(len(owner), np.int64), counted.of_terms.ids[places]
+    known_places = find_ids(counted.of_terms, np.searchsorted(questions, owner), ids)
     for number, known in zip(counted.numbers, known_places):
         segment = snapshot.segments[number]
-        asked = np.isin(owner, reached(segment.bounds, batch.after, batch.up_to))
+        asked = np.isin(owner, reached(segment.bounds, *batch.windows))
         pairs = np.flatnonzero(known >= 0)
-        sums[pairs] += counted.counts[known[pairs]]
-        pairs = pairs[counted.gaps[known[pairs]] > 0]
+        sums[pairs] += counted.of_terms.counts[known[pairs]]
+        pairs = pairs[counted.of_terms.gaps[known[pairs]] > 0]
         if len(pairs):
             sums[pairs] += count_unlisted(
                 segment.objects, segment.frequent_terms, owner[pairs], counted.term[known[pairs]], batch.regions,
-                batch.after, batch.up_to,
+                batch.windows,
             )  # fmt: skip
         terms = segment.find_terms(ids)
         pairs = np.flatnonzero(asked & (known < 0) & (terms >= 0))
         if len(pairs):
             sums[pairs] += count_objects(
-                segment.objects, segment.bounds, owner[pairs], terms[pairs], batch.regions, batch.after, batch.up_to
+                segment.objects, segment.bounds, owner[pairs], terms[pairs], batch.regions, batch.windows
             )
     return sums
 
@@ -285,22 +282,20 @@ def answer_nearest(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion])
 
 def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
     """Return the rows of the answers of a batch of `range`, each newest first, at most its limit."""
-    after, up_to = window_bounds(snapshot, questions)
+    windows = Windows(*window_bounds(snapshot, questions))
     regions, limits = regions_of(questions), limits_of(questions)
     clauses, best = clauses_of(questions), BestRows(limits)
     parts = []
     # The newest segments first: older ones have no rows for the limits that are filled then.
     for number in reversed(range(len(snapshot.segments))):
         segment = snapshot.segments[number]
-        asked = reached(segment.bounds, after, up_to)
+        asked = reached(segment.bounds, *windows)
         asked = asked[best.oldest_times()[asked] <= segment.bounds[1]]
         if not len(asked):
             continue
         within = clauses.within(segment)
-        answered = find_rows(
-            segment.objects, asked, choose_paths(segment.objects, regions, within, asked), regions, within, after,
-            up_to, limits, best.starts, best.sizes, best.values, best.rows,
-        )  # fmt: skip
+        paths = choose_paths(segment.objects, regions, within, asked)
+        answered = find_rows(segment.objects, asked, paths, regions, within, windows, best.heaps)
         best.number_places(number)
         answered[:, 3] = place_of(number, answered[:, 3])
         parts.append(answered)

@@ -13,9 +13,10 @@ import numpy as np
 
 from pststream.base import names
 from pststream.base.arrays import concatenate_ranges
+from pststream.kernels.questions.heaps import Heaps
 from pststream.kernels.questions.nearest_rows import find_nearest
-from pststream.kernels.questions.question_arrays import choose_clauses
-from pststream.kernels.questions.scored_rows import find_scored
+from pststream.kernels.questions.question_arrays import Windows, choose_clauses
+from pststream.kernels.questions.scored_rows import ScoredQuestions, find_scored
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, limits_of, reached, window_bounds
 
@@ -88,20 +89,23 @@ class BestObjects(NamedTuple):
 
 
 class BestRows:
-    """The heaps of a batch: the best rows of each question so far (kernels/questions/heaps.py).
+    """The best rows of each question of a batch so far, in heaps.
 
     capacities  int64[q]: greatest number of rows of each question; 0: the question has no heap
     """
 
     def __init__(self, capacities: np.ndarray) -> None:
-        self.starts = np.append(0, np.cumsum(capacities)).astype(np.int64)
-        self.sizes = np.zeros(len(capacities), np.int64)
-        self.values = np.zeros(self.starts[-1], np.float32)
-        self.rows = np.zeros((self.starts[-1], 3), np.int64)
+        room = int(capacities.sum())
+        self.heaps = Heaps(
+            starts=np.append(0, np.cumsum(capacities)).astype(np.int64),
+            sizes=np.zeros(len(capacities), np.int64),
+            values=np.zeros(room, np.float32),
+            rows=np.zeros((room, 3), np.int64),
+        )
 
     def number_places(self, segment: int) -> None:
         """Replace the places that kernels have written for rows of this segment by `place_of` them."""
-        places = self.rows[:, 2]
+        places = self.heaps.rows[:, 2]
         new = places < 0
         places[new] = place_of(segment, -1 - places[new])
 
@@ -110,58 +114,55 @@ class BestRows:
 
         Questions without a heap have the least ts too.
         """
-        full = (self.sizes > 0) & (self.sizes == np.diff(self.starts))
-        times = np.full(len(self.sizes), names.NO_TIME)
-        times[full] = self.rows[self.starts[:-1][full], 0]
+        starts, sizes, _, rows = self.heaps
+        full = (sizes > 0) & (sizes == np.diff(starts))
+        times = np.full(len(sizes), names.NO_TIME)
+        times[full] = rows[starts[:-1][full], 0]
         return times
 
     def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return question, value and (ts, key, place) of all rows."""
-        question = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        at = concatenate_ranges(self.starts[:-1], self.sizes)
-        return question, self.values[at], self.rows[at]
+        starts, sizes, values, rows = self.heaps
+        question = np.repeat(np.arange(len(sizes)), sizes)
+        at = concatenate_ranges(starts[:-1], sizes)
+        return question, values[at], rows[at]
 
 
 def find_nearest_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
     """Return the k nearest objects that satisfy the clauses of each question; ties: the newest, then the last key."""
-    clauses = questions.clauses
+    windows = Windows(after=questions.after, up_to=questions.up_to)
 
-    def search(number: int, asked: np.ndarray, best: BestRows) -> None:
+    def search(number: int, asked: np.ndarray, heaps: Heaps) -> None:
         segment = snapshot.segments[number]
-        within = clauses.within(segment)
-        find_nearest(
-            segment.objects, asked, choose_clauses(segment.objects, within, asked), questions.points, within,
-            questions.after, questions.up_to, best.starts, best.sizes, best.values, best.rows,
-        )  # fmt: skip
+        clauses = questions.clauses.within(segment)
+        paths = choose_clauses(segment.objects, clauses, asked)
+        find_nearest(segment.objects, asked, paths, questions.points, clauses, windows, heaps)
 
     return _search_segments(snapshot, questions, search)
 
 
 def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
     """Return the k objects with the greatest scores for each question; ties: the newest, then the last key."""
-    clauses = questions.clauses
-    weights, squares = clauses.weighed(snapshot.term_weights)
+    weights, squares = questions.clauses.weighed(snapshot.term_weights)
+    scored = ScoredQuestions(points=questions.points, scales=questions.scales, weights=weights, squares=squares)
+    windows = Windows(after=questions.after, up_to=questions.up_to)
 
-    def search(number: int, asked: np.ndarray, best: BestRows) -> None:
-        segment = snapshot.segments[number]
-        find_scored(
-            segment.objects, snapshot.text_arrays(number), asked, questions.points, questions.scales,
-            clauses.within(segment), weights, squares, questions.after, questions.up_to, best.starts, best.sizes,
-            best.values, best.rows,
-        )  # fmt: skip
+    def search(number: int, asked: np.ndarray, heaps: Heaps) -> None:
+        segment, texts = snapshot.segments[number], snapshot.text_arrays(number)
+        find_scored(segment.objects, texts, asked, scored, questions.clauses.within(segment), windows, heaps)
 
     return _search_segments(snapshot, questions, search)
 
 
 def _search_segments(
-    snapshot: ObjectSnapshot, questions: PointQuestions, search: Callable[[int, np.ndarray, BestRows], None]
+    snapshot: ObjectSnapshot, questions: PointQuestions, search: Callable[[int, np.ndarray, Heaps], None]
 ) -> BestObjects:
     best = BestRows(questions.k)
     # The newest segments first: they have what most windows ask for.
     for number in reversed(range(len(snapshot.segments))):
         asked = reached(snapshot.segments[number].bounds, questions.after, questions.up_to)
         if len(asked):
-            search(number, asked, best)
+            search(number, asked, best.heaps)
             best.number_places(number)
     return order_objects(*best.entries())
 

@@ -28,12 +28,12 @@ from pststream.kernels.questions.build_segment import (
     find_terms,
     find_words,
     gather_rows,
-    list_rows,
     number_terms,
 )
 from pststream.kernels.questions.codes import LEVELS, pack_numbers, place_codes
 from pststream.kernels.questions.frequent_terms import LEAST_OBJECTS, FrequentTerms, list_frequent_terms
 from pststream.kernels.questions.question_arrays import ObjectArrays
+from pststream.kernels.sort_and_search import transpose
 from pststream.queries.text.tokenizer import normalized_texts
 
 LAYOUT = "objects-5"
@@ -122,7 +122,8 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     place_of[order_of_terms] = np.arange(len(distinct), dtype=np.int32)
     terms = distinct[order_of_terms]
     offsets, row_terms = gather_rows(order, term_offsets, place_of[numbers])
-    posting_offsets, postings = list_rows(offsets, row_terms, len(terms))
+    starts, postings = transpose(offsets, row_terms, len(terms))
+    posting_offsets = starts.astype(np.int32)
     # Each term is a word of the text of its first row.
     has_first = np.zeros(len(order), bool)
     has_first[postings[posting_offsets[:-1]]] = True

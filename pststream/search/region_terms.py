@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.kernels.questions.question_arrays import RegionArrays
+from pststream.kernels.questions.question_arrays import RegionArrays, Window
 from pststream.kernels.region_counts import add_up, choose_terms, count_rows, counts_of_boxes, make_grid
 from pststream.search.answer_rows import AnswerRows, ranks
 from pststream.search.answerers import answer_regions, likely_terms
@@ -161,16 +161,16 @@ def _count_group(
     columns  int16[t+1], all -1, for the work
     """
     boxes = asked.boxes[group]
-    grid, after, up_to = make_grid(boxes), asked.windows[group[0], :2], asked.windows[group[0], 2:]
+    grid, window = make_grid(boxes), Window(*asked.windows[group[0]].tolist())
     cells = np.zeros((len(grid.lon), len(grid.lat), len(candidates.words)), np.int32)
     for segment, terms in zip(snapshot.segments, candidates.terms):
         first, last, first_key, last_key = segment.bounds.tolist()
         present = np.flatnonzero(terms >= 0)
-        if len(present) and after[0] <= last and up_to[0] >= first and up_to[1] >= first_key:
-            own, some_keys = terms[present], last_key > up_to[1]
+        if len(present) and window.after_ts <= last and window.up_to_ts >= first and window.up_to_key >= first_key:
+            own, some_keys = terms[present], last_key > window.up_to_key
             columns[own] = present
             known = columns[: own.max() + 2]
-            count_rows(segment.objects, box_around(boxes), grid, after, up_to, some_keys, known, cells)
+            count_rows(segment.objects, box_around(boxes), grid, window, some_keys, known, cells)
             columns[own] = -1
     add_up(cells)
     return np.asarray(counts_of_boxes(grid, cells))

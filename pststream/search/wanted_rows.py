@@ -9,7 +9,7 @@ from pststream.base import names
 from pststream.base.arrays import concatenate_ranges, offsets_of
 from pststream.base.arrow_columns import TIME, lists
 from pststream.kernels.questions.codes import unpack_numbers
-from pststream.kernels.questions.question_arrays import RegionArrays
+from pststream.kernels.questions.question_arrays import RegionArrays, Windows
 from pststream.kernels.questions.rows_in_regions import mark_rows
 from pststream.plans.pieces import nested_lists
 from pststream.queries.shapes.registry import SIDES
@@ -67,13 +67,13 @@ def find_wanted_rows(segment: ObjectSegment, questions: PieceQuestions) -> np.nd
     asked = reached(segment.bounds, questions.after, questions.up_to)
     clauses = questions.clauses.within(segment)
     marked = np.zeros(len(segment.keys), bool)
-    regions, windows = questions.regions, (questions.after, questions.up_to)
+    regions, windows = questions.regions, Windows(after=questions.after, up_to=questions.up_to)
     left = ROW_WORK * len(marked)
     # A part of the questions is asked first, with its share of the work.
     step = len(asked) // FIRST_QUESTIONS + 1
     is_first = np.arange(len(asked)) % step == 0
     for some, most_work in ((asked[is_first], left // step), (asked[~is_first], left)):
-        work = mark_rows(segment.objects, some, regions, clauses, *windows, most_work, marked)
+        work = mark_rows(segment.objects, some, regions, clauses, windows, most_work, marked)
         if work > most_work:
             return None
     return np.flatnonzero(marked)

@@ -14,8 +14,8 @@ departures from the paper:
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.question_arrays import RegionArrays
-from pststream.kernels.region_counts import FIRST_SLOTS, count_in_tables, greatest_of_tables
+from benchmarks.support.answers.table_kernels import FIRST_SLOTS, count_in_tables, greatest_of_tables, make_tables
+from pststream.kernels.questions.question_arrays import RegionArrays, Window
 from pststream.search.answer_rows import AnswerRows, ranks
 from pststream.search.answerers import answer_regions
 from pststream.search.object_snapshot import ObjectSnapshot
@@ -56,14 +56,12 @@ def _count_group(
     snapshot: ObjectSnapshot, boxes: np.ndarray, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the terms that may be answers: see `greatest_of_tables`; after, up_to int64[1,2]."""
-    tables = np.full(FIRST_SLOTS, -1, np.int32), np.empty(FIRST_SLOTS, np.int64), np.zeros(FIRST_SLOTS, np.int32)
-    used, around = 0, box_around(boxes)
+    tables, used, around = make_tables(FIRST_SLOTS), 0, box_around(boxes)
+    window = Window(*after[0].tolist(), *up_to[0].tolist())
     for segment in snapshot.segments:
         if len(reached(segment.bounds, after, up_to)):
-            *tables, used = count_in_tables(
-                segment.objects, segment.terms, boxes, around, after[0], up_to[0], *tables, used
-            )
-    offsets, ids, counts = greatest_of_tables(*tables, limits)
+            tables, used = count_in_tables(segment.objects, segment.terms, boxes, around, window, tables, used)
+    offsets, ids, counts = greatest_of_tables(tables, limits)
     return offsets, ids, counts
 
 

@@ -19,10 +19,10 @@ from pststream.kernels.answers.buffers import (
     read_buffer,
     write_buffer,
 )
-from pststream.kernels.answers.columns import ENDED, LIVE, NEVER, NO_TIME, WAITING, Rows
+from pststream.kernels.answers.columns import ENDED, LIVE, NEVER, NO_TIME, WAITING, End, Ends, Rows
 from pststream.kernels.compile import inlined, kernel
 from pststream.kernels.intrinsics import borrow
-from pststream.kernels.sort_and_search import find_near, gallop
+from pststream.kernels.sort_and_search import find_near, gallop, with_room
 
 # Write what enters and what leaves the answer of a subscription.
 
@@ -223,35 +223,36 @@ def fold_buffer(columns, bounds, row, candidates, start, stop, end, buffer):
     return kept if is_cut else size, is_cut
 
 
-@kernel
-def fold_rows(columns, bounds, rows, candidates, ends, end, all_asked, asked_rows, most):
-    """Fold a batch into the buffers of `rows` (ascending).
+class FoldedBatch(NamedTuple):
+    """What a batch brings to a bucket: Rows and Ends of rows of the state, ascending, and the end of the batch.
 
-    bounds                   of objects, or none (ObjectBounds)
-    candidates, asked_rows   of rows that are among `rows`
-    all_asked                whether all live subscriptions are to be evaluated, else only `asked_rows`
-    most                     greatest room of the state
+    all_asked   whether all live subscriptions are to be evaluated, else only `asked_rows`
+    asked_rows  int64[n]  rows of the state, ascending
+    """
+
+    candidates: Rows
+    ends: Ends
+    end: End
+    all_asked: bool
+    asked_rows: np.ndarray
+
+
+@kernel
+def fold_rows(columns, bounds, rows, batch, buffer):
+    """Fold a batch into the buffers of `rows`, which its candidates, ends and asked rows are of.
+
+    columns  Columns, the state
+    bounds   ObjectBounds, of objects of the state, or of none
+    rows     int64[n]  ascending
+    batch    FoldedBatch
+    buffer   Buffer with room for one entry more than the greatest room of the state
     Returns the entries (Rows), the limits (LimitRows), the changes, and the rows to evaluate.
     """
-    buffer, entries, limits = make_buffer(most + 1), make_rows(len(candidates.row)), make_limits(len(rows))
-    asked = np.empty(len(rows), np.int64)
-    changes, used, limited, changed, sought = fold_each_row(
-        columns, bounds, rows, candidates, ends, end, all_asked, asked_rows, buffer, entries, limits, asked
-    )
-    return (
-        Rows(entries.row[:used], entries.object[:used], entries.ts[:used], entries.value[:used]),
-        LimitRows(limits.row[:limited], limits.value[:limited], limits.ts[:limited], limits.object[:limited]),
-        ChangeRows(changes.numbers[:changed], changes.values[:changed]),
-        asked[:sought].copy(),
-    )
-
-
-@kernel
-def fold_each_row(columns, bounds, rows, candidates, ends, end, all_asked, asked_rows, buffer, entries, limits, asked):
-    """Fold as `fold_rows` does, into arrays with enough room; return the changes, and the lengths in use of all."""
-    columns, candidates, ends, end = borrow(columns), borrow(candidates), borrow(ends), borrow(end)
-    bounds, rows, asked_rows, buffer = borrow(bounds), borrow(rows), borrow(asked_rows), borrow(buffer)
-    entries, limits, asked = borrow(entries), borrow(limits), borrow(asked)
+    # What is made here is borrowed too, and stays in memory by its other name until the kernel returns.
+    made, made_limits, made_asked = make_rows(len(batch.candidates.row)), make_limits(len(rows)), np.empty_like(rows)
+    entries, limits, asked = borrow(made), borrow(made_limits), borrow(made_asked)
+    columns, bounds, rows, buffer = borrow(columns), borrow(bounds), borrow(rows), borrow(buffer)
+    candidates, ends, end, all_asked, asked_rows = borrow(batch)
     changes, count = make_changes(1024), len(candidates.row)
     used, limited, changed, sought, stop, place, wanted = 0, 0, 0, 0, 0, 0, 0
     for position in range(len(rows)):
@@ -282,7 +283,15 @@ def fold_each_row(columns, bounds, rows, candidates, ends, end, all_asked, asked
             # Size -1: the subscription has ended, so all of its answer leaves.
             changed = write_changes(columns, candidates, row, k, buffer, max(size, 0), changes, changed)
             used = write_new_entries(candidates, row, buffer, max(size, 0), entries, used)
-    return changes, used, limited, changed, sought
+    return (
+        Rows(made.row[:used], made.object[:used], made.ts[:used], made.value[:used]),
+        LimitRows(
+            made_limits.row[:limited], made_limits.value[:limited], made_limits.ts[:limited],
+            made_limits.object[:limited],
+        ),
+        ChangeRows(changes.numbers[:changed], changes.values[:changed]),
+        made_asked[:sought].copy(),
+    )  # fmt: skip
 
 
 @inlined
@@ -365,26 +374,29 @@ def advance_buffer(columns, bounds, row, entries, numbers, start, stop, is_reset
     write_buffer(columns, row, buffer, size, oldest)
 
 
-@kernel
-def advance_rows(columns, bounds, rows, entries, numbers, limits, limit_numbers, resets, ends, end, most):
-    """Apply a committed batch to `rows` (ascending).
+class LoggedBatch(NamedTuple):
+    """What a committed batch does to a bucket.
 
-    bounds                   of objects, or none (ObjectBounds)
-    entries, limits, ends    of rows that are among `rows`, ascending
-    numbers, limit_numbers   int32[]: numbers of their objects
-    resets                   bool[]: whether the entries replace the buffer, of each of `limits`
-    most                     greatest room of the state
+    entries, limits, ends    Rows, LimitRows, Ends of rows of the state, ascending
+    numbers, limit_numbers   int32[]  numbers of the objects of the entries and limits
+    resets                   bool[]   whether the entries replace the buffer, of each of `limits`
+    end                      End of the batch
     """
-    buffer = make_buffer(most + 1)
-    advance_each_row(columns, bounds, rows, entries, numbers, limits, limit_numbers, resets, ends, end, buffer)
+
+    entries: Rows
+    numbers: np.ndarray
+    limits: LimitRows
+    limit_numbers: np.ndarray
+    resets: np.ndarray
+    ends: Ends
+    end: End
 
 
 @kernel
-def advance_each_row(columns, bounds, rows, entries, numbers, limits, limit_numbers, resets, ends, end, buffer):
-    """Apply a batch as `advance_rows` does, in a buffer of enough room."""
-    columns, rows, entries, numbers = borrow(columns), borrow(rows), borrow(entries), borrow(numbers)
-    limits, limit_numbers, resets = borrow(limits), borrow(limit_numbers), borrow(resets)
-    ends, end, buffer, bounds = borrow(ends), borrow(end), borrow(buffer), borrow(bounds)
+def advance_rows(columns, bounds, rows, batch, buffer):
+    """Apply a committed batch (LoggedBatch) to `rows`, which its arrays are of; see `fold_rows`."""
+    columns, bounds, rows, buffer = borrow(columns), borrow(bounds), borrow(rows), borrow(buffer)
+    entries, numbers, limits, limit_numbers, resets, ends, end = borrow(batch)
     stop, limit, place = 0, 0, 0
     for position in range(len(rows)):
         fetch_ahead(columns, rows, position)
@@ -411,14 +423,11 @@ def advance_each_row(columns, bounds, rows, entries, numbers, limits, limit_numb
 
 
 @kernel
-def load_rows(columns, bounds, entries, numbers, limits, limit_numbers, most):
-    """Fill the buffers of the rows of `limits` with the entries of a snapshot; both are ascending."""
-    load_each_row(columns, bounds, entries, numbers, limits, limit_numbers, make_buffer(most + 1))
+def load_rows(columns, bounds, entries, numbers, limits, limit_numbers, buffer):
+    """Fill the buffers of the rows of `limits` with the entries of a snapshot; both are ascending.
 
-
-@kernel
-def load_each_row(columns, bounds, entries, numbers, limits, limit_numbers, buffer):
-    """Fill buffers as `load_rows` does, in a buffer of enough room."""
+    The arguments are those of `advance_rows`, and the fields of its batch.
+    """
     columns, entries, numbers, buffer = borrow(columns), borrow(entries), borrow(numbers), borrow(buffer)
     bounds, limits, limit_numbers = borrow(bounds), borrow(limits), borrow(limit_numbers)
     stop = 0
@@ -490,10 +499,7 @@ def rows_to_wake(columns, end):
         any_loses = newest > NO_TIME and least_of(columns.oldest, start, stop) <= newest
         if not (any_wakes or any_loses):
             continue
-        if used + _RUN > len(rows):
-            longer = np.empty(2 * (used + _RUN), np.int64)
-            longer[:used] = rows[:used]
-            rows = longer
+        rows = with_room(rows, used + _RUN)
         for row in range(start, stop):
             wakes = columns.wakes_at[row] <= end.stream_time
             if not wakes and columns.window_objects[row] > 0 and columns.oldest[row] <= newest:

@@ -7,7 +7,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import prefetch
-from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, interleave, level_of_box, row_of
+from pststream.kernels.matching.index_cells import MAX_LEVEL, cells_of_box, interleave
 from pststream.kernels.matching.postings import TERM, TERM_BITS, encode_box, words_of_piece
 
 SORT_KEY_BITS = 2 * MAX_LEVEL + 1 + TERM_BITS
@@ -18,14 +18,18 @@ _AHEAD = 16
 
 
 @kernel
+def _cells_of(boxes, piece):
+    """Return the index cells of the box of a piece; without a view of the row, which would be counted."""
+    return cells_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
+
+
+@kernel
 def count_postings(boxes, first_clause_size):
     """Number of postings of all pieces: index cells under each box times terms of the clause it is posted under."""
     total = 0
     for piece in range(boxes.shape[0]):
-        shift = MAX_LEVEL - level_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
-        wide = (column_of(boxes[piece, 2]) >> shift) - (column_of(boxes[piece, 0]) >> shift) + 1
-        high = (row_of(boxes[piece, 3]) >> shift) - (row_of(boxes[piece, 1]) >> shift) + 1
-        total += wide * high * first_clause_size[piece]
+        covered = _cells_of(boxes, piece)
+        total += covered.wide * covered.high * first_clause_size[piece]
     return total
 
 
@@ -34,10 +38,8 @@ def first_cells(boxes):
     """The index cell of each box's south-west corner, on the level of the box (int64)."""
     cells = np.empty(boxes.shape[0], np.int64)
     for piece in range(boxes.shape[0]):
-        level = level_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
-        shift = MAX_LEVEL - level
-        column, row = column_of(boxes[piece, 0]) >> shift, row_of(boxes[piece, 1]) >> shift
-        cells[piece] = (1 << (2 * level)) | interleave(column, row)
+        covered = _cells_of(boxes, piece)
+        cells[piece] = (1 << (2 * covered.level)) | interleave(covered.column, covered.row)
     return cells
 
 
@@ -49,11 +51,10 @@ def fill_postings(boxes, first_literal, first_clause_size, literals, sort_key, p
     """
     posting = 0
     for piece in range(boxes.shape[0]):
-        level = level_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
-        shift = MAX_LEVEL - level
+        level, first_column, first_row, wide, high = _cells_of(boxes, piece)
         start = first_literal[piece]
-        for row in range(row_of(boxes[piece, 1]) >> shift, (row_of(boxes[piece, 3]) >> shift) + 1):
-            for column in range(column_of(boxes[piece, 0]) >> shift, (column_of(boxes[piece, 2]) >> shift) + 1):
+        for row in range(first_row, first_row + high):
+            for column in range(first_column, first_column + wide):
                 cell = (1 << (2 * level)) | interleave(column, row)
                 for rank in range(first_clause_size[piece]):
                     sort_key[posting] = (cell << TERM_BITS) | (literals[start + rank] & TERM)
@@ -70,16 +71,13 @@ def encode_postings(sort_key, posting_piece, boxes, first_literal, literals):
         prefetch(boxes, posting_piece[min(p + _AHEAD, len(sort_key) - 1)])
         prefetch(literals, first_literal[posting_piece[min(p + _AHEAD, len(sort_key) - 1)]])
         piece, cell = posting_piece[p], sort_key[p] >> TERM_BITS
-        level = level_of_cell(cell)
-        shift = MAX_LEVEL - level
         # The cell of the posting is one of the up to four that the box covers.
-        column, row = column_of(boxes[piece, 0]) >> shift, row_of(boxes[piece, 1]) >> shift
-        marker = np.int64(1) << (2 * level)
+        level, first_column, row, wide, _ = _cells_of(boxes, piece)
+        column, marker = first_column, np.int64(1) << (2 * level)
         while marker | interleave(column, row) != cell:
             column += 1
-            if column > column_of(boxes[piece, 2]) >> shift:
-                column = column_of(boxes[piece, 0]) >> shift
-                row += 1
+            if column == first_column + wide:
+                column, row = first_column, row + 1
         words = words_of_piece(literals, first_literal[piece], sort_key[p] & TERM)
         postings[p, 0] = encode_box(boxes[piece], column, row, level)
         postings[p, 1] = words | np.uint64(piece)

@@ -21,16 +21,26 @@ NEAR_HALF_TURN = math.pi - 1e-4
 
 
 @kernel
+def haversine(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
+    """Return the haversine of the angle between two points in degrees, by the same operations as `haversine_m`."""
+    lon1, lat1, lon2, lat2 = math.radians(lon1), math.radians(lat1), math.radians(lon2), math.radians(lat2)
+    a = math.sin((lat2 - lat1) / 2.0) ** 2
+    return a + math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2.0) ** 2
+
+
+@kernel
+def metres_of(a: float) -> float:
+    """Return the great-circle distance of a haversine, in metres."""
+    return 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(a)))
+
+
+@kernel
 def in_circle(numbers, start, lon, lat):
     """Return whether the great-circle distance (haversine formula) is at most the radius.
 
     numbers  float64[]: from `start` on, longitude and latitude of the centre in degrees, radius in metres
     """
-    lon1, lat1 = math.radians(numbers[start]), math.radians(numbers[start + 1])
-    lon2, lat2 = math.radians(lon), math.radians(lat)
-    a = math.sin((lat2 - lat1) / 2.0) ** 2
-    a += math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2.0) ** 2
-    return 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(a))) <= numbers[start + 2]
+    return metres_of(haversine(numbers[start], numbers[start + 1], lon, lat)) <= numbers[start + 2]
 
 
 @kernel

@@ -21,7 +21,8 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.contains_point import in_polygon
-from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, level_of_box, row_of
+from pststream.kernels.matching.index_cells import cells_of_box
+from pststream.kernels.sort_and_search import with_room
 
 MOST_PIECES = 32
 
@@ -65,16 +66,6 @@ def cut_polygons(regions, rings, points):
         numbers[size : size + len(own_numbers)] = own_numbers
         pieces, size = stop, size + len(own_numbers)
     return counts, boxes[: 4 * pieces].reshape(-1, 4), offsets[: pieces + 1], numbers[:size]
-
-
-@kernel
-def with_room(array, size):
-    """Return an array that begins with the values of `array` and has room for `size` values or more."""
-    if size <= len(array):
-        return array
-    larger = np.empty(max(size, 2 * len(array)), array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 @kernel
@@ -188,11 +179,9 @@ def _paying_pieces(buffer, boxes, spans, children):
 @kernel
 def _cost(box, numbers):
     """Return the cost of a piece in postings read, with exact tests, at one object per square degree."""
-    level = level_of_box(box[0], box[1], box[2], box[3])
-    shift, side = MAX_LEVEL - level, 360.0 / (1 << level)
-    wide = (column_of(box[2]) >> shift) - (column_of(box[0]) >> shift) + 1
-    high = (row_of(box[3]) >> shift) - (row_of(box[1]) >> shift) + 1
-    return wide * high * side * side + _test_cost(box, numbers)
+    cells = cells_of_box(box[0], box[1], box[2], box[3])
+    side = 360.0 / (1 << cells.level)
+    return cells.wide * cells.high * side * side + _test_cost(box, numbers)
 
 
 @kernel

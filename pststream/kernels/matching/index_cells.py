@@ -7,6 +7,8 @@ level are contiguous, and the parent of a cell is its id >> 2. Columns and rows 
 latitude, so a box covers exactly the cells between those of its corners, whatever the rounding.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.kernels.compile import kernel
@@ -53,6 +55,7 @@ def interleave(x: int, y: int) -> int:
 
 @kernel
 def _spread(value: int) -> int:
+    """Return the bits with a zero between any two: each line opens gaps of half the width."""
     value &= 0xFFFFFFFF
     value = (value | (value << 16)) & 0x0000FFFF0000FFFF
     value = (value | (value << 8)) & 0x00FF00FF00FF00FF
@@ -73,6 +76,25 @@ def level_of_box(west: float, south: float, east: float, north: float) -> int:
     while level > 0 and 360.0 / (1 << level) < side:
         level = max(level - 2, 0)
     return level
+
+
+class BoxCells(NamedTuple):
+    """The index cells that a box covers: their level, the column and row of the first, and how many on each axis."""
+
+    level: int
+    column: int
+    row: int
+    wide: int
+    high: int
+
+
+@kernel
+def cells_of_box(west: float, south: float, east: float, north: float) -> BoxCells:
+    """Return the index cells of a box on its level."""
+    level = level_of_box(west, south, east, north)
+    shift = MAX_LEVEL - level
+    column, row = column_of(west) >> shift, row_of(south) >> shift
+    return BoxCells(level, column, row, (column_of(east) >> shift) - column + 1, (row_of(north) >> shift) - row + 1)
 
 
 # Sort points into Morton order, in which the points of an index cell of any level are neighbours.

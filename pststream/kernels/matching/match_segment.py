@@ -33,7 +33,7 @@ from pststream.kernels.matching.postings import (
     table_shift,
     term_bit,
 )
-from pststream.kernels.sort_and_search import find, gallop
+from pststream.kernels.sort_and_search import find, gallop, with_room
 
 # Load a block of objects: their points, and their terms as the segment numbers them.
 
@@ -236,20 +236,15 @@ def _least_with(wanted, low, subscription_keys, key_order):
 def find_pieces(keys, subscription_keys, key_order):
     """Return all pieces of each of ascending `keys` (int64[n]), and the index in `keys` of each: int64[p] twice."""
     place, count = 0, 0
-    for key in keys:
-        place = _least_with(key, place, subscription_keys, key_order)
-        while place < len(key_order) and subscription_keys[key_order[place]] == key:
-            place += 1
-            count += 1
-    pieces, indexes = np.empty(count, np.int64), np.empty(count, np.int64)
-    place, count = 0, 0
+    pieces, indexes = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
     for index in range(len(keys)):
         place = _least_with(keys[index], place, subscription_keys, key_order)
         while place < len(key_order) and subscription_keys[key_order[place]] == keys[index]:
+            pieces, indexes = with_room(pieces, count + 1), with_room(indexes, count + 1)
             pieces[count], indexes[count] = key_order[place], index
             place += 1
             count += 1
-    return pieces, indexes
+    return pieces[:count].copy(), indexes[:count].copy()
 
 
 @kernel
@@ -504,14 +499,6 @@ def _append_hits(postings, first, last, point, words, number, hits, waiting):
 
 
 @kernel
-def _wider(array, least):
-    """Return a copy of an array with twice the room, at least `least`."""
-    wider = np.empty(max(2 * len(array), least), array.dtype)
-    wider[: len(array)] = array
-    return wider
-
-
-@kernel
 def _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, unsure, max_pairs, keys, pairs):
     """Read the posting lists of a block and verify the hits; return the keys, perhaps in a new array, and the pairs.
 
@@ -528,15 +515,13 @@ def _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, 
         while first < last and pairs <= max_pairs:
             if waiting == room:
                 # Room for the case that all hits match.
-                if pairs + room > len(keys):
-                    keys = _wider(keys, pairs + room)
+                keys = with_room(keys, pairs + room)
                 pairs = verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, keys, pairs)
                 waiting = 0
             part = min(last, first + room - waiting)
             waiting = _append_hits(postings, first, part, point, words, number, hits, waiting)
             first = part
-    if pairs + waiting > len(keys):
-        keys = _wider(keys, pairs + waiting)
+    keys = with_room(keys, pairs + waiting)
     return keys, verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, keys, pairs)
 
 

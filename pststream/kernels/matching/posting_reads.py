@@ -1,8 +1,10 @@
 """Count the index postings that each term of each sampled object would read, for the load model; nothing is matched."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.matching.index_cells import MAX_LEVEL
 from pststream.kernels.sort_and_search import find, gallop
 
@@ -12,51 +14,64 @@ MAX_READS = 2**31 - 1
 """Maximum count of reads of an (object, term)."""
 
 
-@kernel
-def _estimate_matches(piece, boxes, match_reads, first, end, point):
+class ReadingObjects(NamedTuple):
+    """Sampled objects, n of them, with m terms.
+
+    order     int64[n]    the objects in Morton order
+    codes     int64[n]    their Morton numbers in this order (`index_cells.sort_points`)
+    offsets   int64[n+1]  slice of `terms` of each object
+    terms     int32[m]    position of each term in the posted terms, or -1
+    points    float64[n,2]  longitude and latitude of each object, degrees
+    """
+
+    order: np.ndarray
+    codes: np.ndarray
+    offsets: np.ndarray
+    terms: np.ndarray
+    points: np.ndarray
+
+
+class ReadPostings(NamedTuple):
+    """The postings of sampled pieces.
+
+    cells, cell_keys, key_term, key_postings   as `build_segment.directory` returns them
+    piece        int32[postings]    the piece of each posting
+    boxes        float64[pieces,4]  west, south, east, north
+    match_reads  int64[pieces]      reads that a match of each piece counts as; empty: no match counts
+    """
+
+    cells: np.ndarray
+    cell_keys: np.ndarray
+    key_term: np.ndarray
+    key_postings: np.ndarray
+    piece: np.ndarray
+    boxes: np.ndarray
+    match_reads: np.ndarray
+
+
+@leaf
+def _estimate_matches(read, first, end, point):
     """Estimate the `match_reads` of the postings in [first, end) whose boxes contain the point, from some of them."""
     step = (end - first + SAMPLED_POSTINGS - 1) // SAMPLED_POSTINGS
     sampled = matched = 0
     for p in range(first, end, step):
-        box = boxes[piece[p]]
+        box = read.boxes[read.piece[p]]
         sampled += 1
         contains = box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
-        matched += match_reads[piece[p]] if contains else 0
+        matched += read.match_reads[read.piece[p]] if contains else 0
     return matched * (end - first) // sampled
 
 
 @kernel
-def count_reads(
-    order: np.ndarray,
-    codes: np.ndarray,
-    object_offsets: np.ndarray,
-    places: np.ndarray,
-    cells: np.ndarray,
-    cell_keys: np.ndarray,
-    key_term: np.ndarray,
-    key_postings: np.ndarray,
-    piece: np.ndarray,
-    boxes: np.ndarray,
-    points: np.ndarray,
-    posting_reads: int,
-    match_reads: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+def count_reads(objects: ReadingObjects, read: ReadPostings, posting_reads: int) -> tuple[np.ndarray, np.ndarray]:
     """Postings under each (object, term) in the object's index cells of all levels, and their reads.
 
-    Returns two int32[len(places)]. As reads each posting counts as `posting_reads`, and as the `match_reads` of its
-    piece more if its box contains the object. If a key has more than SAMPLED_POSTINGS postings, only a sample of their
-    boxes is tested.
-
-    order                int64[objects]    the objects in Morton order
-    codes                int64[objects]    Morton numbers of the objects in this order (`point_order`)
-    object_offsets       int64[objects+1]  slice of `places` of each object
-    places               int32[n]          position of each of the objects' terms in the posted terms, or -1
-    cells, cell_keys, key_term, key_postings   of the postings, as `build_segment.directory` returns them
-    piece                int32[postings]   the piece of each posting
-    boxes                float64[pieces,4]
-    points               float64[objects,2]  longitude and latitude of each object
-    match_reads          int64[pieces]; empty: no match counts
+    Returns two int32[m]. As reads each posting counts as `posting_reads`, and as the `match_reads` of its piece more if
+    its box contains the object. If a key has more than SAMPLED_POSTINGS postings, only a sample of their boxes is
+    tested.
     """
+    order, codes, object_offsets, places, points = objects
+    cells, cell_keys, key_term, key_postings = read.cells, read.cell_keys, read.key_term, read.key_postings
     postings, reads = np.zeros(len(places), np.int32), np.zeros(len(places), np.int32)
     for level in range(MAX_LEVEL + 1):
         marker, shift = 1 << (2 * level), 2 * (MAX_LEVEL - level)
@@ -80,8 +95,8 @@ def count_reads(
                         first_posting, end = key_postings[key], key_postings[key + 1]
                         postings[j] += end - first_posting
                         more = posting_reads * (end - first_posting)
-                        if len(match_reads):
-                            more += _estimate_matches(piece, boxes, match_reads, first_posting, end, points[order[i]])
+                        if len(read.match_reads):
+                            more += _estimate_matches(read, first_posting, end, points[order[i]])
                         reads[j] = min(reads[j] + more, MAX_READS)
             i += 1
     return postings, reads

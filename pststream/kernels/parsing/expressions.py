@@ -4,6 +4,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.parsing.texts import ids_of_words
+from pststream.kernels.sort_and_search import drop_repeats, sort_few
 
 OPEN, CLOSE, AND, OR, ADJACENT, FIRST_WORD = 0, 1, 2, 3, 4, 5
 """Codes of a shape: symbols, the borders of a token with several words, and the first of the words."""
@@ -155,16 +156,6 @@ def read_expressions(data, offsets, folded):
 
 
 @kernel
-def _sort_few(values):
-    for i in range(1, len(values)):
-        moved, j = values[i], i
-        while j > 0 and values[j - 1] > moved:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = moved
-
-
-@kernel
 def _comes_before(ranks, starts, one, other):
     """Return whether clause `one` is shorter than `other`, or as long and before it in alphabetic order."""
     size, other_size = starts[one + 1] - starts[one], starts[other + 1] - starts[other]
@@ -210,7 +201,7 @@ def fill_clauses(shape, shape_clauses, clause_numbers, numbers, word_offsets, id
                 sorted_ranks[i] = ranks[words + numbers[base + i]]
             for i in range(last - first):
                 starts[i], starts[i + 1] = clause_numbers[first + i] - base, clause_numbers[first + i + 1] - base
-                _sort_few(sorted_ranks[starts[i] : starts[i + 1]])
+                sort_few(sorted_ranks[starts[i] : starts[i + 1]])
                 j = i
                 while j > 0 and _comes_before(sorted_ranks, starts, i, order[j - 1]):
                     order[j] = order[j - 1]
@@ -223,19 +214,9 @@ def fill_clauses(shape, shape_clauses, clause_numbers, numbers, word_offsets, id
                 for at in range(clause_numbers[own], clause_numbers[own + 1]):
                     terms[position] = ids[words + numbers[at]]
                     position += 1
-                _sort_few(terms[begin:position])
-                position = begin + _drop_repeats(terms[begin:position])
+                sort_few(terms[begin:position])
+                position = begin + drop_repeats(terms[begin:position])
                 clause += 1
                 inner[clause] = position
         outer[row + 1] = clause
     return outer, inner, terms[:position].copy()
-
-
-@kernel
-def _drop_repeats(values):
-    kept = 0
-    for i in range(len(values)):
-        if i == 0 or values[i] != values[kept - 1]:
-            values[kept] = values[i]
-            kept += 1
-    return kept

@@ -4,6 +4,8 @@ Lines that are valid JSON are read except for rare forms; all other lines, valid
 parser of single lines, which decides. So a rare form costs time, but never changes what a line means.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.base.names import MAX_JSON_LEVELS
@@ -259,13 +261,54 @@ def _is_repeated(data, start, stop, fields, spans, first, members):
     return False
 
 
+class WantedFields(NamedTuple):
+    """The fields to find in lines, w of them.
+
+    names         uint8[]     their names as UTF-8
+    name_offsets  int64[w+1]  slice of `names` of each
+    limits        int64[w]    unless `every`: a number of the field is odd unless it is below the limit; 0: unless it is
+                              whole
+    every         bool        find all members, and no ESCAPED or RARE values: lines with one are odd. If not, find
+                              those of fields, and neither BOOLEAN, LIST, OBJECT nor RARE values
+    """
+
+    names: np.ndarray
+    name_offsets: np.ndarray
+    limits: np.ndarray
+    every: bool
+
+
+class FoundMembers(NamedTuple):
+    """Room for what is found in up to r lines with up to m members.
+
+    lines         int64[r,2]  slice of the data of each line that is not blank
+    numbers       int64[r]    number of line feeds before each of them
+    plain         bool[r]     whether the line is read; a line that is odd has no members here
+    places        int32[r,w]  the member of each field, -1 where the line has none
+    offsets       int64[r+1]  slice of the members of each line
+    fields, kinds  int16[m]   field of each member, -1 if it is none; what its value is
+    spans         int64[m,4]  start and stop of key and value, both without quotes
+    """
+
+    lines: np.ndarray
+    numbers: np.ndarray
+    plain: np.ndarray
+    places: np.ndarray
+    offsets: np.ndarray
+    fields: np.ndarray
+    kinds: np.ndarray
+    spans: np.ndarray
+
+
 @kernel
-def _scan_line(data, i, stop, names, name_offsets, limits, every, row, places, fields, kinds, spans, members):
+def _scan_line(data, i, stop, wanted, row, out, members):
     """Write the members of the line at `i`, which ends before `stop`, from number `members` on.
 
     Returns the end of the line, -1 if it is odd, and the number after the last member. No part of a plain line has a
     line feed.
     """
+    names, name_offsets, limits, every = wanted
+    places, fields, kinds, spans = out.places, out.fields, out.kinds, out.spans
     i = skip_blanks(data, i, stop)
     if i >= stop or data[i] != _OPEN:
         return -1, members
@@ -333,27 +376,16 @@ def _is_ascii(data, i):
 
 
 @kernel
-def scan_lines(
-    data, start, utf8, names, name_offsets, limits, every, lines, numbers, plain, places, offsets, fields, kinds, spans
-):
-    """Find the members of the lines of data[start:], as many as the arrays have room for.
+def scan_lines(data, start, utf8, wanted, out):
+    """Find the members of the lines of data[start:], as many as there is room for.
 
-    data                 uint8[bytes]   lines, each but the last with a line feed
-    utf8                 bool           the data is UTF-8; if it is not, lines with other bytes than ASCII are odd
-    names, name_offsets                 names of the fields as UTF-8 bytes, and offsets int64[w+1]
-    limits               int64[w]       unless `every`: a number of the field is odd unless it is below the limit; 0:
-                                        unless it is whole
-    every                bool           find all members, and no ESCAPED or RARE values: lines with one are odd. If not,
-                                        find those of fields, and neither BOOLEAN, LIST, OBJECT nor RARE values
-    lines                int64[r,2]     out: slice of `data` of each line that is not blank
-    numbers              int64[r]       out: number of line feeds before each of them in data[start:]
-    plain                bool[r]        out: whether the line is read; a line that is odd has no members here
-    places               int32[r,w]     out: the member of each field, -1 where the line has none
-    offsets              int64[r+1]     out: slice of the members of each line
-    fields, kinds        int16[m]       out: field of each member, -1 if it is none; what its value is
-    spans                int64[m,4]     out: start and stop of key and value, both without quotes
+    data    uint8[bytes]   lines, each but the last with a line feed
+    utf8    bool           the data is UTF-8; if it is not, lines with other bytes than ASCII are odd
+    wanted  WantedFields
+    out     FoundMembers
     Returns the number of lines, the number of line feeds, and the position after the last line.
     """
+    lines, numbers, plain, places, offsets = out.lines, out.numbers, out.plain, out.places, out.offsets
     count, feeds, members = 0, 0, 0
     offsets[0] = 0
     # One pass finds members and line ends: a plain line ends where its object ends.
@@ -363,29 +395,13 @@ def scan_lines(
             i += 1
         stop = i
         if i < len(data) and data[i] != _LINE_FEED:
-            for field in range(len(name_offsets) - 1):
-                places[count, field] = -1
+            places[count] = -1
             stop, after = -1, members
             if utf8 or _is_ascii(data, i):
-                stop, after = _scan_line(
-                    data,
-                    start,
-                    len(data),
-                    names,
-                    name_offsets,
-                    limits,
-                    every,
-                    count,
-                    places,
-                    fields,
-                    kinds,
-                    spans,
-                    members,
-                )
+                stop, after = _scan_line(data, start, len(data), wanted, count, out, members)
             plain[count] = stop >= 0
             if stop < 0:
-                for field in range(len(name_offsets) - 1):
-                    places[count, field] = -1
+                places[count] = -1
                 after, stop = members, i
                 while stop < len(data) and data[stop] != _LINE_FEED:
                     stop += 1

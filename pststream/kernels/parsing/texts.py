@@ -3,6 +3,7 @@
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.sort_and_search import drop_repeats, sort_few
 
 
 @kernel
@@ -138,30 +139,13 @@ def hash_texts(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _sort(ids: np.ndarray) -> None:
-    """Sort in place; by insertion if there are few ids, as most texts are short."""
+def _distinct(ids: np.ndarray) -> int:
+    """Sort in place, move the distinct ids to the front, and return their number; most texts are short."""
     if len(ids) > _FEW:
         ids.sort()
-        return
-    for i in range(1, len(ids)):
-        inserted = ids[i]
-        j = i
-        while j > 0 and ids[j - 1] > inserted:
-            ids[j] = ids[j - 1]
-            j -= 1
-        ids[j] = inserted
-
-
-@kernel
-def _distinct(ids: np.ndarray) -> int:
-    """Sort in place, move the distinct ids to the front, and return their number."""
-    _sort(ids)
-    kept = 0
-    for i in range(len(ids)):
-        if i == 0 or ids[i] != ids[kept - 1]:
-            ids[kept] = ids[i]
-            kept += 1
-    return kept
+    else:
+        sort_few(ids)
+    return drop_repeats(ids)
 
 
 @kernel

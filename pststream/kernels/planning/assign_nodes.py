@@ -1,5 +1,7 @@
 """Assign tree nodes and other parts to workers greedily, level the loads, and choose how nodes are partitioned."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.kernels.compile import kernel
@@ -8,13 +10,28 @@ LOWER = 1.0 - 1e-9
 """Factor below which a load must fall to count as an improvement."""
 
 
+class Rates(NamedTuple):
+    """Seconds of load for each pair of an object and a subscription, each object, and each subscription of a worker."""
+
+    pair: float
+    object: float
+    subscription: float
+
+
+@kernel
+def load_of(objects: float, subscriptions: float, read_seconds: float, rates: Rates) -> float:
+    """Return the load of a worker by Definition 1 of PS2Stream, in seconds; `read_seconds`: to read postings."""
+    pair, each_object, each_subscription = rates
+    return pair * objects * subscriptions + each_object * objects + each_subscription * subscriptions + read_seconds
+
+
 @kernel
 def assign_nodes(
     order: np.ndarray,
     objects: np.ndarray,
     subscriptions: np.ndarray,
     read_seconds: np.ndarray,
-    rates: tuple[float, float, float],
+    rates: Rates,
     workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the worker of each node (int64[nodes]) and the load of each worker (float64[workers], seconds).
@@ -23,7 +40,6 @@ def assign_nodes(
     objects        float64[nodes]   objects of each node
     subscriptions  float64[nodes]   subscriptions of each node
     read_seconds   float64[nodes]   seconds to read the postings that its objects read
-    rates          load of a pair, an object, a subscription
 
     A node goes to the worker whose load grows least; among equals, to the least loaded. If that raises the ratio of the
     greatest load to the least, the node goes to the least loaded worker instead. An object or subscription of two nodes
@@ -31,7 +47,7 @@ def assign_nodes(
 
     Source: PS2Stream section IV-B, MergeNodesIntoPartitions.
     """
-    pair = rates[0]
+    pair = rates.pair
     worker_objects, worker_subscriptions = np.zeros(workers), np.zeros(workers)
     worker_reads, load = np.zeros(workers), np.zeros(workers)
     node_worker = np.empty(len(order), np.int64)
@@ -45,14 +61,14 @@ def assign_nodes(
             if load[worker] < load[idlest]:
                 idlest = worker
         # Prefer the least loaded worker if the best one would make the loads less even.
-        growth = _load(objects[node], subscriptions[node], read_seconds[node], rates) + least
+        growth = load_of(objects[node], subscriptions[node], read_seconds[node], rates) + least
         if best != idlest and _raises_imbalance(load, best, growth):
             best = idlest
         # Add the node to its worker.
         worker_objects[best] += objects[node]
         worker_subscriptions[best] += subscriptions[node]
         worker_reads[best] += read_seconds[node]
-        load[best] = _load(worker_objects[best], worker_subscriptions[best], worker_reads[best], rates)
+        load[best] = load_of(worker_objects[best], worker_subscriptions[best], worker_reads[best], rates)
         node_worker[node] = best
     return node_worker, load
 
@@ -77,7 +93,7 @@ def level_workers(
     objects: np.ndarray,
     subscriptions: np.ndarray,
     read_seconds: np.ndarray,
-    rates: tuple[float, float, float],
+    rates: Rates,
     workers: int,
     max_steps: int,
 ) -> None:
@@ -93,7 +109,7 @@ def level_workers(
     for node in range(len(node_worker)):
         worker_figures[node_worker[node]] += node_figures[node]
     for worker in range(workers):
-        load[worker] = _load(worker_figures[worker, 0], worker_figures[worker, 1], worker_figures[worker, 2], rates)
+        load[worker] = load_of(worker_figures[worker, 0], worker_figures[worker, 1], worker_figures[worker, 2], rates)
     for _ in range(max_steps):
         # Find the best step of the most loaded worker.
         top = int(np.argmax(load))
@@ -107,29 +123,31 @@ def level_workers(
                 worker_figures[source] -= node_figures[node]
                 worker_figures[destination] += node_figures[node]
         for worker in (top, target):
-            load[worker] = _load(worker_figures[worker, 0], worker_figures[worker, 1], worker_figures[worker, 2], rates)
+            load[worker] = load_of(
+                worker_figures[worker, 0], worker_figures[worker, 1], worker_figures[worker, 2], rates
+            )
 
 
 @kernel
 def _best_step(
-    top: int, node_worker: np.ndarray, nodes: np.ndarray, workers: np.ndarray, rates: tuple[float, float, float]
+    top: int, node_worker: np.ndarray, nodes: np.ndarray, workers: np.ndarray, rates: Rates
 ) -> tuple[int, int, int]:
     """Return the node to move out of worker `top`, its new worker, and the node to exchange it for (-1: none).
 
     nodes, workers  float64[nodes, 3], float64[workers, 3]  objects, subscriptions, seconds of reading
     """
-    best, out, target, back = _load(workers[top, 0], workers[top, 1], workers[top, 2], rates) * LOWER, -1, -1, -1
+    best, out, target, back = load_of(workers[top, 0], workers[top, 1], workers[top, 2], rates) * LOWER, -1, -1, -1
     for node in range(len(node_worker)):
         # Skip nodes of other workers, and nodes whose removal leaves `top` too loaded.
         if node_worker[node] != top:
             continue
         o, s, r = nodes[node]
-        rest = _load(workers[top, 0] - o, workers[top, 1] - s, workers[top, 2] - r, rates)
+        rest = load_of(workers[top, 0] - o, workers[top, 1] - s, workers[top, 2] - r, rates)
         if rest >= best:
             continue
         # Try to move the node to each other worker.
         for worker in range(len(workers)):
-            worse = max(rest, _load(workers[worker, 0] + o, workers[worker, 1] + s, workers[worker, 2] + r, rates))
+            worse = max(rest, load_of(workers[worker, 0] + o, workers[worker, 1] + s, workers[worker, 2] + r, rates))
             if worker != top and worse < best:
                 best, out, target, back = worse, node, worker, -1
         # Try to exchange it for each node of another worker.
@@ -139,18 +157,12 @@ def _best_step(
                 continue
             more_o, more_s, more_r = o - nodes[other, 0], s - nodes[other, 1], r - nodes[other, 2]
             worse = max(
-                _load(workers[top, 0] - more_o, workers[top, 1] - more_s, workers[top, 2] - more_r, rates),
-                _load(workers[worker, 0] + more_o, workers[worker, 1] + more_s, workers[worker, 2] + more_r, rates),
+                load_of(workers[top, 0] - more_o, workers[top, 1] - more_s, workers[top, 2] - more_r, rates),
+                load_of(workers[worker, 0] + more_o, workers[worker, 1] + more_s, workers[worker, 2] + more_r, rates),
             )
             if worse < best:
                 best, out, target, back = worse, node, worker, other
     return out, target, back
-
-
-@kernel
-def _load(objects: float, subscriptions: float, read_seconds: float, rates: tuple[float, float, float]) -> float:
-    """Return the load of a worker by Definition 1 of PS2Stream, in seconds."""
-    return rates[0] * objects * subscriptions + rates[1] * objects + rates[2] * subscriptions + read_seconds
 
 
 @kernel

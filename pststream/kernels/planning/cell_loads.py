@@ -3,9 +3,11 @@
 `planning/cell_loads.py` and `planning/balancing/cell_selection.py` call these kernels.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.routing.dispatch import PlanArrays, leaf_owner
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 from pststream.kernels.sort_and_search import find
@@ -28,16 +30,14 @@ def count_cell_objects(
     reads  int32[len(object_terms)]  postings that each (object, term) reads
     The other arguments as in `dispatch.route`.
     """
-    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
+    cell_leaf, unit_worker = plan.cell_leaf, plan.unit_worker
     counts, read = np.zeros(len(cell_leaf), np.int64), np.zeros(len(cell_leaf), np.int64)
     for i in range(len(cells)):
         leaf = cell_leaf[cells[i]]
         goes = False
         for t in range(object_offsets[i], object_offsets[i + 1]):
             if live[t]:
-                unit = leaf_owner(
-                    leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-                )
+                unit = leaf_owner(leaf, object_terms[t], plan)
                 if unit_worker[unit] == worker:
                     goes = True
                     read[cells[i]] += reads[t]
@@ -45,21 +45,25 @@ def count_cell_objects(
     return counts, read
 
 
+@leaf
+def _is_stored(
+    piece: int, leaf: int, post_offsets: np.ndarray, post_terms: np.ndarray, plan: PlanArrays, worker: int
+) -> bool:
+    """Return whether the worker owns a term of the piece in the leaf, and so stores it there."""
+    for t in range(post_offsets[piece], post_offsets[piece + 1]):
+        if plan.unit_worker[leaf_owner(leaf, post_terms[t], plan)] == worker:
+            return True
+    return False
+
+
 @kernel
 def mark_leaf_pieces(
     leaf: int, post_offsets: np.ndarray, post_terms: np.ndarray, plan: PlanArrays, worker: int
 ) -> np.ndarray:
     """Mark the pieces that the worker would store if they lay in the leaf: bool[pieces]."""
-    _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
-    stored = np.zeros(len(post_offsets) - 1, np.bool_)
+    stored = np.empty(len(post_offsets) - 1, np.bool_)
     for piece in range(len(stored)):
-        for t in range(post_offsets[piece], post_offsets[piece + 1]):
-            unit = leaf_owner(
-                leaf, post_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-            )
-            if unit_worker[unit] == worker:
-                stored[piece] = True
-                break
+        stored[piece] = _is_stored(piece, leaf, post_offsets, post_terms, plan, worker)
     return stored
 
 
@@ -106,7 +110,6 @@ def count_block_pieces(
     pyramid     over the code of each raster cell; cells without a block have the last code
     code_leaf, code_block   int64[codes-1]   leaf and block of the cells with each of the other codes
     """
-    _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     counts = np.zeros(blocks, np.int64)
     counted = np.full(blocks, -1, np.int64)
     search = make_search(pyramid)
@@ -116,51 +119,56 @@ def count_block_pieces(
             code = search.codes[i]
             if code == len(code_leaf) or counted[code_block[code]] == piece:
                 continue
-            # The worker stores the piece here if it owns one of the terms in this leaf.
-            leaf = code_leaf[code]
-            for t in range(post_offsets[piece], post_offsets[piece + 1]):
-                unit = leaf_owner(
-                    leaf, post_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-                )
-                if unit_worker[unit] == worker:
-                    counted[code_block[code]] = piece
-                    counts[code_block[code]] += 1
-                    break
+            if _is_stored(piece, code_leaf[code], post_offsets, post_terms, plan, worker):
+                counted[code_block[code]] = piece
+                counts[code_block[code]] += 1
     return counts
 
 
-@kernel
-def count_checks(
-    column: np.ndarray,
-    row: np.ndarray,
-    object_offsets: np.ndarray,
-    object_terms: np.ndarray,
-    levels: np.ndarray,
-    columns: int,
-    rows: int,
-    keys: np.ndarray,
-    term_start: np.ndarray,
-    pieces: np.ndarray,
-    ranges: np.ndarray,
-    subscription: np.ndarray,
-) -> np.ndarray:
-    """Count, in each raster cell, the pairs of an object and a subscription that share a word: int64[rows, columns].
+class CellObjects(NamedTuple):
+    """The objects of a sample: raster cells, and live terms by their position in the posted terms.
 
-    column, row                   int64[objects]    raster cell of each object
-    object_offsets, object_terms  CSR               live terms of each object, by position in the posted terms
-    levels                        int64[l]          levels that pieces are posted at
-    keys                          int64[postings]   `block_key` of each posting, ascending
-    term_start                    int64[terms+1]    slice of the postings of each term
-    pieces                        int32[postings]   piece of each posting
-    ranges                        int32[pieces, 4]  first column, first row, last column, last row of each piece
-    subscription                  int64[pieces]     subscription of each piece, numbered from 0
+    column, row  int64[n]    raster cell of each object
+    offsets      int64[n+1]  slice of `terms` of each object
+    terms        int32[m]
     """
+
+    column: np.ndarray
+    row: np.ndarray
+    offsets: np.ndarray
+    terms: np.ndarray
+
+
+class PostedPieces(NamedTuple):
+    """The postings of p pieces, by key: each piece is posted under its terms in blocks of raster cells.
+
+    keys          int64[postings]  `block_key` of each posting, ascending
+    term_start    int64[terms+1]   slice of the postings of each term
+    pieces        int32[postings]  piece of each posting
+    levels        int64[l]         levels that pieces are posted at
+    ranges        int32[p,4]       first column, first row, last column, last row of each piece
+    subscription  int64[p]         subscription of each piece, numbered from 0
+    """
+
+    keys: np.ndarray
+    term_start: np.ndarray
+    pieces: np.ndarray
+    levels: np.ndarray
+    ranges: np.ndarray
+    subscription: np.ndarray
+
+
+@kernel
+def count_checks(objects: CellObjects, posted: PostedPieces, columns: int, rows: int) -> np.ndarray:
+    """Count, in each raster cell, the pairs of an object and a subscription that share a word: int64[rows, columns]."""
+    column, row, offsets, terms = objects
+    keys, term_start, pieces, levels, ranges, subscription = posted
     checks = np.zeros((rows, columns), np.int64)
     seen = np.full(len(subscription), -1, np.int64)
     for i in range(len(column)):
         x, y = column[i], row[i]
-        for t in range(object_offsets[i], object_offsets[i + 1]):
-            term = object_terms[t]
+        for t in range(offsets[i], offsets[i + 1]):
+            term = terms[t]
             for level in levels:
                 # Read the postings of the term in the block of this level that has the object.
                 key = block_key(np.int64(term), level, x >> level, y >> level)

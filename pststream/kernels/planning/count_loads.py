@@ -12,18 +12,6 @@ from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make
 
 
 @kernel
-def find_term_positions(terms: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Return the position of each term (int64[n]) in the terms that a hash table was built from, or -1: int32[n].
-
-    table  `kernels.matching.postings.make_term_table` of the terms and their positions
-    """
-    positions = np.empty(len(terms), np.int32)
-    for t in range(len(terms)):
-        positions[t] = look_up(terms[t], table)
-    return positions
-
-
-@kernel
 def find_live_terms(
     rows: np.ndarray, offsets: np.ndarray, terms: np.ndarray, table: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -76,7 +64,7 @@ def count_objects(
     reads  int32[len(object_terms)]  postings that each (object, term) reads
     The other arguments as in `dispatch.route`.
     """
-    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
+    cell_leaf, unit_worker = plan.cell_leaf, plan.unit_worker
     of_unit = np.zeros(len(unit_worker), np.int64)
     of_worker = np.zeros(workers, np.int64)
     read = np.zeros(len(unit_worker), np.int64)
@@ -86,9 +74,7 @@ def count_objects(
         leaf = cell_leaf[cells[i]]
         for t in range(object_offsets[i], object_offsets[i + 1]):
             if live[t]:
-                unit = leaf_owner(
-                    leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-                )
+                unit = leaf_owner(leaf, object_terms[t], plan)
                 _count(unit, i, seen_unit, of_unit)
                 _count(unit_worker[unit], i, seen_worker, of_worker)
                 read[unit] += reads[t]
@@ -113,7 +99,7 @@ def count_subscriptions(
                                                  the subscription of each of them, from 0 and ascending
     leaves                            pyramid over the leaf of each raster cell
     """
-    _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
+    unit_worker = plan.unit_worker
     of_unit = np.zeros(len(unit_worker), np.int64)
     of_worker = np.zeros(workers, np.int64)
     seen_unit = np.full(len(of_unit), -1, np.int64)
@@ -129,14 +115,12 @@ def count_subscriptions(
         for i in range(find_distinct_codes(ranges[piece], leaves, search, piece)):
             leaf = search.codes[i]
             # All terms of a leaf without text partitioning have one unit, so the first is enough.
-            if leaf_unit[leaf] >= 0:
+            if plan.leaf_unit[leaf] >= 0:
                 stop = start + 1
             else:
                 stop = post_offsets[piece + 1]
             for t in range(start, stop):
-                unit = leaf_owner(
-                    leaf, post_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-                )
+                unit = leaf_owner(leaf, post_terms[t], plan)
                 _count(unit, groups[position], seen_unit, of_unit)
                 _count(unit_worker[unit], groups[position], seen_worker, of_worker)
     return of_unit, of_worker

@@ -17,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.planning.assign_nodes import Rates, load_of
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
+from pststream.kernels.sort_and_search import with_room
 
 
 class Walk(NamedTuple):
@@ -28,7 +30,6 @@ class Walk(NamedTuple):
     touching        int64[n]      boxes that touch each block
     entry_start     int64[n+1]    slice of `entry_previous` of each position
     entry_previous  int32[k]      ascending inside a position
-    pair, object, subscription    float64 load of a (object, subscription), an object, a subscription
     """
 
     objects: np.ndarray
@@ -36,9 +37,7 @@ class Walk(NamedTuple):
     touching: np.ndarray
     entry_start: np.ndarray
     entry_previous: np.ndarray
-    pair: float
-    object: float
-    subscription: float
+    rates: Rates
 
 
 @kernel
@@ -59,9 +58,7 @@ def find_block_entries(
     for box in range(len(ranges)):
         x0, y0, x1, y1 = ranges[box]
         # Make room for the entries of one more box.
-        if size + len(column) > len(entry):
-            entry = np.concatenate((entry, entry))
-            previous = np.concatenate((previous, previous))
+        entry, previous = with_room(entry, size + len(column)), with_room(previous, size + len(column))
         first = size
         left = 0
         # The walk enters and leaves a box at its border only, so the inner blocks are skipped.
@@ -75,15 +72,19 @@ def find_block_entries(
                 if p == len(column) - 1 or not _holds(ranges[box], column[p + 1], row[p + 1]):
                     exits[left] = p
                     left += 1
-        if size == first:
-            continue
-        # In the order of the walk, each exit precedes the next entry.
-        if left > 1:
-            entry[first:size].sort()
-            exits[:left].sort()
-        previous[first] = -1
-        previous[first + 1 : size] = exits[: left - 1]
+        if size > first:
+            _order_entries(entry[first:size], previous[first:size], exits[:left])
     return entry[:size].copy(), previous[:size].copy()
+
+
+@kernel
+def _order_entries(entry: np.ndarray, previous: np.ndarray, exits: np.ndarray) -> None:
+    """Order the entries of a box along the walk, where each exit precedes the next entry."""
+    if len(exits) > 1:
+        entry.sort()
+        exits.sort()
+    previous[0] = -1
+    previous[1:] = exits[: len(exits) - 1]
 
 
 @kernel
@@ -106,9 +107,7 @@ def find_leaf_entries(ranges: np.ndarray, positions: Pyramid) -> tuple[np.ndarra
     size = 0
     for box in range(len(ranges)):
         # Make room for the entries of one more box.
-        if size + positions.kinds > len(entry):
-            entry = np.concatenate((entry, entry))
-            previous = np.concatenate((previous, previous))
+        entry, previous = with_room(entry, size + positions.kinds), with_room(previous, size + positions.kinds)
         first = size
         left = 0
         # The walk enters the box at a leaf whose predecessor is outside, and leaves it before a successor outside.
@@ -120,12 +119,7 @@ def find_leaf_entries(ranges: np.ndarray, positions: Pyramid) -> tuple[np.ndarra
             if p == positions.kinds - 1 or search.last_mark[p + 1] != box:
                 exits[left] = p
                 left += 1
-        # In the order of the walk, each exit precedes the next entry.
-        if left > 1:
-            entry[first:size].sort()
-            exits[:left].sort()
-        previous[first] = -1
-        previous[first + 1 : size] = exits[: left - 1]
+        _order_entries(entry[first:size], previous[first:size], exits[:left])
     return entry[:size].copy(), previous[:size].copy()
 
 
@@ -166,13 +160,7 @@ def compute_run_load(walk: Walk, start: int, stop: int) -> float:
         objects += walk.objects[p]
         boxes += _new_boxes(walk, start, p)
         reads += walk.read_seconds[p]
-    return _load(walk, objects, boxes, reads)
-
-
-@kernel
-def _load(walk: Walk, objects: float, boxes: float, read_seconds: float) -> float:
-    """Return the load of Definition 1, in seconds."""
-    return walk.pair * objects * boxes + walk.object * objects + walk.subscription * boxes + read_seconds
+    return load_of(objects, boxes, reads, walk.rates)
 
 
 @kernel
@@ -200,7 +188,7 @@ def _fill(walk: Walk, runs: int, bound: float) -> np.ndarray:
             objects += walk.objects[p]
             boxes += _new_boxes(walk, start, p)
             reads += walk.read_seconds[p]
-            load = _load(walk, objects, boxes, reads)
+            load = load_of(objects, boxes, reads, walk.rates)
             if before > 0.0 and load > bound:
                 break
             before = load

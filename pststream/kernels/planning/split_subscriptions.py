@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.sort_and_search import find
 
 
 class TermCounts(NamedTuple):
@@ -27,15 +28,8 @@ def count_objects_with(word, area, counts):
     """Return the number of sampled objects with a word in an area (int32[4]): P(R, word) of Equation 4 as a count."""
     columns, _, borders, cells, objects = counts
     first, last = area[1] * columns + area[0], area[3] * columns + area[2]
-    low, high = borders[word], borders[word + 1]
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if cells[middle] < first:
-            low = middle + 1
-        else:
-            high = middle
-    total = 0
+    end = borders[word + 1]
+    low, total = find(cells, borders[word], end, first), 0
     while low < end and cells[low] <= last:
         column = cells[low] % columns
         if area[0] <= column <= area[2]:

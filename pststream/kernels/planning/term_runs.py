@@ -5,11 +5,15 @@ run. The worker has the objects with one of these terms and the subscriptions po
 once, no matter how many of the terms it has.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.planning.assign_nodes import Rates, load_of
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 from pststream.kernels.routing.tree_walk import add_gains, choose_child
+from pststream.kernels.sort_and_search import with_room
 
 CLOSE = 0.98
 """The search for a bound ends once it is known to within this factor."""
@@ -99,41 +103,45 @@ def group_rows_by_rank(
     return member_start, members
 
 
+class RankedRows(NamedTuple):
+    """The objects and pieces that have the terms of each rank, as `group_rows_by_rank` returns them, r ranks.
+
+    object_start, objects  int64[r+1], int32[n]
+    piece_start, pieces    int64[r+1], int32[m]
+    read_seconds           float64[r]  seconds to read the postings under each rank
+    """
+
+    object_start: np.ndarray
+    objects: np.ndarray
+    piece_start: np.ndarray
+    pieces: np.ndarray
+    read_seconds: np.ndarray
+
+
 @kernel
 def cut_into_term_runs(
-    max_runs: int,
-    bound: float,
-    object_start: np.ndarray,
-    objects: np.ndarray,
-    piece_start: np.ndarray,
-    pieces: np.ndarray,
-    read_seconds: np.ndarray,
-    rates: tuple[float, float, float],
+    max_runs: int, bound: float, ranks: RankedRows, rates: Rates
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return runs of ranks whose greatest load is about as small as this order allows; none if it exceeds `bound`.
 
     max_runs      runs at most
     bound         seconds; inf: no bound; runs of one term may exceed it
-    object_start, objects, piece_start, pieces   as `group_rows_by_rank` returns them
-    read_seconds  float64[ranks]  seconds to read the postings under each rank
-    rates         load of a pair, an object, a subscription
     Returns ends int64[runs+1] from 0, objects int64[runs], subscriptions int64[runs]; runs is 0 if the bound is too
     small. A term whose load alone exceeds the bound is a run of its own.
     """
-    best = _fill(max_runs, bound, object_start, objects, piece_start, pieces, read_seconds, rates)
+    best = _fill(max_runs, bound, ranks, rates)
     low, high = 0.0, bound
     if bound == np.inf:
-        if max_runs == 1 or len(object_start) < 3:
+        if max_runs == 1 or len(ranks.object_start) < 3:
             return best
         # Without a bound, start from the load of all terms in one run.
-        high = rates[0] * best[1][0] * best[2][0] + rates[1] * best[1][0] + rates[2] * best[2][0]
-        high += read_seconds.sum()
+        high = load_of(best[1][0], best[2][0], ranks.read_seconds.sum(), rates)
     # Narrow the bound down, by geometric means as it may span orders of magnitude.
     for _ in range(STEPS):
         if len(best[1]) == 0 or low >= high * CLOSE:
             break
         middle = np.sqrt(low * high) if low > 0.0 else high / 8.0
-        tried = _fill(max_runs, middle, object_start, objects, piece_start, pieces, read_seconds, rates)
+        tried = _fill(max_runs, middle, ranks, rates)
         if len(tried[1]) > 0:
             best, high = tried, middle
         else:
@@ -142,18 +150,9 @@ def cut_into_term_runs(
 
 
 @kernel
-def _fill(
-    max_runs: int,
-    bound: float,
-    object_start: np.ndarray,
-    objects: np.ndarray,
-    piece_start: np.ndarray,
-    pieces: np.ndarray,
-    read_seconds: np.ndarray,
-    rates: tuple[float, float, float],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _fill(max_runs: int, bound: float, ranks: RankedRows, rates: Rates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fill runs of ranks in turn up to the bound, each with at least one term; no runs if `max_runs` do not suffice."""
-    pair, each_object, each_piece = rates
+    object_start, objects, piece_start, pieces, read_seconds = ranks
     ends = np.zeros(max_runs + 1, np.int64)
     of_objects = np.zeros(max_runs, np.int64)
     of_pieces = np.zeros(max_runs, np.int64)
@@ -168,7 +167,7 @@ def _fill(
             more_pieces = _unseen(pieces, piece_start[rank], piece_start[rank + 1], piece_seen, run)
             o, p = of_objects[run] + more_objects, of_pieces[run] + more_pieces
             seconds = read + read_seconds[rank]
-            if rank == ends[run] or pair * o * p + each_object * o + each_piece * p + seconds <= bound:
+            if rank == ends[run] or load_of(o, p, seconds, rates) <= bound:
                 break
             # The bound is reached: begin another run with this term.
             run += 1
@@ -245,10 +244,7 @@ def find_nodes_of_pieces(ranges: np.ndarray, nodes: Pyramid, no_node: int) -> tu
     codes = search.codes
     size = 0
     for piece in range(len(ranges)):
-        if size + nodes.kinds > len(piece_nodes):
-            longer = np.empty(2 * (size + nodes.kinds), np.int32)
-            longer[:size] = piece_nodes[:size]
-            piece_nodes = longer
+        piece_nodes = with_room(piece_nodes, size + nodes.kinds)
         for i in range(find_distinct_codes(ranges[piece], nodes, search, piece)):
             if codes[i] != no_node:
                 piece_nodes[size] = codes[i]

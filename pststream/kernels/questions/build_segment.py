@@ -5,7 +5,7 @@ import numpy as np
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.parsing.texts import hash_word
-from pststream.kernels.sort_and_search import find
+from pststream.kernels.sort_and_search import find, with_room
 
 _EMPTY = np.int32(-1)
 
@@ -29,9 +29,7 @@ def number_terms(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if 2 * count >= len(slots):
             bits += 1
             slots = np.full(1 << bits, _EMPTY, np.int32)
-            larger = np.empty(1 << (bits - 1), np.int64)
-            larger[:count] = distinct[:count]
-            distinct = larger
+            distinct = with_room(distinct, 1 << (bits - 1))
             for number in range(count):
                 slots[_slot(slots, distinct, distinct[number])] = number
         # Begin to read what ids further on need: first the slot, then the id that is in it.
@@ -75,27 +73,6 @@ def gather_rows(order: np.ndarray, offsets: np.ndarray, values: np.ndarray) -> t
             at += 1
     moved_offsets[len(order)] = at
     return moved_offsets, moved[:at]
-
-
-@kernel
-def list_rows(offsets: np.ndarray, row_terms: np.ndarray, terms: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of each term, ascending: their offsets int32[terms+1] and rows int32[m].
-
-    offsets, row_terms  the terms of each row, as `gather_rows` returns them
-    """
-    starts = np.zeros(terms + 1, np.int32)
-    for place in range(len(row_terms)):
-        starts[row_terms[place] + 1] += 1
-    for term in range(terms):
-        starts[term + 1] += starts[term]
-    ends = starts.copy()
-    rows = np.empty(len(row_terms), np.int32)
-    for row in range(len(offsets) - 1):
-        for place in range(offsets[row], offsets[row + 1]):
-            term = row_terms[place]
-            rows[ends[term]] = row
-            ends[term] += 1
-    return starts, rows
 
 
 @kernel

@@ -4,7 +4,6 @@ Packed numbers are uint8[n + 1, width], the least byte first: three bytes each, 
 read with one load of four bytes, wherever it begins; so there is a row of zeros after the last.
 """
 
-import math
 import sys
 from typing import Any
 
@@ -14,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pststream.kernels.compile import kernel, leaf
-from pststream.kernels.matching.contains_point import EARTH_RADIUS_M
+from pststream.kernels.matching.contains_point import haversine, metres_of
 from pststream.kernels.matching.index_cells import interleave
 
 
@@ -141,6 +140,7 @@ def row_of_code(code: int) -> int:
 
 @kernel
 def _gather(value: int) -> int:
+    """Return the bits at even places, side by side: each line closes gaps of twice the width."""
     value &= 0x5555555555555555
     value = (value | (value >> 1)) & 0x3333333333333333
     value = (value | (value >> 2)) & 0x0F0F0F0F0F0F0F0F
@@ -150,18 +150,9 @@ def _gather(value: int) -> int:
 
 
 @kernel
-def haversine(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
-    """Return the haversine of the angle between two points in degrees, by the same operations as `haversine_m`."""
-    lon1, lat1, lon2, lat2 = math.radians(lon1), math.radians(lat1), math.radians(lon2), math.radians(lat2)
-    a = math.sin((lat2 - lat1) / 2.0) ** 2
-    return a + math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2.0) ** 2
-
-
-@kernel
 def distances_m(points: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return the great-circle distance of each point to its place, metres: float64[n]; both float64[n,2]."""
     metres = np.empty(len(points), np.float64)
     for at in range(len(points)):
-        a = haversine(points[at, 0], points[at, 1], places[at, 0], places[at, 1])
-        metres[at] = 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(a)))
+        metres[at] = metres_of(haversine(points[at, 0], points[at, 1], places[at, 0], places[at, 1]))
     return metres

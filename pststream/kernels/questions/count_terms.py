@@ -7,16 +7,18 @@ bound of this list. The sum of these bounds is the gap of the count; a count wit
 Terms of too few objects are left out where rows are counted one by one.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.contains_point import contains_point
 from pststream.kernels.questions.codes import LEVELS, gallop_number, number_at
-from pststream.kernels.questions.frequent_terms import DIVISION_SHIFT, DIVISIONS, SLICES, terms_to_count
-from pststream.kernels.questions.question_arrays import in_window
+from pststream.kernels.questions.frequent_terms import DIVISION_SHIFT, DIVISIONS, SLICES, FrequentTerms, terms_to_count
+from pststream.kernels.questions.question_arrays import ObjectArrays, in_box, in_window, window_of
 from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS, split_list
-from pststream.kernels.sort_and_search import find
+from pststream.kernels.sort_and_search import find, with_room
 
 # Count cells that lie in a region by their lists, and leave the other rows to be counted one by one.
 
@@ -42,10 +44,7 @@ def split_region(objects, regions, question, spans, parts):
     for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
         box = regions.boxes[piece]
         spans, count = split_list(objects, False, 0, len(objects.codes), box, spans)
-        if size + count > len(parts):
-            longer = np.empty((2 * (size + count), PART_COLUMNS), np.int64)
-            longer[:size] = parts[:size]
-            parts = longer
+        parts = with_room(parts, size + count)
         for span in range(count):
             # `split_list` returns the last rows first.
             parts[size + count - 1 - span, :SPAN_COLUMNS] = spans[span]
@@ -56,13 +55,13 @@ def split_region(objects, regions, question, spans, parts):
 
 
 @kernel
-def choose_lists(objects, lists, regions, parts, number, after_ts, up_to_ts):
+def choose_lists(objects, lists, regions, parts, number, window):
     """Choose the lists of the cells and slices inside the region and the window.
 
     parts   int64[p,PART_COLUMNS]: those of the region, `number` of them
     Returns the parts that are left, and the chosen lists, int64[c,LIST_COLUMNS] in the order of the parts.
     """
-    first, stop = _slices_inside(lists.slice_times, after_ts, up_to_ts)
+    first, stop = _slices_inside(lists.slice_times, window.after_ts, window.up_to_ts)
     if first == stop:
         return parts[:number], np.empty((0, LIST_COLUMNS), np.int64)
     # A part is divided into four, or sixteen if it is the world.
@@ -94,12 +93,24 @@ def choose_lists(objects, lists, regions, parts, number, after_ts, up_to_ts):
     return left[:kept], chosen[:size]
 
 
+class TermCounter(NamedTuple):
+    """Arrays for the work of counting, for segments of up to t terms; all counts are 0 between questions.
+
+    counts   int32[t+1,2]  count of each term, and the sum of the bounds of the lists that have it
+    touched  int32[t+1]    the terms that are counted, in no order
+    """
+
+    counts: np.ndarray
+    touched: np.ndarray
+
+
 @leaf
-def add_lists(lists, chosen, counts, touched):
-    """Add the chosen lists to `counts`; list their terms in `touched`.
+def _add_lists(lists, chosen, counter):
+    """Add the chosen lists to the counts.
 
     Returns the number of touched terms, and the sum of the bounds of the lists.
     """
+    counts, touched = counter
     size, bound = 0, 0
     for cell in range(len(chosen)):
         begin, end, _ = _numbers_of_lists(lists, chosen[cell])
@@ -116,7 +127,7 @@ def add_lists(lists, chosen, counts, touched):
 
 
 @kernel
-def count_unlisted(objects, lists, questions, terms, regions, after, up_to):
+def count_unlisted(objects, lists, questions, terms, regions, windows):
     """Return how many objects that count by lists have a term that is not in these lists: int64[n].
 
     questions, terms  int64[n], int32[n]: the pairs of a question of the batch, ascending, and a term of the segment
@@ -128,7 +139,7 @@ def count_unlisted(objects, lists, questions, terms, regions, after, up_to):
         question, term = questions[pair], terms[pair]
         if question != split:
             spans, parts, size = split_region(objects, regions, question, spans, parts)
-            _, chosen = choose_lists(objects, lists, regions, parts, size, after[question, 0], up_to[question, 0])
+            _, chosen = choose_lists(objects, lists, regions, parts, size, window_of(windows, question))
             split = question
         place, stop = objects.posting_offsets[term], objects.posting_offsets[term + 1]
         for cell in range(len(chosen)):
@@ -225,45 +236,69 @@ SMALL = 256
 """Counts below this are ordered by a histogram."""
 
 
+class CountedSegment(NamedTuple):
+    """A segment whose terms are counted.
+
+    objects   ObjectArrays (kernels/questions/question_arrays.py)
+    lists     FrequentTerms (kernels/questions/frequent_terms.py)
+    tiers     int64[t+1]  see kernels/questions/frequent_terms.py
+    last_key  int         greatest key of its objects
+    """
+
+    objects: ObjectArrays
+    lists: FrequentTerms
+    tiers: np.ndarray
+    last_key: int
+
+
+class _Wanted(NamedTuple):
+    """Which terms of a question are counted: its k, and whether all are. Else those of at most `rare` objects are left
+    out, and those of more that cannot have a count to return.
+
+    some_keys  whether objects of the segment may have keys above the last that counts
+    """
+
+    k: int
+    complete: bool
+    rare: int
+    some_keys: bool
+
+
 @kernel
-def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, limits, complete, room, counts, touched):
+def count_terms(segment, asked, regions, windows, limits, complete, room, counter):
     """Return the terms with the greatest counts of each question.
 
-    objects, regions, after, up_to  see kernels/questions/question_arrays.py
-    lists       see kernels/questions/frequent_terms.py
-    tiers       int64[t+1]: see kernels/questions/frequent_terms.py
-    last_key    greatest key of the segment
-    asked       int64[]: the questions to answer, of those of the batch
-    limits      int64[q]: k of each question
-    complete    whether to count all rows and return all terms
-    room        the kernel stops after the question with which it has returned this many terms
-    counts      int32[terms + 1,2] of zeros, for the work: count, and bounds of the lists that have the term
-    touched     int32[terms + 1], for the work
+    segment           CountedSegment
+    asked             int64[]: the questions to answer, of those of the batch
+    regions, windows  RegionArrays, Windows, of the batch
+    limits            int64[q]: k of each question
+    complete          whether to count all rows and return all terms
+    room              the kernel stops after the question with which it has returned this many terms
+    counter           TermCounter
     Returns offsets int64[answered+1], terms int32[] (numbered within the segment, in no order), counts int32[],
     gaps int32[], and the greatest count of a term that is not returned, int64[answered].
     """
+    objects, lists, tiers, last_key = segment
     offsets, bounds = np.zeros(len(asked) + 1, np.int64), np.zeros(len(asked), np.int64)
     terms, total = np.empty((4096, 3), np.int32), 0
     spans, split = np.empty((256, SPAN_COLUMNS), np.int64), np.empty((256, PART_COLUMNS), np.int64)
     block = np.empty(BLOCK, np.int64)
     for place in range(len(asked)):
         question = asked[place]
+        window, k = window_of(windows, question), limits[question]
         size, bound, rare = 0, 0, 0
         spans, split, number = split_region(objects, regions, question, spans, split)
-        parts, some_keys = split[:number], up_to[question, 1] < last_key
+        parts, some_keys = split[:number], window.up_to_key < last_key
         if not complete:
-            rare = _rows_of(parts) // (LEFT_OUT * (limits[question] + 16))
+            rare = _rows_of(parts) // (LEFT_OUT * (k + 16))
             if not some_keys:
-                parts, chosen = choose_lists(
-                    objects, lists, regions, split, number, after[question, 0], up_to[question, 0]
-                )
-                size, bound = add_lists(lists, chosen, counts, touched)
-        size, kept, left_out = _count_parts(
-            objects, regions, parts, after[question], up_to[question], some_keys, tiers, limits[question], rare,
-            complete, block, counts, touched, size,
-        )  # fmt: skip
-        least = 1 if complete else max(1, _kth_count(counts, touched, size, limits[question]) // EMITTED_SHARE)
-        terms, total = _emit(terms, total, counts, touched[:size], least, kept, bound)
+                parts, chosen = choose_lists(objects, lists, regions, split, number, window)
+                size, bound = _add_lists(lists, chosen, counter)
+        wanted = _Wanted(k, complete, rare, some_keys)
+        size, kept, left_out = _count_parts(objects, regions, parts, window, tiers, wanted, block, counter, size)
+        least = 1 if complete else max(1, _kth_count(counter, size, k) // EMITTED_SHARE)
+        terms = with_room(terms, total + size)
+        total = _emit(terms, total, counter, size, least, kept, bound)
         offsets[place + 1], bounds[place] = total, max(least - 1 + bound, left_out)
         if total >= room:
             offsets, bounds = offsets[: place + 2], bounds[: place + 1]
@@ -272,26 +307,30 @@ def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, l
 
 
 @kernel
-def _count_parts(
-    objects, regions, parts, after, up_to, some_keys, tiers, k, rare, complete, rows, counts, touched, size
-):
-    """Add the terms of the rows of parts that count to `counts`, but those of too few objects, unless `complete`.
+def _count_parts(objects, regions, parts, window, tiers, wanted, rows, counter, size):
+    """Add the terms of the rows of parts that count to the counts, but those that are not wanted.
 
-    rare  terms of at most so many objects are left out, and those of more that cannot have a count to return
+    rows, counter, size  int64[BLOCK], for the work; the counts so far, with so many touched terms
     Returns the number of touched terms, of terms that are counted, and the greatest number of objects of another.
     """
-    kept, left_out = terms_to_count(tiers, max(rare, _kth_count(counts, touched, size, k) // COUNTED_SHARE))
+    kept, left_out = _terms_to_count(tiers, wanted, counter, size)
     sample, counted = _rows_of(parts) // SAMPLE_SHARE, 0
-    sampled = complete or sample < BLOCK
+    sampled = wanted.complete or sample < BLOCK
     for part in parts:
         if not sampled and counted >= sample:
-            counts[kept] = 0
-            kept, left_out = terms_to_count(tiers, max(rare, _kth_count(counts, touched, size, k) // COUNTED_SHARE))
+            counter.counts[kept] = 0
+            kept, left_out = _terms_to_count(tiers, wanted, counter, size)
             sampled = True
         counted += part[1] - part[0]
-        size = _count_rows(objects, regions, part, after, up_to, some_keys, kept, rows, counts, touched, size)
-    counts[kept] = 0
+        size = _count_rows(objects, regions, part, window, wanted.some_keys, kept, rows, counter, size)
+    counter.counts[kept] = 0
     return size, kept, left_out
+
+
+@kernel
+def _terms_to_count(tiers, wanted, counter, size):
+    """Return `terms_to_count` by the k-th greatest count so far."""
+    return terms_to_count(tiers, max(wanted.rare, _kth_count(counter, size, wanted.k) // COUNTED_SHARE))
 
 
 @kernel
@@ -303,50 +342,49 @@ def _rows_of(parts):
     return rows
 
 
-@kernel
-def _emit(terms, total, counts, touched, least, kept, bound):
-    """Append the touched terms before `kept` whose counts are `least` or more; set all counts to zero.
+@leaf
+def _emit(terms, total, counter, size, least, kept, bound):
+    """Append the touched terms before `kept` whose counts are `least` or more to `terms`; set all counts to zero.
 
+    terms  int32[m,3]  out: terms, counts, gaps
     bound  the sum of the bounds of all lists that were added
-    Returns the array of terms, their counts and gaps, which may be longer, and how many it has.
+    Returns how many there are then.
     """
-    while total + len(touched) > len(terms):
-        longer = np.empty((2 * len(terms), 3), np.int32)
-        longer[:total] = terms[:total]
-        terms = longer
-    for term in touched:
+    counts = counter.counts
+    for term in counter.touched[:size]:
         if term < kept and counts[term, 0] >= least:
             terms[total, 0], terms[total, 1], terms[total, 2] = term, counts[term, 0], bound - counts[term, 1]
             total += 1
         counts[term, 0], counts[term, 1] = 0, 0
-    return terms, total
+    return total
 
 
 @kernel
-def _count_rows(objects, regions, part, after, up_to, some_keys, kept, rows, counts, touched, size):
-    """Add the terms of the rows of a part that count to `counts`; list those that were 0 in `touched`.
+def _count_rows(objects, regions, part, window, some_keys, kept, rows, counter, size):
+    """Add the terms of the rows of a part that count to the counts; list those that were 0 as touched.
 
     part       see `split_region`
-    some_keys  whether objects of the segment may have keys above that of `up_to`
     kept       the place in `counts` for all terms from this on
-    rows       int64[BLOCK], for the work
     """
     # What is not 0 is not listed.
-    counts[kept, 0] = 1
+    counter.counts[kept, 0] = 1
     for begin in range(part[0], part[1], BLOCK):
         number = 0
         for row in range(begin, min(begin + BLOCK, part[1])):
             ts = objects.times[row]
             rows[number] = row
-            number += (ts >= after[0]) & (ts <= up_to[0]) & ((ts < part[LEFT_FROM]) | (ts >= part[LEFT_TO]))
-        number = _keep_rows(objects, regions, part[PIECE], rows[:number], part[2] == 1, after, up_to, some_keys)
-        size = _add_terms(objects, rows[:number], kept, counts, touched, size)
+            number += (
+                (ts >= window.after_ts) & (ts <= window.up_to_ts) & ((ts < part[LEFT_FROM]) | (ts >= part[LEFT_TO]))
+            )
+        number = _keep_rows(objects, regions, part, rows[:number], window, some_keys)
+        size = _add_terms(objects, rows[:number], kept, counter, size)
     return size
 
 
 @leaf
-def _add_terms(objects, rows, kept, counts, touched, size):
-    """Add the terms of rows to `counts`; list those that were 0 in `touched`; return how many it has."""
+def _add_terms(objects, rows, kept, counter, size):
+    """Add the terms of rows to the counts; list those that were 0 as touched; return how many these are."""
+    counts, touched = counter
     for row in rows:
         for own in range(objects.offsets[row], objects.offsets[row + 1]):
             # Without branches, the processor waits for several counts at a time.
@@ -358,20 +396,19 @@ def _add_terms(objects, rows, kept, counts, touched, size):
 
 
 @kernel
-def _keep_rows(objects, regions, piece, rows, inside, after, up_to, some_keys):
+def _keep_rows(objects, regions, part, rows, window, some_keys):
     """Move the rows that count to the front, and begin to fetch their terms; return their number."""
+    piece, inside = part[PIECE], part[2] == 1
     box, test = regions.boxes[piece], regions.tests[piece]
     test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
     size = 0
     for row in rows:
         ts = objects.times[row]
-        if (some_keys or ts == after[0]) and not in_window(
-            ts, objects.keys[row], after[0], after[1], up_to[0], up_to[1]
-        ):
+        if (some_keys or ts == window.after_ts) and not in_window(ts, objects.keys[row], window):
             continue
         if not inside or test:
             lon, lat = objects.places[row, 0], objects.places[row, 1]
-            if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
+            if not inside and not in_box(box, lon, lat):
                 continue
             if test and not contains_point(test, regions.numbers, test_start, test_stop, lon, lat):
                 continue
@@ -382,8 +419,9 @@ def _keep_rows(objects, regions, piece, rows, inside, after, up_to, some_keys):
 
 
 @kernel
-def _kth_count(counts, touched, size, k):
-    """Return the k-th greatest count of the touched terms, 0 if there are fewer."""
+def _kth_count(counter, size, k):
+    """Return the k-th greatest count of the first `size` touched terms, 0 if there are fewer."""
+    counts, touched = counter
     if size < k:
         return 0
     histogram = np.zeros(SMALL, np.int64)
@@ -406,25 +444,27 @@ def _kth_count(counts, touched, size, k):
 
 
 @kernel
-def count_objects(objects, segment_bounds, questions, terms, regions, after, up_to):
+def count_objects(objects, segment_bounds, questions, terms, regions, windows):
     """Return the number of objects of each question that have a term: int64[n].
 
+    objects           ObjectArrays, the segment
     segment_bounds    int64[4]: least and greatest ts, least and greatest key of the segment
     questions, terms  int64[n], int32[n]: the pairs of a question of the batch, ascending, and a term of the segment
-    objects, regions, after, up_to  see kernels/questions/question_arrays.py
+    regions, windows  RegionArrays, Windows, of the batch
     """
     numbers = np.zeros(len(questions), np.int64)
     spans, parts = np.empty((256, SPAN_COLUMNS), np.int64), np.empty((256, PART_COLUMNS), np.int64)
     size, split = 0, -1
     for pair in range(len(questions)):
         question = questions[pair]
+        window = window_of(windows, question)
         if question != split:
             spans, parts, size = split_region(objects, regions, question, spans, parts)
             split = question
         everything = (
-            after[question, 0] < segment_bounds[0]
-            and up_to[question, 0] >= segment_bounds[1]
-            and up_to[question, 1] >= segment_bounds[3]
+            window.after_ts < segment_bounds[0]
+            and window.up_to_ts >= segment_bounds[1]
+            and window.up_to_key >= segment_bounds[3]
         )
         low, high = objects.posting_offsets[terms[pair]], objects.posting_offsets[terms[pair] + 1]
         end = low
@@ -436,14 +476,12 @@ def count_objects(objects, segment_bounds, questions, terms, regions, after, up_
             if everything and parts[part, 2] and not regions.tests[parts[part, PIECE]]:
                 numbers[pair] += end - begin
             else:
-                numbers[pair] += _count_postings(
-                    objects, regions, parts[part], begin, end, after[question], up_to[question]
-                )
+                numbers[pair] += _count_postings(objects, regions, parts[part], begin, end, window)
     return numbers
 
 
 @kernel
-def _count_postings(objects, regions, part, begin, end, after, up_to):
+def _count_postings(objects, regions, part, begin, end, window):
     """Return the number of rows of the postings [begin, end), which lie in a part, that count."""
     piece, inside = part[PIECE], part[2] == 1
     box, test = regions.boxes[piece], regions.tests[piece]
@@ -451,30 +489,43 @@ def _count_postings(objects, regions, part, begin, end, after, up_to):
     number = 0
     for place in range(begin, end):
         row = number_at(objects.postings, place)
-        if not in_window(objects.times[row], objects.keys[row], after[0], after[1], up_to[0], up_to[1]):
-            continue
-        lon, lat = objects.places[row, 0], objects.places[row, 1]
-        if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
-            continue
-        number += not test or contains_point(test, regions.numbers, test_start, test_stop, lon, lat)
+        if in_window(objects.times[row], objects.keys[row], window):
+            lon, lat = objects.places[row, 0], objects.places[row, 1]
+            if inside or in_box(box, lon, lat):
+                number += not test or contains_point(test, regions.numbers, test_start, test_stop, lon, lat)
     return number
 
 
 # Merge the counts of terms of all segments, and keep the terms that may be among the k greatest of a question.
 
 
+class SegmentCounts(NamedTuple):
+    """The counts of terms of s segments for q questions.
+
+    ids            int64[n]    term ids
+    counts, gaps   int32[n]    their counts and gaps
+    starts, stops  int64[s,q]  slice of them of each segment and question
+    bounds         int64[s,q]  greatest count of a term that is not in the slice
+    """
+
+    ids: np.ndarray
+    counts: np.ndarray
+    gaps: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    bounds: np.ndarray
+
+
 @kernel
-def merge_counts(ids, counts, gaps, starts, stops, bounds, limits):
+def merge_counts(counted, limits):
     """Merge the counts of segments, and keep for each question the terms that may have one of the k greatest.
 
-    ids, counts, gaps  int64[n], int32[n], int32[n]: term ids, counts and gaps
-    starts, stops      int64[s,q]: slice of them of each segment and question
-    bounds             int64[s,q]: greatest count of a term that is not in the slice
-    limits             int64[q]: k of each question
+    counted  SegmentCounts
+    limits   int64[q]: k of each question
     Returns whether the counts suffice for each question, bool[q] (others have no terms), offsets int64[q+1], and for
     each kept term its place in `ids` (one of its places), its least count, and whether this is exact.
     """
-    questions = len(limits)
+    questions, starts = len(limits), counted.starts
     offsets, enough = np.zeros(questions + 1, np.int64), np.zeros(questions, np.bool_)
     places, numbers, exact = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024, np.bool_)
     total = 0
@@ -482,17 +533,17 @@ def merge_counts(ids, counts, gaps, starts, stops, bounds, limits):
     for question in range(questions):
         most, bound = 0, 0
         for segment in range(len(starts)):
-            most += stops[segment, question] - starts[segment, question]
-            bound += bounds[segment, question]
+            most += counted.stops[segment, question] - starts[segment, question]
+            bound += counted.bounds[segment, question]
         while 2 * most > len(slots):
             slots = np.full(2 * len(slots), -1, np.int64)
         firsts, sums = np.empty(most, np.int64), np.empty((most, 2), np.int64)
-        size = _add_up(ids, counts, gaps, starts, stops, bounds, question, bound, slots, firsts, sums)
-        _empty_slots(slots, ids, firsts[:size])
+        size = _add_up(counted, question, bound, slots, firsts, sums)
+        _empty_slots(slots, counted.ids, firsts[:size])
         least = _kth_greatest(sums[:size, 0].copy(), limits[question])
         enough[question] = bound == 0 or bound < least
-        while total + size > len(places):
-            places, numbers, exact = _longer(places, total), _longer(numbers, total), _longer(exact, total)
+        places, numbers = with_room(places, total + size), with_room(numbers, total + size)
+        exact = with_room(exact, total + size)
         for at in range(size):
             if enough[question] and sums[at, 0] + sums[at, 1] >= least:
                 places[total], numbers[total], exact[total] = firsts[at], sums[at, 0], sums[at, 1] == 0
@@ -502,15 +553,12 @@ def merge_counts(ids, counts, gaps, starts, stops, bounds, limits):
 
 
 @kernel
-def _longer(values, filled):
-    longer = np.empty(2 * len(values), values.dtype)
-    longer[:filled] = values[:filled]
-    return longer
+def _add_up(counted, question, bound, slots, firsts, sums):
+    """Add up the counts, and the gaps, of each term of a question; return the number of terms.
 
-
-@kernel
-def _add_up(ids, counts, gaps, starts, stops, bounds, question, bound, slots, firsts, sums):
-    """Add up the counts, and the gaps, of each term of a question; return the number of terms."""
+    slots  int64[2^b], all -1: a hash table of the terms by id, filled with places in `firsts`, their first places
+    """
+    ids, counts, gaps, starts, stops, bounds = counted
     mask, size = len(slots) - 1, 0
     for segment in range(len(starts)):
         for at in range(starts[segment, question], stops[segment, question]):
@@ -551,11 +599,13 @@ def _kth_greatest(numbers, k):
 
 
 @kernel
-def find_ids(ids, starts, stops, questions, wanted):
+def find_ids(counted, questions, wanted):
     """Return where each segment has the wanted id of a question, -1 where it has not: int64[s,n].
 
-    ids, starts, stops  see `merge_counts`; questions, wanted  int64[n]
+    counted            SegmentCounts
+    questions, wanted  int64[n]
     """
+    ids, starts, stops = counted.ids, counted.starts, counted.stops
     places = np.full((len(starts), len(wanted)), -1, np.int64)
     for segment in range(len(starts)):
         for at in range(len(wanted)):

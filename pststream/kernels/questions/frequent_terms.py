@@ -13,7 +13,7 @@ import numpy as np
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.questions.codes import LEVELS
-from pststream.kernels.sort_and_search import find
+from pststream.kernels.sort_and_search import find, with_room
 
 # Tiers of terms by their number of objects: those of many come first, so their counts lie close together in memory.
 
@@ -156,10 +156,7 @@ def _list_terms(ranges, slices, parts, rare, offsets, row_terms, tiers):
                     counts[term] += 1
             counts[kept] = 0
             begin = total
-            while total + size > len(listed):
-                longer = np.empty((2 * len(listed), 2), np.int32)
-                longer[:total] = listed[:total]
-                listed = longer
+            listed = with_room(listed, total + size)
             for term in touched[:size]:
                 if counts[term] > bound:
                     listed[total, 0], listed[total, 1] = term, counts[term]

@@ -5,9 +5,28 @@ questions of a batch share three arrays, so that the rows of one segment are off
 float32, computed in one way everywhere, so that equal distances and scores are ties.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
+from pststream.kernels.sort_and_search import with_room
+
+
+class Heaps(NamedTuple):
+    """The heaps of q questions.
+
+    starts  int64[q+1]    first entry of the heap of each question; it has room up to the next one's
+    sizes   int64[q]      entries in use
+    values  float32[n]    value of each entry: metres, a score below 0, or 0
+    rows    int64[n,3]    ts (microseconds), key and place of each entry. A place below 0 is an object of the segment
+                          that is searched: -1 - row
+    """
+
+    starts: np.ndarray
+    sizes: np.ndarray
+    values: np.ndarray
+    rows: np.ndarray
 
 
 @leaf
@@ -21,25 +40,21 @@ def is_worse(value: np.float32, ts: int, key: int, other_value: np.float32, othe
 
 
 @leaf
-def offer_row(
-    values: np.ndarray,
-    rows: np.ndarray,
-    start: int,
-    size: int,
-    capacity: int,
-    value: np.float32,
-    ts: int,
-    key: int,
-    place: int,
-) -> int:
-    """Put a row into a heap if it is among its `capacity` best; return the new size of the heap.
+def worst_value(heaps: Heaps, question: int) -> np.float32:
+    """Return the value above which no row enters the heap of a question: infinity if the heap has room."""
+    start = heaps.starts[question]
+    if heaps.sizes[question] < heaps.starts[question + 1] - start:
+        return np.float32(np.inf)
+    return heaps.values[start]
 
-    values  float32[]    the heap is values[start : start + size]
-    rows    int64[n, 3]  ts, key and place of each entry; the place is the caller's
-    """
-    if size == capacity:
+
+@leaf
+def offer_row(heaps: Heaps, question: int, value: np.float32, ts: int, key: int, place: int) -> None:
+    """Put a row into the heap of a question if it is among the best that the heap has room for."""
+    values, rows, start, size = heaps.values, heaps.rows, heaps.starts[question], heaps.sizes[question]
+    if size == heaps.starts[question + 1] - start:
         if not is_worse(values[start], rows[start, 0], rows[start, 1], value, ts, key):
-            return size
+            return
         at = 0
         # Sink from the root, which the new row replaces.
         while True:
@@ -56,7 +71,7 @@ def offer_row(
             at = child
     else:
         at = size
-        size += 1
+        heaps.sizes[question] = size + 1
         while at > 0:
             parent = (at - 1) >> 1
             p = start + parent
@@ -66,7 +81,6 @@ def offer_row(
             at = parent
     values[start + at] = value
     rows[start + at, 0], rows[start + at, 1], rows[start + at, 2] = ts, key, place
-    return size
 
 
 @leaf
@@ -81,35 +95,38 @@ def _copy_entry(values: np.ndarray, rows: np.ndarray, source: int, target: int) 
         rows[target, column] = rows[source, column]
 
 
-# Cells to visit, the one with the least bound at the root: bounds float64[], and cells int64[n, 5]: number of the list,
-# first place of the cell in it, place after the last, cell, level.
-
 COLUMNS = 5
 
 
+class CellQueue(NamedTuple):
+    """A heap of the cells to visit, the one with the least bound at the root.
+
+    bounds  float64[n]    no row of the cell has a lesser haversine, or score below 0
+    cells   int64[n,5]    number of the list, first place of the cell in it, place after the last, cell, level
+    """
+
+    bounds: np.ndarray
+    cells: np.ndarray
+
+
 @kernel
-def with_room_for_cells(bounds: np.ndarray, cells: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the arrays, longer if they have no room for four more cells."""
-    if size + 4 <= len(bounds):
-        return bounds, cells
-    longer, wider = np.empty(2 * len(bounds), np.float64), np.empty((2 * len(bounds), COLUMNS), np.int64)
-    longer[:size], wider[:size] = bounds[:size], cells[:size]
-    return longer, wider
+def make_queue() -> CellQueue:
+    """Make an empty queue."""
+    return CellQueue(np.empty(256, np.float64), np.empty((256, COLUMNS), np.int64))
+
+
+@kernel
+def with_room_for_cells(queue: CellQueue, size: int) -> CellQueue:
+    """Return the queue, longer if it has no room for four more cells."""
+    return CellQueue(with_room(queue.bounds, size + 4), with_room(queue.cells, size + 4))
 
 
 @leaf
 def push_cell(
-    bounds: np.ndarray,
-    cells: np.ndarray,
-    size: int,
-    bound: float,
-    number: int,
-    low: int,
-    high: int,
-    cell: int,
-    level: int,
+    queue: CellQueue, size: int, bound: float, number: int, low: int, high: int, cell: int, level: int
 ) -> int:
     """Add a cell; return the new size."""
+    bounds, cells = queue
     at = size
     while at > 0:
         parent = (at - 1) >> 1
@@ -123,8 +140,9 @@ def push_cell(
 
 
 @leaf
-def pop_cell(bounds: np.ndarray, cells: np.ndarray, size: int) -> int:
+def pop_cell(queue: CellQueue, size: int) -> int:
     """Remove the root, which the caller has read; return the new size."""
+    bounds, cells = queue
     size -= 1
     at = 0
     while True:

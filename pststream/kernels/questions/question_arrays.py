@@ -14,8 +14,8 @@ Arrays of a batch of q questions:
     tests int64[p], number_offsets int64[p+1], numbers float64[]: code (0: none) and numbers of the exact test of a box
     clause_offsets int64[q+1], literal_offsets int64[c+1], literals int32[]: clauses of each question, with the terms
         numbered within the segment, -1 for a term that it does not have
-    after int64[q,2], up_to int64[q,2]: ts and key. An object counts if (ts, key) > after, ts <= up_to's ts and
-        key <= up_to's key
+    after int64[q,2], up_to int64[q,2]: ts (microseconds) and key. An object counts if (ts, key) > after, ts <= up_to's
+        ts and key <= up_to's key
 """
 
 from typing import NamedTuple
@@ -24,6 +24,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.questions.codes import LEVELS, find_number, number_at
+from pststream.kernels.sort_and_search import find
 
 
 class ObjectArrays(NamedTuple):
@@ -58,10 +59,40 @@ class ClauseArrays(NamedTuple):
     literals: np.ndarray
 
 
+class Windows(NamedTuple):
+    """The windows of a batch of questions; see the module's docstring."""
+
+    after: np.ndarray
+    up_to: np.ndarray
+
+
+class Window(NamedTuple):
+    """The window of one question, as four numbers that hot loops keep in registers."""
+
+    after_ts: int
+    after_key: int
+    up_to_ts: int
+    up_to_key: int
+
+
 @leaf
-def in_window(ts: int, key: int, after_ts: int, after_key: int, up_to_ts: int, up_to_key: int) -> bool:
-    """Return whether an object counts for a question with these bounds."""
+def window_of(windows: Windows, question: int) -> Window:
+    """Return the window of a question of the batch."""
+    after, up_to = windows.after, windows.up_to
+    return Window(after[question, 0], after[question, 1], up_to[question, 0], up_to[question, 1])
+
+
+@leaf
+def in_window(ts: int, key: int, window: Window) -> bool:
+    """Return whether an object counts for a question with this window."""
+    after_ts, after_key, up_to_ts, up_to_key = window
     return ts <= up_to_ts and key <= up_to_key and (ts > after_ts or (ts == after_ts and key > after_key))
+
+
+@leaf
+def in_box(box: np.ndarray, lon: float, lat: float) -> bool:
+    """Return whether a point is in a box: float64[4], west, south, east, north, with its sides."""
+    return box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]
 
 
 @leaf
@@ -140,15 +171,9 @@ def first_row_of(codes: np.ndarray, cell_rows: np.ndarray, code: int) -> int:
         cells >>= 2
         shift -= 2
     cell = code >> shift
-    low = cell_rows[cell]
     if code == cell << shift:
-        return low
-    size = cell_rows[cell + 1] - low
-    while size > 1:
-        half = size >> 1
-        low += half * (codes[low + half - 1] < code)
-        size -= half
-    return low + (size == 1 and codes[low] < code)
+        return cell_rows[cell]
+    return find(codes, cell_rows[cell], cell_rows[cell + 1], code)
 
 
 @leaf

@@ -4,6 +4,8 @@ A question reads the postings of its clause with the fewest, or all rows where t
 order and so an implicit quadtree: parts of it that lie outside the box of a piece are skipped by binary search.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
@@ -19,15 +21,18 @@ from pststream.kernels.questions.codes import (
     place_row,
     row_of_code,
 )
-from pststream.kernels.questions.heaps import offer_row
+from pststream.kernels.questions.heaps import Heaps, offer_row
 from pststream.kernels.questions.question_arrays import (
     choose_clauses,
     count_postings,
     find_place,
     has_any,
+    in_box,
     in_window,
     satisfies_others,
+    window_of,
 )
+from pststream.kernels.sort_and_search import with_room
 
 # Read a part of a list of rows together with the list of a second term, instead of looking into each row.
 
@@ -39,19 +44,20 @@ LONGER = 8
 
 
 @leaf
-def choose_partner(posting_offsets, literal_offsets, literals, first, stop, driving):
-    """Return the term of the clause of [first, stop) with one term, not the driving one, with the fewest postings.
+def choose_partner(objects, clauses, question, driving):
+    """Return the term of the clause of a question with one term, not the driving one, with the fewest postings.
 
     -1: there is no such clause.
     """
     partner, fewest = -1, 0
-    for clause in range(first, stop):
-        place = literal_offsets[clause]
-        if clause == driving or literal_offsets[clause + 1] - place != 1 or literals[place] < 0:
+    for clause in range(clauses.clause_offsets[question], clauses.clause_offsets[question + 1]):
+        place = clauses.literal_offsets[clause]
+        if clause == driving or clauses.literal_offsets[clause + 1] - place != 1 or clauses.literals[place] < 0:
             continue
-        postings = posting_offsets[literals[place] + 1] - posting_offsets[literals[place]]
+        term = clauses.literals[place]
+        postings = objects.posting_offsets[term + 1] - objects.posting_offsets[term]
         if partner < 0 or postings < fewest:
-            partner, fewest = literals[place], postings
+            partner, fewest = term, postings
     return partner
 
 
@@ -125,13 +131,13 @@ def split_list(objects, listed, low, high, box, spans):
             the span lie in the box, and its cell: level << 32 | the leading bits of its codes
     Returns the spans and their number.
     """
-    first_column, last_column = place_column(box[0]), place_column(box[2])
-    first_row, last_row = place_row(box[1]), place_row(box[3])
+    corners = place_column(box[0]), place_column(box[2]), place_row(box[1]), place_row(box[3])
+    first_column, last_column, first_row, last_row = corners
     # No place is beyond the edges of the world.
     least_column, greatest_column = first_column - (box[0] <= -180.0), last_column + (box[2] >= 180.0)
     least_row, greatest_row = first_row - (box[1] <= -90.0), last_row + (box[3] >= 90.0)
     stack = np.empty((STACK, 4), np.int64)
-    waiting = _covering_cells(objects, listed, low, high, first_column, last_column, first_row, last_row, stack)
+    waiting = _covering_cells(objects, listed, low, high, corners, stack)
     count = 0
     while waiting:
         waiting -= 1
@@ -146,10 +152,7 @@ def split_list(objects, listed, low, high, box, spans):
             column > least_column and column + side < greatest_column and row > least_row and row + side < greatest_row
         )
         if inside or level == LEVELS or high - low <= SCANNED:
-            if count == len(spans):
-                longer = np.empty((2 * count, SPAN_COLUMNS), np.int64)
-                longer[:count] = spans
-                spans = longer
+            spans = with_room(spans, count + 1)
             spans[count, 0], spans[count, 1], spans[count, 2], spans[count, 3] = low, high, inside, level << 32 | cell
             count += 1
             continue
@@ -169,11 +172,12 @@ def split_list(objects, listed, low, high, box, spans):
 
 
 @leaf
-def _covering_cells(objects, listed, low, high, first_column, last_column, first_row, last_row, stack):
+def _covering_cells(objects, listed, low, high, corners, stack):
     """Put the parts of a list in the cells that cover a box, up to four of one size, on the stack; return their number.
 
-    The arguments are those of `split_list`; columns and rows are those of the corners of the box.
+    corners  first column, last column, first row, last row of the box; see `split_list` for the other arguments
     """
+    first_column, last_column, first_row, last_row = corners
     if high - low <= SCANNED:
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = low, high, 0, 0
         return 1
@@ -228,42 +232,47 @@ def choose_paths(objects, regions, clauses, asked):
 
 
 @kernel
-def find_rows(objects, asked, paths, regions, clauses, after, up_to, limits, starts, sizes, values, best):
+def find_rows(objects, asked, paths, regions, clauses, windows, heaps):
     """Return the objects that answer questions without a limit: int64[n,4], question, ts, key and row of each.
 
+    objects   ObjectArrays, the segment
     asked     int64[]      the questions to answer, of those of the batch
     paths     int64[asked] how, as `choose_paths` returns it; the answer is the same for -1 and each clause
-    objects, regions, clauses, after, up_to   see kernels/questions/question_arrays.py
-    limits    int64[q]     greatest number of rows of each question; 0: no limit. With a limit, rows are offered to the
-                           heaps of newest rows. Places below 0 are objects of this segment: -1 - row
-    starts    int64[q], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/heaps.py)
+    regions, clauses, windows   RegionArrays, ClauseArrays, Windows, of the batch
+    heaps     Heaps        of the newest rows of the questions with a limit; other questions have no room in them
     """
-    answered, count, _ = _walk(
-        objects, asked, paths, regions, clauses, after, up_to, np.iinfo(np.int64).max, np.empty(0, np.bool_),
-        limits, starts, sizes, values, best,
-    )  # fmt: skip
+    most_work, marked = np.iinfo(np.int64).max, np.empty(0, np.bool_)
+    answered, count, _ = _walk(objects, asked, paths, regions, clauses, windows, heaps, most_work, marked)
     return answered[:count].copy()
 
 
 @kernel
-def mark_rows(objects, asked, regions, clauses, after, up_to, most_work, marked):
+def mark_rows(objects, asked, regions, clauses, windows, most_work, marked):
     """Set `marked` (bool[n]) for each object that answers one of the questions; return the work, in places read.
 
     asked      int64[]  the questions to ask, of those of the batch
     most_work  beyond so much work no question is asked
-    objects, regions, clauses, after, up_to   see kernels/questions/question_arrays.py
+    objects, regions, clauses, windows   as `find_rows` takes them
     """
     none = np.empty(0, np.int64)
-    return _walk(
-        objects, asked, choose_clauses(objects, clauses, asked), regions, clauses, after, up_to, most_work, marked,
-        none, none, none, np.empty(0, np.float32), np.empty((0, 3), np.int64),
-    )[2]  # fmt: skip
+    heaps = Heaps(none, none, np.empty(0, np.float32), np.empty((0, 3), np.int64))
+    paths = choose_clauses(objects, clauses, asked)
+    return _walk(objects, asked, paths, regions, clauses, windows, heaps, most_work, marked)[2]
+
+
+class _Part(NamedTuple):
+    """What is read: a question, a piece of its region, the clause whose lists are read (-1: all rows), and the place of
+    the list's term in it.
+    """
+
+    question: int
+    piece: int
+    driving: int
+    number: int
 
 
 @kernel
-def _walk(
-    objects, asked, paths, regions, clauses, after, up_to, most_work, marked, limits, starts, sizes, values, best
-):
+def _walk(objects, asked, paths, regions, clauses, windows, heaps, most_work, marked):
     """Read the lists of the questions in their pieces, until the work is above `most_work`.
 
     The rows that answer a question are set in `marked` (bool[n]); if that is empty, they are offered to its heap, or
@@ -292,19 +301,15 @@ def _walk(
                     work += spans[span, 1] - spans[span, 0]
                 if work > most_work:
                     return answered, count, work
-                chosen, kept = read_spans(
-                    objects, regions, clauses, spans[:parts], question, piece, driving, number,
-                    after[question], up_to[question], chosen,
-                )  # fmt: skip
+                part = _Part(question, piece, driving, number)
+                window = window_of(windows, question)
+                chosen, kept = _read_spans(objects, regions, clauses, spans[:parts], part, window, chosen)
                 if len(marked):
                     for row in chosen[:kept]:
                         marked[row] = True
-                elif limits[question]:
+                elif heaps.starts[question] < heaps.starts[question + 1]:
                     for row in chosen[:kept]:
-                        sizes[question] = offer_row(
-                            values, best, starts[question], sizes[question], limits[question],
-                            np.float32(0.0), objects.times[row], objects.keys[row], -1 - row,
-                        )  # fmt: skip
+                        offer_row(heaps, question, np.float32(0.0), objects.times[row], objects.keys[row], -1 - row)
                 else:
                     answered, count = _append_rows(objects, question, chosen[:kept], answered, count)
     return answered, count, work
@@ -313,10 +318,7 @@ def _walk(
 @kernel
 def _append_rows(objects, question, rows, answered, count):
     """Append rows to those collected, made longer if needed; return these and their number."""
-    if count + len(rows) > len(answered):
-        longer = np.empty((2 * (count + len(rows)), 4), np.int64)
-        longer[:count] = answered[:count]
-        answered = longer
+    answered = with_room(answered, count + len(rows))
     for row in rows:
         answered[count, 0], answered[count, 1], answered[count, 2] = question, objects.times[row], objects.keys[row]
         answered[count, 3] = row
@@ -325,45 +327,32 @@ def _append_rows(objects, question, rows, answered, count):
 
 
 @kernel
-def read_spans(objects, regions, clauses, spans, question, piece, driving, number, after, up_to, chosen):
+def _read_spans(objects, regions, clauses, spans, part, window, chosen):
     """Write the rows of the spans that answer the question to `chosen`, made longer if needed; return it and their
     number.
-
-    driving, number  the clause and the place of its term whose postings the spans are of; -1: spans of all rows
     """
-    first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
-    partner = choose_partner(
-        objects.posting_offsets, clauses.literal_offsets, clauses.literals, first, stop, driving
-    )  # fmt: skip
+    partner = choose_partner(objects, clauses, part.question, part.driving)
     rows = np.empty(READ_AT_ONCE, np.int32)
     count = 0
     for span in range(len(spans)):
         for low in range(spans[span, 0], spans[span, 1], READ_AT_ONCE):
             high = min(low + READ_AT_ONCE, spans[span, 1])
-            rows, size = read_rows(objects, driving >= 0, low, high, partner, rows)
-            if count + size > len(chosen):
-                longer = np.empty(2 * (count + size), np.int32)
-                longer[:count] = chosen[:count]
-                chosen = longer
-            begin = count
-            count = _choose_rows(
-                objects, regions, clauses, rows[:size], spans[span, 2] == 1, question, piece, driving, number,
-                after, up_to, chosen, count,
-            )  # fmt: skip
-            if regions.tests[piece]:
-                count = _keep_contained(objects, regions, piece, chosen, begin, count)
+            rows, size = read_rows(objects, part.driving >= 0, low, high, partner, rows)
+            chosen, begin = with_room(chosen, count + size), count
+            inside = spans[span, 2] == 1
+            count = _choose_rows(objects, regions, clauses, rows[:size], inside, part, window, chosen, count)
+            if regions.tests[part.piece]:
+                count = _keep_contained(objects, regions, part.piece, chosen, begin, count)
     return chosen, count
 
 
 @leaf
-def _choose_rows(
-    objects, regions, clauses, rows, inside, question, piece, driving, number, after, up_to, chosen, count
-):
+def _choose_rows(objects, regions, clauses, rows, inside, part, window, chosen, count):
     """Append the rows that answer the question, but for the exact test, to `chosen`; return their number."""
+    question, piece, driving, number = part
     first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
     head = clauses.literal_offsets[driving] if driving >= 0 else 0
     box = regions.boxes[piece]
-    after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
     for row in rows[:AHEAD]:
         _fetch_row(objects, row)
     for at in range(len(rows)):
@@ -371,10 +360,9 @@ def _choose_rows(
             _fetch_row(objects, rows[at + AHEAD])
         row = rows[at]
         # What is fetched ahead is tested first, the terms of the row last.
-        if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
+        if not in_window(objects.times[row], objects.keys[row], window):
             continue
-        lon, lat = objects.places[row, 0], objects.places[row, 1]
-        if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
+        if not inside and not in_box(box, objects.places[row, 0], objects.places[row, 1]):
             continue
         # An object with several terms of the driving clause counts at the first of them.
         if number and has_any(objects.offsets, objects.row_terms, row, clauses.literals, head, head + number):

@@ -8,14 +8,22 @@ of their short texts, so that there is a closer bound for all other texts.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.questions.codes import LEVELS, find_number, number_at
-from pststream.kernels.questions.heaps import COLUMNS, offer_row, pop_cell, push_cell, with_room_for_cells
-from pststream.kernels.questions.question_arrays import first_row_of, in_window
+from pststream.kernels.questions.heaps import (
+    make_queue,
+    offer_row,
+    pop_cell,
+    push_cell,
+    with_room_for_cells,
+    worst_value,
+)
+from pststream.kernels.questions.question_arrays import first_row_of, in_window, window_of
 from pststream.kernels.questions.scores import (
     DEGREE,
     FREQUENT,
@@ -33,69 +41,115 @@ SCANNED = 128
 """A cell with at most this many places of a list is read without further division, and so many are read together."""
 
 FIELDS = 4
-"""Numbers of a word in `words`: its squared weight; top and root: (1 - alpha) * cosine of an object that has no rarer
-word is at most top / max(root, length of the object's vector); the squared length below which its objects are in the
-list of short texts.
+"""Numbers of a word: its squared weight; top and root: (1 - alpha) * cosine of an object that has no rarer word is at
+most top / max(root, length of the object's vector); the squared length below which its objects are in the list of short
+texts.
 """
 
 
+class ScoredQuestions(NamedTuple):
+    """What scores need of a batch of q questions, whose c clauses are one word each.
+
+    points   float64[q,2]  longitude and latitude, degrees
+    scales   float64[q,2]  alpha, and the scale of distances in metres
+    weights  float32[c]    the weight of each word
+    squares  float32[q]    the sum of the squared weights of the words
+    """
+
+    points: np.ndarray
+    scales: np.ndarray
+    weights: np.ndarray
+    squares: np.ndarray
+
+
+class _Asked(NamedTuple):
+    """The question that is answered: its number in the batch, its point in degrees, `least_cosine` of the latitude,
+    alpha, the scale of distances in metres, and the squared length of its vector.
+    """
+
+    question: int
+    lon: float
+    lat: float
+    cosine: float
+    alpha: float
+    scale: float
+    square: np.float32
+
+
+class _Words(NamedTuple):
+    """The words of a question that the segment has, those with the fewest objects first.
+
+    terms    int32[w]         numbers of the words within the segment
+    numbers  float64[w,FIELDS]
+    bits     int64[w]         bit of each word in the filters of texts
+    bounds   float64[2w]      greatest part of a score that texts give: at 2 * word of its list of short texts, at
+                              2 * word + 1 of the others, or of all
+    """
+
+    terms: np.ndarray
+    numbers: np.ndarray
+    bits: np.ndarray
+    bounds: np.ndarray
+
+
+class _Looked(NamedTuple):
+    """The rows that are looked at together, and what is known of each.
+
+    rows    int64[SCANNED]
+    looks   int64[SCANNED,2]    code of the place; whether the text may have other words of the question
+    scores  float64[SCANNED,2]  bounds of the parts of the score that the text and the place give
+    """
+
+    rows: np.ndarray
+    looks: np.ndarray
+    scores: np.ndarray
+
+
 @kernel
-def find_scored(
-    objects, texts, asked, points, scales, clauses, weights, squares, after, up_to, starts, sizes, values, best
-):
+def find_scored(objects, texts, asked, questions, clauses, windows, heaps):
     """Offer objects to the heaps of best rows, so that each has the k best of all segments offered so far.
 
-    objects, clauses, after, up_to   see kernels/questions/question_arrays.py; each clause is a word
-    texts        see kernels/questions/scores.py
-    asked        int64[]        the questions to answer, of those of the batch
-    points       float64[q,2]   longitude and latitude of each question
-    scales       float64[q,2]   alpha and the scale of distances in metres
-    weights      float32[c]     the weight of each word
-    squares      float32[q]     the squared length of each question
-    starts       int64[q+1], sizes int64[q], values float32[], best int64[n,3]: the heaps
-                 (kernels/questions/heaps.py) of scores below 0. Places below 0 are objects of this segment:
-                 -1 - row
+    objects, texts    ObjectArrays, TextArrays (kernels/questions/scores.py), the segment
+    asked             int64[]  the questions to answer, of those of the batch
+    questions         ScoredQuestions
+    clauses, windows  ClauseArrays, Windows, of the batch; each clause is a word
+    heaps             Heaps of scores below 0
     """
     longest = 0
     for question in asked:
         longest = max(longest, clauses.clause_offsets[question + 1] - clauses.clause_offsets[question])
-    terms, words, bounds_of_texts = np.empty(longest, np.int32), np.empty((longest, FIELDS)), np.empty(2 * longest)
-    bits = np.empty(longest, np.int64)
-    queue = np.empty(256, np.float64), np.empty((256, COLUMNS), np.int64)
-    rows, looks = np.empty(SCANNED, np.int64), np.empty((SCANNED, 3), np.int64)
-    scores = np.empty((SCANNED, 2), np.float64)
-    lengths = texts.looks.view(np.float32)
+    room = _Words(
+        np.empty(longest, np.int32), np.empty((longest, FIELDS)), np.empty(longest, np.int64), np.empty(2 * longest)
+    )
+    looked = _Looked(np.empty(SCANNED, np.int64), np.empty((SCANNED, 2), np.int64), np.empty((SCANNED, 2)))
+    queue, lengths = make_queue(), texts.looks.view(np.float32)
     for question in asked:
         first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
-        count = _order_words(objects.posting_offsets, clauses.literals, weights, first, stop, terms, words)
+        count = _order_words(objects.posting_offsets, clauses.literals, questions.weights, first, stop, room)
         if not count:
             continue
-        for word in range(count):
-            bits[word] = filter_bit(terms[word])
-        alpha, scale = scales[question, 0], scales[question, 1]
-        start, end, filled = starts[question], starts[question + 1], sizes[question]
-        limit = _limit_of(values[start:end], filled)
-        queue, size = _push_lists(
-            objects, texts, terms[:count], words, alpha, squares[question], limit, queue, bounds_of_texts
+        words = _Words(room.terms[:count], room.numbers, room.bits[:count], room.bounds)
+        lon, lat = questions.points[question, 0], questions.points[question, 1]
+        alpha, scale = questions.scales[question, 0], questions.scales[question, 1]
+        one = _Asked(question, lon, lat, least_cosine(lat * DEGREE), alpha, scale, questions.squares[question])
+        queue, size = _push_lists(objects, texts, words, one, _limit_of(heaps, question), queue)
+        queue = _visit_cells(
+            objects, texts, lengths, one, words, window_of(windows, question), heaps, queue, size, looked
         )
-        queue, sizes[question] = _visit_cells(
-            objects, texts, lengths, points[question], alpha, scale, squares[question], terms[:count], words, bits,
-            bounds_of_texts, after[question], up_to[question], values[start:end], best[start:end], filled, queue, size,
-            rows, looks, scores,
-        )  # fmt: skip
 
 
 @leaf
-def _limit_of(values, filled):
+def _limit_of(heaps, question):
     """Return the bound above which nothing enters the heap: values and bounds are scores below 0."""
-    return float(values[0]) + MARGIN if filled == len(values) else math.inf
+    return float(worst_value(heaps, question)) + MARGIN
 
 
 @leaf
-def _order_words(posting_offsets, literals, weights, first, stop, terms, words):
-    """Write the words of a question that the segment has to `terms`, by their number of objects, and their squared
-    weights to words[:, 0]; return how many there are.
+def _order_words(posting_offsets, literals, weights, first, stop, room):
+    """Write the words of a question that the segment has to `room`, by their number of objects, with their bits and
+    squared weights; return how many there are.
     """
+    terms, words, _, _ = room
     size = 0
     for literal in range(first, stop):
         term = literals[literal]
@@ -108,77 +162,73 @@ def _order_words(posting_offsets, literals, weights, first, stop, terms, words):
             at -= 1
         terms[at], words[at, 0] = term, np.float64(weights[literal]) * np.float64(weights[literal])
         size += 1
+    for word in range(size):
+        room.bits[word] = filter_bit(terms[word])
     return size
 
 
 @kernel
-def _push_lists(objects, texts, terms, words, alpha, square, limit, queue, bounds_of_texts):
-    """Put the lists of the words into the empty queue; return its arrays and its size.
+def _push_lists(objects, texts, words, asked, limit, queue):
+    """Put the lists of the words into the empty queue, and write the other numbers and the bounds of the words.
 
-    Writes the other FIELDS of the words, and to bounds_of_texts the greatest part of the score that texts give: at
-    2 * word of its list of short texts, at 2 * word + 1 of the others, or of all.
+    Returns the queue and its size.
     """
-    (bounds, cells), size, tail = queue, 0, 0.0
+    terms, numbers, _, bounds_of_texts = words
+    alpha, size, tail = asked.alpha, 0, 0.0
     for word in range(len(terms) - 1, -1, -1):
         # An object of this list that is scored has no rarer word.
-        tail += words[word, 0]
-        top, root = (1.0 - alpha) * tail / math.sqrt(square), math.sqrt(tail)
-        words[word, 1], words[word, 2], words[word, 3] = top, root, -1.0
+        tail += numbers[word, 0]
+        top, root = (1.0 - alpha) * tail / math.sqrt(asked.square), math.sqrt(tail)
+        numbers[word, 1], numbers[word, 2], numbers[word, 3] = top, root, -1.0
         low, high = objects.posting_offsets[terms[word]], objects.posting_offsets[terms[word] + 1]
         least = 0.0
-        bounds, cells = with_room_for_cells(bounds, cells, size)
+        queue = with_room_for_cells(queue, size)
         # Short texts have a list of their own; all others are at least as long as the floor, which lowers their bound.
         if high - low >= FREQUENT:
             at = find(texts.frequent, 0, len(texts.frequent), terms[word])
             shortest = math.sqrt(np.float64(texts.least_squares[at]))
             least = math.sqrt(np.float64(texts.floors[0]))
-            words[word, 3] = texts.floors[0]
+            numbers[word, 3] = texts.floors[0]
             bounds_of_texts[2 * word] = top / max(root, shortest)
             begin, end = texts.short_offsets[at], texts.short_offsets[at + 1]
             # The first cell is the whole world, where a place may give all of alpha.
             bound = -(alpha + bounds_of_texts[2 * word])
             if end > begin and bound <= limit:
-                size = push_cell(bounds, cells, size, bound, 2 * word, begin, end, 0, 0)
+                size = push_cell(queue, size, bound, 2 * word, begin, end, 0, 0)
         bounds_of_texts[2 * word + 1] = top / max(root, least)
         bound = -(alpha + bounds_of_texts[2 * word + 1])
         if bound <= limit:
-            size = push_cell(bounds, cells, size, bound, 2 * word + 1, low, high, 0, 0)
-    return (bounds, cells), size
+            size = push_cell(queue, size, bound, 2 * word + 1, low, high, 0, 0)
+    return queue, size
 
 
 @kernel
-def _visit_cells(
-    objects, texts, lengths, point, alpha, scale, square, terms, words, bits, bounds_of_texts, after, up_to, values,
-    best, filled, queue, size, rows, looks, scores,
-):  # fmt: skip
-    """Visit the cells of the queue, greatest bound first; return the arrays of the queue and the size of the heap."""
-    bounds, cells = queue
-    cosine = least_cosine(point[1] * DEGREE)
-    limit = _limit_of(values, filled)
-    while size and bounds[0] <= limit:
+def _visit_cells(objects, texts, lengths, asked, words, window, heaps, queue, size, looked):
+    """Visit the cells of the queue, greatest bound first; return the queue, which may be longer then."""
+    limit = _limit_of(heaps, asked.question)
+    while size and queue.bounds[0] <= limit:
+        cells = queue.cells
         number, low, high, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 4]
         if high - low <= SCANNED or level == LEVELS:
             # A bound is the sum of both parts of the score: this is the part of the place.
-            near = -bounds[0] - bounds_of_texts[number]
-            size = pop_cell(bounds, cells, size)
-            filled = _read_places(
-                objects, texts, lengths, number, low, high, point, cosine, alpha, scale, square, terms, words, bits,
-                near, after, up_to, values, best, filled, rows, looks, scores,
-            )  # fmt: skip
-            limit = _limit_of(values, filled)
+            near = -queue.bounds[0] - words.bounds[number]
+            size = pop_cell(queue, size)
+            for begin in range(low, high, SCANNED):
+                end = min(begin + SCANNED, high)
+                _read_places(objects, texts, lengths, asked, words, window, heaps, number, begin, end, near, looked)
+            limit = _limit_of(heaps, asked.question)
         else:
-            bounds, cells = with_room_for_cells(bounds, cells, size)
-            size = _divide_cell(
-                objects, texts, point, cosine, alpha, scale, bounds_of_texts, limit, bounds, cells, size
-            )
-    return (bounds, cells), filled
+            queue = with_room_for_cells(queue, size)
+            size = _divide_cell(objects, texts, asked, words.bounds[number], limit, queue, size)
+    return queue
 
 
 @leaf
-def _divide_cell(objects, texts, point, cosine, alpha, scale, bounds_of_texts, limit, bounds, cells, size):
+def _divide_cell(objects, texts, asked, bound_of_texts, limit, queue, size):
     """Replace the first cell of the queue by those of its four parts that may be good enough; return its size."""
+    cells = queue.cells
     number, low, high, cell, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 3], cells[0, 4] + 1
-    size = pop_cell(bounds, cells, size)
+    size = pop_cell(queue, size)
     lists = objects.postings if number & 1 else texts.short_rows
     shift = 2 * (LEVELS - level)
     # The list is in Morton order, so each quarter of the cell is a part of it.
@@ -190,55 +240,47 @@ def _divide_cell(objects, texts, point, cosine, alpha, scale, bounds_of_texts, l
             row = first_row_of(objects.codes, objects.cell_rows, (below + 1) << shift)
             end = find_number(lists, begin, high, row)
         if end > begin:
-            a = least_haversine_of_cell(point[0], point[1], cosine, below, level)
-            bound = -(greatest_place_score(a, alpha, scale) + bounds_of_texts[number])
+            a = least_haversine_of_cell(asked.lon, asked.lat, asked.cosine, below, level)
+            bound = -(greatest_place_score(a, asked.alpha, asked.scale) + bound_of_texts)
             if bound <= limit:
-                size = push_cell(bounds, cells, size, bound, number, begin, end, below, level)
+                size = push_cell(queue, size, bound, number, begin, end, below, level)
         begin = end
     return size
 
 
 @leaf
-def _read_places(
-    objects, texts, lengths, number, low, high, point, cosine, alpha, scale, square, terms, words, bits, near, after,
-    up_to, values, best, filled, rows, looks, scores,
-):  # fmt: skip
-    """Offer the rows of the part [low, high) of a list to the heap; return its size."""
-    lon, lat, word = point[0], point[1], number >> 1
+def _read_places(objects, texts, lengths, asked, words, window, heaps, number, low, high, near, looked):
+    """Offer the rows of the part [low, high) of a list, at most SCANNED, to the heap.
+
+    lengths  `texts.looks` as float32
+    number   the list: 2 * word of short texts, 2 * word + 1 of the others, or of all
+    near     bound of the part of the score that the place gives, for all of them
+    """
+    word, limit = number >> 1, _limit_of(heaps, asked.question)
     lists = objects.postings if number & 1 else texts.short_rows
-    floor = np.float32(words[word, 3] if number & 1 else -1.0)
-    for begin in range(low, high, SCANNED):
-        limit = _limit_of(values, filled)
-        count = _look_at_places(
-            texts.looks, lengths, lists, begin, min(begin + SCANNED, high), alpha, square, words, word,
-            bits[: len(terms)], near, floor, limit, rows, looks, scores,
-        )  # fmt: skip
-        count = _keep_near(lon, lat, cosine, alpha, scale, limit, count, rows, looks, scores)
-        filled = _offer_rows(
-            objects, lengths, rows[:count], looks, scores, lon, lat, alpha, scale, square, terms, words, word,
-            after, up_to, values, best, filled,
-        )  # fmt: skip
-    return filled
+    # Rows of shorter texts are in the list of short texts.
+    floor = np.float32(words.numbers[word, 3] if number & 1 else -1.0)
+    count = _look_at_places(texts.looks, lengths, lists, low, high, asked, words, word, near, floor, limit, looked)
+    count = _keep_near(asked, limit, count, looked)
+    _offer_rows(objects, lengths, looked, count, asked, words, word, window, heaps)
 
 
 @leaf
-def _look_at_places(
-    texts, lengths, lists, low, high, alpha, square, words, word, bits, near, floor, limit, rows, looks, scores
-):
-    """Write the rows of lists[low:high] whose texts may be good enough to `rows`; return their number.
+def _look_at_places(texts, lengths, lists, low, high, asked, words, word, near, floor, limit, looked):
+    """Write the rows of lists[low:high] whose texts may be good enough to `looked`; return their number.
 
     texts, lengths  `looks` of kernels/questions/scores.py, as uint32 and as float32
     near    bound of the part of the score that the place gives, for all of them
-    floor   rows with a smaller squared length are in the list of short texts
-    looks   gets the code, whether the text may have other words of the question, and (not here) more of each row
-    scores  gets the bound of the part of the score that the text gives
+    floor   rows with a smaller squared length are left out
     """
+    rows, looks, scores = looked
+    _, numbers, bits, _ = words
     size = high - low
     for place in range(size):
         row = number_at(lists, low + place)
         rows[place] = row
         prefetch(texts, row)
-    own, part, others = words[word, 0], (1.0 - alpha) / math.sqrt(np.float64(square)), 0
+    own, part, others = numbers[word, 0], (1.0 - asked.alpha) / math.sqrt(np.float64(asked.square)), 0
     for other in range(len(bits)):
         if other != word:
             others |= np.int64(1) << bits[other]
@@ -250,7 +292,7 @@ def _look_at_places(
         # An upper bound of what is shared: other words may have set the same bits of the filter.
         shared = own
         for other in range(word + 1, len(bits)):
-            shared += words[other, 0] * ((filter_of_row >> bits[other]) & 1)
+            shared += numbers[other, 0] * ((filter_of_row >> bits[other]) & 1)
         text = part * shared / math.sqrt(max(np.float64(length), shared))
         # Every row is written, but only one that may be good enough advances: no branch to mispredict.
         rows[count], looks[count, 0], looks[count, 1] = row, texts[row, 0], (filter_of_row & others) != 0
@@ -260,14 +302,13 @@ def _look_at_places(
 
 
 @leaf
-def _keep_near(lon, lat, cosine_of_lat, alpha, scale, limit, count, rows, looks, scores):
-    """Keep those of the rows whose places and texts together may be good enough; return their number.
-
-    scores[:, 1] gets the bound of the part of the score that the place gives.
-    """
+def _keep_near(asked, limit, count, looked):
+    """Keep those of the rows whose places and texts together may be good enough; return their number."""
+    rows, looks, scores = looked
+    lon, lat, cosine, alpha, scale = asked.lon, asked.lat, asked.cosine, asked.alpha, asked.scale
     # A loop of its own without branches, so that the compiler computes several bounds at once.
     for at in range(count):
-        a = least_haversine_of_cell(lon, lat, cosine_of_lat, looks[at, 0], LEVELS)
+        a = least_haversine_of_cell(lon, lat, cosine, looks[at, 0], LEVELS)
         scores[at, 1] = greatest_place_score(a, alpha, scale)
     kept = 0
     for at in range(count):
@@ -278,38 +319,37 @@ def _keep_near(lon, lat, cosine_of_lat, alpha, scale, limit, count, rows, looks,
 
 
 @leaf
-def _offer_rows(
-    objects, lengths, rows, looks, scores, lon, lat, alpha, scale, square, terms, words, word, after, up_to, values,
-    best, filled,
-):  # fmt: skip
-    """Offer those of the rows that count; return the size of the heap."""
-    for row in rows:
+def _offer_rows(objects, lengths, looked, count, asked, words, word, window, heaps):
+    """Offer those of the first `count` rows that count to the heap of the question."""
+    rows, looks, scores = looked
+    for at in range(count):
+        row = rows[at]
         prefetch(objects.times, row)
         prefetch(objects.offsets, row)
         prefetch(objects.keys, row)
         prefetch(objects.places, row)
-    for at in range(len(rows)):
+    for at in range(count):
         if looks[at, 1]:
             prefetch(objects.row_terms, objects.offsets[rows[at]])
-    limit = _limit_of(values, filled)
-    for at in range(len(rows)):
+    question, lon, lat, _, alpha, scale, square = asked
+    limit = _limit_of(heaps, question)
+    for at in range(count):
         row = rows[at]
         if -(scores[at, 0] + scores[at, 1]) > limit:
             continue
         ts, key = objects.times[row], objects.keys[row]
-        if not in_window(ts, key, after[0], after[1], up_to[0], up_to[1]):
+        if not in_window(ts, key, window):
             continue
-        shared = words[word, 0]
+        shared = words.numbers[word, 0]
         if looks[at, 1]:
-            shared = _shared_weight(objects, row, terms, words, word)
+            shared = _shared_weight(objects, row, words.terms, words.numbers, word)
         # The exact text with the bound of the place may spare the exact distance.
         text = (1.0 - alpha) * cosine_of(shared, square, lengths[row, 1])
         if shared < 0.0 or -(text + scores[at, 1]) > limit:
             continue
         score = place_score(lon, lat, objects.places[row, 0], objects.places[row, 1], alpha, scale) + text
-        filled = offer_row(values, best, 0, filled, len(values), np.float32(-score), ts, key, -1 - row)
-        limit = _limit_of(values, filled)
-    return filled
+        offer_row(heaps, question, np.float32(-score), ts, key, -1 - row)
+        limit = _limit_of(heaps, question)
 
 
 @leaf

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.matching.contains_point import EARTH_RADIUS_M
-from pststream.kernels.questions.codes import column_of_code, haversine, number_at, row_of_code
+from pststream.kernels.matching.contains_point import EARTH_RADIUS_M, haversine, metres_of
+from pststream.kernels.questions.codes import column_of_code, number_at, row_of_code
+from pststream.kernels.sort_and_search import with_room
 
 
 @kernel
 def place_score(lon: float, lat: float, object_lon: float, object_lat: float, alpha: float, scale: float) -> float:
     """Return the part of the score that the place of an object gives; the place asked for comes first."""
-    metres = 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(haversine(lon, lat, object_lon, object_lat))))
-    return alpha * max(0.0, 1.0 - metres / scale)
+    return alpha * max(0.0, 1.0 - metres_of(haversine(lon, lat, object_lon, object_lat)) / scale)
 
 
 @kernel
@@ -126,6 +126,7 @@ def sum_squares(offsets: np.ndarray, row_terms: np.ndarray, weights: np.ndarray)
 @kernel
 def filter_bit(term: int) -> int:
     """Return the bit of a term of a segment in the filters of its texts: 0 to 63."""
+    # Multiply by 2^32 over the golden ratio and take the upper bits, so that terms of near numbers are far apart.
     return ((term * 2654435769) >> 26) & 63
 
 
@@ -157,10 +158,7 @@ def list_short_texts(
     rows, size = np.empty(1024, np.int32), 0
     for at in range(len(frequent)):
         low, high = posting_offsets[frequent[at]], posting_offsets[frequent[at] + 1]
-        while size + high - low > len(rows):
-            longer = np.empty(2 * len(rows), np.int32)
-            longer[:size] = rows[:size]
-            rows = longer
+        rows = with_room(rows, size + high - low)
         lowest = np.float32(np.inf)
         for place in range(low, high):
             row = number_at(postings, place)

@@ -10,21 +10,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.index_cells import column_of, interleave, row_of
 from pststream.kernels.matching.postings import LiveTerms, may_be_live, word_of
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
+from pststream.kernels.sort_and_search import find, with_room
 
 BLOCK = 64
 """Objects whose words of the filter are fetched together."""
 
 
 class PlanArrays(NamedTuple):
-    """The arrays of `plans.plan.PartitionPlan` as kernels take them; their shapes and dtypes are documented there.
-
-    Hot loops unpack them to local names: each use of an array of a tuple counts its references by atomic operations.
-    """
+    """The arrays of `plans.plan.PartitionPlan` as kernels take them; their shapes and dtypes are documented there."""
 
     cell_leaf: np.ndarray
     leaf_unit: np.ndarray
@@ -36,38 +34,22 @@ class PlanArrays(NamedTuple):
     unit_worker: np.ndarray
 
 
-@kernel
-def leaf_owner(
-    leaf: int,
-    term: int,
-    leaf_unit: np.ndarray,
-    term_offsets: np.ndarray,
-    terms: np.ndarray,
-    term_unit: np.ndarray,
-    spread_offsets: np.ndarray,
-    spread_unit: np.ndarray,
-) -> int:
-    """Return the unit that serves a term in a leaf: int32. The arrays are those of PlanArrays."""
+@leaf
+def leaf_owner(leaf: int, term: int, plan: PlanArrays) -> int:
+    """Return the unit that serves a term in a leaf: int32."""
     # A leaf without text partitioning has one unit.
-    unit = leaf_unit[leaf]
+    unit = plan.leaf_unit[leaf]
     if unit >= 0:
         return unit
     # Search for the term among those that the plan assigns.
-    low = term_offsets[leaf]
-    end = term_offsets[leaf + 1]
-    high = end
-    while low < high:
-        middle = (low + high) >> 1
-        if terms[middle] < term:
-            low = middle + 1
-        else:
-            high = middle
-    if low < end and terms[low] == term:
-        return term_unit[low]
+    end = plan.term_offsets[leaf + 1]
+    place = find(plan.terms, plan.term_offsets[leaf], end, term)
+    if place < end and plan.terms[place] == term:
+        return plan.term_unit[place]
     # Any other term goes, by its id, to one of the units that share the other terms.
-    first = spread_offsets[leaf]
-    sharers = np.uint64(spread_offsets[leaf + 1] - first)
-    return spread_unit[first + np.int64(np.uint64(term) % sharers)]
+    first = plan.spread_offsets[leaf]
+    sharers = np.uint64(plan.spread_offsets[leaf + 1] - first)
+    return plan.spread_unit[first + np.int64(np.uint64(term) % sharers)]
 
 
 @kernel
@@ -81,7 +63,7 @@ def find_owner_units(
     Returns units int32[m], parallel to `object_terms` (CSR), -1 for units of other workers; and int64[units], the
     number of objects with a term of each unit.
     """
-    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
+    cell_leaf, leaf_unit, unit_worker = plan.cell_leaf, plan.leaf_unit, plan.unit_worker
     units = np.empty(len(object_terms), np.int32)
     counts = np.zeros(len(unit_worker), np.int64)
     seen = np.full(len(unit_worker), -1, np.int64)
@@ -95,9 +77,7 @@ def find_owner_units(
             counts[whole] += served and first < last
             continue
         for t in range(first, last):
-            unit = leaf_owner(
-                leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-            )
+            unit = leaf_owner(leaf, object_terms[t], plan)
             served = worker < 0 or unit_worker[unit] == worker
             units[t] = unit if served else -1
             if served and seen[unit] != i:
@@ -115,16 +95,6 @@ def make_serving_codes(plan: PlanArrays, workers: int) -> np.ndarray:
         unit = plan.leaf_unit[leaf]
         codes[cell] = plan.unit_worker[unit] if unit >= 0 else workers + leaf
     return codes
-
-
-@kernel
-def reserve(array: np.ndarray, needed: int) -> np.ndarray:
-    """Return `array`, or a longer copy if it has less than `needed` entries."""
-    if needed <= len(array):
-        return array
-    longer = np.empty(max(needed, 2 * len(array)), array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 @kernel
@@ -153,7 +123,7 @@ def find_piece_workers(
     codes                     pyramid over `make_serving_codes`
     Returns offsets int64[n+1], workers int32[k], ascending inside a piece.
     """
-    _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
+    unit_worker = plan.unit_worker
     offsets = np.zeros(len(ranges) + 1, np.int64)
     out = np.empty(len(ranges) + len(ranges) // 4 + workers, np.int32)
     seen = np.full(workers, -1, np.int64)
@@ -164,7 +134,7 @@ def find_piece_workers(
         start, stop = post_offsets[piece], post_offsets[piece + 1]
         if start < stop:
             # Find the workers and the leaves by text that the box of the piece covers.
-            out = reserve(out, size + workers)
+            out = with_room(out, size + workers)
             code_count = find_distinct_codes(ranges[piece], codes, search, piece)
             for i in range(code_count):
                 code = search.codes[i]
@@ -175,10 +145,7 @@ def find_piece_workers(
                 if size - first == workers:
                     break
                 for t in range(start, stop):
-                    unit = leaf_owner(
-                        code - workers, post_terms[t],
-                        leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit,
-                    )  # fmt: skip
+                    unit = leaf_owner(code - workers, post_terms[t], plan)
                     size = _append_once(unit_worker[unit], piece, seen, out, size)
             # Leaves are found in no order, so the workers of the piece are sorted.
             if size - first > 1:
@@ -205,7 +172,7 @@ def route(
     object_offsets, object_terms  int64[n+1], int64[m]   terms of each object
     Returns object int32[k], ascending, and worker int32[k], ascending inside an object.
     """
-    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
+    cell_leaf, leaf_unit, unit_worker = plan.cell_leaf, plan.leaf_unit, plan.unit_worker
     words, levels = live
     objects = np.empty(len(cells) + BLOCK * workers, np.int32)
     out = np.empty_like(objects)
@@ -221,7 +188,7 @@ def route(
             for t in range(object_offsets[i], object_offsets[i + 1]):
                 prefetch(words, word_of(words, levels[0], codes[i - begin], object_terms[t]))
         if size + BLOCK * workers > len(out):
-            objects, out = reserve(objects, size + BLOCK * workers), reserve(out, size + BLOCK * workers)
+            objects, out = with_room(objects, size + BLOCK * workers), with_room(out, size + BLOCK * workers)
         for i in range(begin, end):
             # Add the owner of each live term. One term is enough if the leaf has one unit.
             first, leaf = size, cell_leaf[cells[i]]
@@ -231,9 +198,7 @@ def route(
                     continue
                 unit = whole
                 if whole < 0:
-                    unit = leaf_owner(
-                        leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-                    )
+                    unit = leaf_owner(leaf, object_terms[t], plan)
                 objects[size] = i
                 size = _append_once(unit_worker[unit], i, seen, out, size)
                 if whole >= 0 or size - first == workers:

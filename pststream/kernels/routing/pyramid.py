@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.sort_and_search import with_room
 
 MIXED = -1
 BEYOND = 1 << 40
@@ -122,10 +123,7 @@ def _add(
     last_mark: np.ndarray,
 ) -> tuple[np.ndarray, int]:
     """Append the codes of a child that its parent does not have yet; return the codes and their number."""
-    if size + len(last_mark) > len(set_codes):
-        longer = np.empty(2 * (size + len(last_mark)), np.int32)
-        longer[:size] = set_codes[:size]
-        set_codes = longer
+    set_codes = with_room(set_codes, size + len(last_mark))
     if code[child] != MIXED:
         if last_mark[code[child]] != mark:
             last_mark[code[child]] = mark

@@ -6,7 +6,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.postings import find_values
-from pststream.kernels.routing.dispatch import reserve
+from pststream.kernels.sort_and_search import with_room
 
 
 class NodeArrays(NamedTuple):
@@ -146,7 +146,7 @@ def find_range_owners(
     size = 0
     for i in range(len(ranges)):
         first, open_nodes = size, int(posted[i])
-        out = reserve(out, size + owners)
+        out = with_room(out, size + owners)
         stack[0] = 0
         while open_nodes and size - first < owners:
             open_nodes -= 1

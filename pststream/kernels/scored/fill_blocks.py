@@ -6,45 +6,34 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.contains_point import EARTH_RADIUS_M
+from pststream.kernels.scored import index_arrays as fields
 from pststream.kernels.scored.index_arrays import (
-    ALPHA,
     BLOCK,
-    BOTTOM,
-    BOUND_ALPHA,
-    BOUND_GREATEST,
-    BOUND_NEED,
-    BOUND_NORM,
-    BOUND_RATE,
-    BOUND_SUM,
-    BOUND_WEIGHT,
     BOUNDS,
-    EAST,
     FIELDS,
-    GREATEST,
-    NEED,
-    NORM,
-    NORTH,
-    RATE,
-    SOUTH,
-    SUM,
-    TOP,
-    WEIGHT,
-    WEST,
     IndexArrays,
-    X,
-    Y,
-    Z,
     need_of,
     point_in_space,
     signature_of,
 )
+from pststream.kernels.sort_and_search import sort_few
 
-LEAST = np.array([WEST, SOUTH, BOTTOM, BOUND_RATE, BOUND_ALPHA, BOUND_NEED])
-LEAST_FIELDS = np.array([X, Y, Z, RATE, ALPHA, NEED])
+LEAST = np.array([fields.WEST, fields.SOUTH, fields.BOTTOM, fields.BOUND_RATE, fields.BOUND_ALPHA, fields.BOUND_NEED])
+LEAST_FIELDS = np.array([fields.X, fields.Y, fields.Z, fields.RATE, fields.ALPHA, fields.NEED])
 """The bounds that are the least of a number, and the number of each."""
 
-MOST = np.array([EAST, NORTH, TOP, BOUND_WEIGHT, BOUND_NORM, BOUND_SUM, BOUND_GREATEST])
-MOST_FIELDS = np.array([X, Y, Z, WEIGHT, NORM, SUM, GREATEST])
+MOST = np.array(
+    [
+        fields.EAST,
+        fields.NORTH,
+        fields.TOP,
+        fields.BOUND_WEIGHT,
+        fields.BOUND_NORM,
+        fields.BOUND_SUM,
+        fields.BOUND_GREATEST,
+    ]
+)
+MOST_FIELDS = np.array([fields.X, fields.Y, fields.Z, fields.WEIGHT, fields.NORM, fields.SUM, fields.GREATEST])
 
 
 @kernel
@@ -142,14 +131,14 @@ def change_thresholds(index: IndexArrays, rows: np.ndarray, thresholds: np.ndarr
 def _change_need(index: IndexArrays, word: int, posting: int, need: np.float32) -> None:
     number = (posting - index.posting_offsets[word]) // BLOCK
     first, count = block_of(index.posting_offsets, word, number)
-    needs = index.numbers[first * FIELDS + NEED * count : first * FIELDS + (NEED + 1) * count]
+    needs = index.numbers[first * FIELDS + fields.NEED * count : first * FIELDS + (fields.NEED + 1) * count]
     needs[posting - first] = need
     chunk = number // BLOCK
     start, blocks = chunk_of(index.block_offsets, word, chunk)
-    base = start * BOUNDS + BOUND_NEED * blocks
+    base = start * BOUNDS + fields.BOUND_NEED * blocks
     of_chunk = index.block_bounds[base : base + blocks]
     of_chunk[number - chunk * BLOCK] = _least(needs)
-    index.chunk_bounds[index.chunk_offsets[word] + chunk, BOUND_NEED] = _least(of_chunk)
+    index.chunk_bounds[index.chunk_offsets[word] + chunk, fields.BOUND_NEED] = _least(of_chunk)
 
 
 @kernel
@@ -185,12 +174,7 @@ words after it have of a usual message. Places count by their rate.
 def sort_words(offsets: np.ndarray, words: np.ndarray) -> None:
     """Sort the words of each subscription in place; offsets int[n+1], words int32[m]."""
     for row in range(len(offsets) - 1):
-        for place in range(offsets[row] + 1, offsets[row + 1]):
-            word, at = words[place], place
-            while at > offsets[row] and words[at - 1] > word:
-                words[at] = words[at - 1]
-                at -= 1
-            words[at] = word
+        sort_few(words[offsets[row] : offsets[row + 1]])
 
 
 @kernel
@@ -212,10 +196,10 @@ def measure_postings(
         for place in range(offsets[row + 1] - 1, offsets[row] - 1, -1):
             word = words[place]
             weight = np.float64(weights[word])
-            numbers[place, X], numbers[place, Y], numbers[place, Z] = x, y, z
-            numbers[place, RATE], numbers[place, ALPHA], numbers[place, NEED] = rate, alpha, need
-            numbers[place, WEIGHT], numbers[place, NORM] = share * weight, share * math.sqrt(square)
-            numbers[place, SUM], numbers[place, GREATEST] = share * total, share * greatest
+            numbers[place, fields.X], numbers[place, fields.Y], numbers[place, fields.Z] = x, y, z
+            numbers[place, fields.RATE], numbers[place, fields.ALPHA], numbers[place, fields.NEED] = rate, alpha, need
+            numbers[place, fields.WEIGHT], numbers[place, fields.NORM] = share * weight, share * math.sqrt(square)
+            numbers[place, fields.SUM], numbers[place, fields.GREATEST] = share * total, share * greatest
             signatures[place] = signature
             square, total, greatest = square + weight * weight, total + weight, max(greatest, weight)
             signature |= signature_of(ids[word])
@@ -272,7 +256,7 @@ def _divide(order: np.ndarray, numbers: np.ndarray, keys: np.ndarray) -> None:
 
 @kernel
 def _coordinate(numbers: np.ndarray, place: int, axis: int) -> np.float32:
-    unit = numbers[place, RATE] if axis <= Z else UNITS[axis]
+    unit = numbers[place, fields.RATE] if axis <= fields.Z else UNITS[axis]
     return np.float32(numbers[place, axis] * unit)
 
 
@@ -280,7 +264,7 @@ def _coordinate(numbers: np.ndarray, place: int, axis: int) -> np.float32:
 def _widest_axis(order: np.ndarray, numbers: np.ndarray) -> int:
     """Return the axis with the greatest variance in a sample of the postings."""
     step = max(1, len(order) // SAMPLED)
-    widest, greatest = X, -1.0
+    widest, greatest = fields.X, -1.0
     for axis in range(FIELDS):
         if UNITS[axis] == 0.0:
             continue

@@ -13,43 +13,21 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import count_bits, prefetch
-from pststream.kernels.matching.postings import find_value, slot_of, table_shift
+from pststream.kernels.matching.postings import find_values
 from pststream.kernels.questions.scores import cosine_of, place_score
+from pststream.kernels.scored import index_arrays as fields
 from pststream.kernels.scored.fill_blocks import block_of, chunk_of
 from pststream.kernels.scored.index_arrays import (
-    ALPHA,
     BLOCK,
-    BOTTOM,
-    BOUND_ALPHA,
-    BOUND_GREATEST,
-    BOUND_NEED,
-    BOUND_NORM,
-    BOUND_RATE,
-    BOUND_SUM,
-    BOUND_WEIGHT,
     BOUNDS,
-    EAST,
     FIELDS,
-    GREATEST,
-    NEED,
-    NORM,
-    NORTH,
     PLACE_ERROR,
     PROBE_FIELDS,
-    RATE,
-    SOUTH,
-    SUM,
-    TOP,
-    WEIGHT,
-    WEST,
     IndexArrays,
-    X,
-    Y,
-    Z,
     point_in_space,
     signature_of,
 )
-from pststream.kernels.sort_and_search import gallop, sort_values, sort_with
+from pststream.kernels.sort_and_search import gallop, sort_few, sort_values, sort_with, with_room
 
 # List the probes: the words of messages that an index has, with the numbers by which postings are tested.
 
@@ -95,19 +73,13 @@ def find_words(messages: MessageArrays, table: np.ndarray) -> tuple[np.ndarray, 
     """Return the words of each message that the index has, ascending: offsets int32[q+1] and words int32[]."""
     offsets, terms = messages.offsets, messages.terms
     own_offsets, own_words = np.zeros(len(offsets), np.int32), np.empty(len(terms), np.int32)
-    shift, size = table_shift(table), 0
-    slots = np.empty(len(terms), np.int64)
-    for place in range(len(terms)):
-        slots[place] = slot_of(terms[place], shift)
+    words, size = find_values(terms, table), 0
     for row in range(len(offsets) - 1):
         first = size
         for place in range(offsets[row], offsets[row + 1]):
-            if place + 32 < len(terms):
-                prefetch(table, slots[place + 32])
-            word = find_value(terms[place], slots[place], table)
-            if word >= 0:
-                own_words[size] = word
-                size += 1
+            # Each word is written, but only one that the index has advances the place.
+            own_words[size] = words[place]
+            size += words[place] >= 0
         _sort(own_words[first:size])
         own_offsets[row + 1] = size
     return own_offsets, own_words[:size].copy()
@@ -119,12 +91,7 @@ def _sort(words: np.ndarray) -> None:
     if len(words) > MANY_WORDS:
         words[:] = sort_values(words.astype(np.uint64), 0, 32)
         return
-    for place in range(1, len(words)):
-        word, at = words[place], place
-        while at > 0 and words[at - 1] > word:
-            words[at] = words[at - 1]
-            at -= 1
-        words[at] = word
+    sort_few(words)
 
 
 @kernel
@@ -198,11 +165,16 @@ def find_candidates(
                         size += 1
                     # The next block may add BLOCK hits.
                     if size > HITS - BLOCK:
-                        rows, owners, values = _with_room(rows, owners, values, pairs + size)
+                        rows, owners = with_room(rows, pairs + size), with_room(owners, pairs + size)
+                        values = with_room(values, pairs + size)
                         pairs = _score(index, messages, probes, hits, size, rows, owners, values, pairs)
                         scored, size = scored + size, 0
         begin = end
-    rows, owners, values = _with_room(rows, owners, values, pairs + size)
+    rows, owners, values = (
+        with_room(rows, pairs + size),
+        with_room(owners, pairs + size),
+        with_room(values, pairs + size),
+    )
     pairs = _score(index, messages, probes, hits, size, rows, owners, values, pairs)
     return rows[:pairs].copy(), owners[:pairs].copy(), values[:pairs].copy(), scored + size
 
@@ -210,6 +182,7 @@ def find_candidates(
 @kernel
 def _lowest_bit(bits):
     """Return the number of the lowest bit that is set, of at least one."""
+    # The ones of this word are the zeros below the lowest one.
     return np.int64(count_bits(~bits & (bits - np.uint64(1))))
 
 
@@ -217,13 +190,13 @@ def _lowest_bit(bits):
 def _pass_bounds(bounds, base, count, probe):
     """Return a bit for each of `count` blocks or chunks in which the message of a probe may enter a subscription."""
     x, y, z, w, norm, total, most = probe[0], probe[1], probe[2], probe[3], probe[4], probe[5], probe[6]
-    west, east = bounds[base + WEST * count :], bounds[base + EAST * count :]
-    south, north = bounds[base + SOUTH * count :], bounds[base + NORTH * count :]
-    bottom, top = bounds[base + BOTTOM * count :], bounds[base + TOP * count :]
-    rates, alphas = bounds[base + BOUND_RATE * count :], bounds[base + BOUND_ALPHA * count :]
-    weights, norms = bounds[base + BOUND_WEIGHT * count :], bounds[base + BOUND_NORM * count :]
-    sums, greatest = bounds[base + BOUND_SUM * count :], bounds[base + BOUND_GREATEST * count :]
-    needs = bounds[base + BOUND_NEED * count :]
+    west, east = bounds[base + fields.WEST * count :], bounds[base + fields.EAST * count :]
+    south, north = bounds[base + fields.SOUTH * count :], bounds[base + fields.NORTH * count :]
+    bottom, top = bounds[base + fields.BOTTOM * count :], bounds[base + fields.TOP * count :]
+    rates, alphas = bounds[base + fields.BOUND_RATE * count :], bounds[base + fields.BOUND_ALPHA * count :]
+    weights, norms = bounds[base + fields.BOUND_WEIGHT * count :], bounds[base + fields.BOUND_NORM * count :]
+    sums, greatest = bounds[base + fields.BOUND_SUM * count :], bounds[base + fields.BOUND_GREATEST * count :]
+    needs = bounds[base + fields.BOUND_NEED * count :]
     passed = np.uint64(0)
     for at in range(count):
         dx = max(max(west[at] - x, x - east[at]), ZERO)
@@ -241,11 +214,15 @@ def _pass_postings(index, first, count, probe, later):
     """Return a bit for each of `count` postings whose subscription the message of a probe may enter."""
     x, y, z, w, norm, total, most = probe[0], probe[1], probe[2], probe[3], probe[4], probe[5], probe[6]
     numbers, base = index.numbers, first * FIELDS
-    xs, ys, zs = numbers[base + X * count :], numbers[base + Y * count :], numbers[base + Z * count :]
-    rates, alphas = numbers[base + RATE * count :], numbers[base + ALPHA * count :]
-    weights, norms = numbers[base + WEIGHT * count :], numbers[base + NORM * count :]
-    sums, greatest = numbers[base + SUM * count :], numbers[base + GREATEST * count :]
-    needs, signatures = numbers[base + NEED * count :], index.signatures[first:]
+    xs, ys, zs = (
+        numbers[base + fields.X * count :],
+        numbers[base + fields.Y * count :],
+        numbers[base + fields.Z * count :],
+    )
+    rates, alphas = numbers[base + fields.RATE * count :], numbers[base + fields.ALPHA * count :]
+    weights, norms = numbers[base + fields.WEIGHT * count :], numbers[base + fields.NORM * count :]
+    sums, greatest = numbers[base + fields.SUM * count :], numbers[base + fields.GREATEST * count :]
+    needs, signatures = numbers[base + fields.NEED * count :], index.signatures[first:]
     passed = np.uint64(0)
     for at in range(count):
         dx, dy, dz = xs[at] - x, ys[at] - y, zs[at] - z
@@ -263,17 +240,6 @@ def _least_angle(chord):
     """Return a lower bound of the angle of a chord of the unit sphere: the beginning of the series of 2 asin(c / 2)."""
     square = chord * chord
     return chord + chord * square * (THIRD + square * FIFTH)
-
-
-@kernel
-def _with_room(rows, owners, values, wanted):
-    """Return the arrays, or longer ones, with room for `wanted` rows."""
-    if wanted <= len(rows):
-        return rows, owners, values
-    size = max(2 * len(rows), wanted)
-    more_rows, more_owners, more_values = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.float32)
-    more_rows[: len(rows)], more_owners[: len(rows)], more_values[: len(rows)] = rows, owners, values
-    return more_rows, more_owners, more_values
 
 
 @kernel

@@ -25,6 +25,6 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     chosen, grid = options_and_raster("frequency", sample, options)
     use, rates = collect_term_use(sample), cost.rates(sample)
     order = np.argsort(-rates.load(use.objects, use.subscriptions, use.reads), kind="stable")
-    rated = (rates.pair, rates.object, rates.subscription)
-    term_worker = assign_by_frequency(order, use.objects, use.subscriptions, rates.read * use.reads, workers, *rated)
+    seconds = rates.read * use.reads
+    term_worker = assign_by_frequency(order, use.objects, use.subscriptions, seconds, workers, rates.row_rates)
     return text_plan("frequency", grid, use.ids, term_worker, workers, chosen)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.kernels.planning.term_runs import (
+    RankedRows,
     count_terms,
     cut_into_term_runs,
     find_objects_inside,
@@ -77,8 +78,8 @@ class RegionTerms:
         read = sum_by_term(objects, *sample.object_terms, sample.reads, sample.terms)
         self._reads = read[self.terms].astype(np.float64)
         self._members = (
-            *group_rows_by_rank(objects, *sample.object_terms, rank, len(self.terms)),
-            *group_rows_by_rank(pieces, *sample.piece_terms, rank, len(self.terms)),
+            group_rows_by_rank(objects, *sample.object_terms, rank, len(self.terms)),
+            group_rows_by_rank(pieces, *sample.piece_terms, rank, len(self.terms)),
         )
         self.enough = min(len(objects), len(pieces)) >= MIN_ROWS
 
@@ -87,9 +88,15 @@ class RegionTerms:
 
         There are fewer groups if there are fewer terms, or if one term alone is the greatest load.
         """
-        plain = (rates.pair, rates.object, rates.subscription)
-        read_seconds = rates.read * self._reads
-        ends, objects, subscriptions = cut_into_term_runs(groups, float(bound), *self._members, read_seconds, plain)
+        (object_start, objects), (piece_start, pieces) = self._members
+        ranks = RankedRows(
+            object_start=object_start,
+            objects=objects,
+            piece_start=piece_start,
+            pieces=pieces,
+            read_seconds=rates.read * self._reads,
+        )
+        ends, objects, subscriptions = cut_into_term_runs(groups, float(bound), ranks, rates.row_rates)
         reads = np.add.reduceat(self._reads, ends[:-1]) if len(objects) and len(self.terms) else np.zeros(len(objects))
         loads = rates.load(objects.astype(np.float64), subscriptions.astype(np.float64), reads)
         if len(loads) and loads.max() > bound:

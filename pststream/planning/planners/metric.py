@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.kernels.planning.assign_terms import assign_by_metric
+from pststream.kernels.planning.assign_terms import TermRows, assign_by_metric
 from pststream.planning.live_terms import TermUse, collect_term_use
 from pststream.planning.load_model import CostModel, LoadRates
 from pststream.planning.planners.contract import Options, options_and_raster
@@ -39,7 +39,9 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 def assign_terms(use: TermUse, given: np.ndarray, workers: int, rates: LoadRates) -> np.ndarray:
     """Return the worker of each term (int32[terms]): its entry in `given` (int32[terms]), or by the metric where -1."""
     order = np.lexsort((-use.objects, given < 0))
-    objects, subscriptions = (use.object_offsets, use.object_terms), (use.subscription_offsets, use.subscription_terms)
-    rated = (rates.pair, rates.object, rates.subscription)
+    objects = TermRows(offsets=use.object_offsets, terms=use.object_terms)
+    subscriptions = TermRows(offsets=use.subscription_offsets, terms=use.subscription_terms)
     seconds = rates.read * use.reads
-    return np.asarray(assign_by_metric(order, given, *objects, *subscriptions, seconds, workers, *rated, AFFINITY))
+    return np.asarray(
+        assign_by_metric(order, given, objects, subscriptions, seconds, workers, rates.row_rates, AFFINITY)
+    )

@@ -161,8 +161,6 @@ def assign_runs(
         touching=counts.subscriptions(*leaves),
         entry_start=np.searchsorted(keys, np.arange(positions + 1) * (positions + 1)),
         entry_previous=(keys % (positions + 1) - 1).astype(np.int32),
-        pair=rates.pair,
-        object=rates.object,
-        subscription=rates.subscription,
+        rates=rates.row_rates,
     )
     return np.repeat(np.arange(workers), np.diff(cut_walk(walk, workers)))

@@ -145,7 +145,7 @@ def assign_to_workers(nodes: list[LeafNode], workers: int, rates: LoadRates) -> 
     subscriptions = np.array([node.subscriptions for node in nodes], dtype=np.float64)
     order = np.argsort(-loads, kind="stable")
     reads = np.array([node.reads for node in nodes], dtype=np.float64)
-    figures = (objects, subscriptions, rates.read * reads, (rates.pair, rates.object, rates.subscription), workers)
+    figures = (objects, subscriptions, rates.read * reads, rates.row_rates, workers)
     node_worker = assign_nodes(order, *figures)[0]
     level_workers(node_worker, *figures, max(LEVEL_STEPS // len(nodes), 1))
     sums = (np.bincount(node_worker, figure, minlength=workers) for figure in (objects, subscriptions, reads))

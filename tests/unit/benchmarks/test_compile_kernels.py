@@ -28,11 +28,9 @@ print(json.dumps([sorted(called), sorted(missing)]))
 """
 PACKAGES = ("answers.", "scored.", "questions.", "region_counts.")
 RARE = {
-    "answers.object_numbers.copy_entries", "answers.object_numbers.mark_used", "questions.count_terms.count_objects",
-    "questions.frequent_terms.cells_with_rows", "questions.listed_counts.count_unlisted",
-    "questions.merge_counts.find_ids", "questions.rows_in_regions.mark_rows", "questions.windows.greatest_time",
-    "questions.windows.keys_at",
-    "region_counts.group_tables.count_in_tables", "region_counts.group_tables.greatest_of_tables",
+    "answers.buffers.copy_entries", "answers.buffers.mark_used", "questions.build_segment.greatest_time",
+    "questions.build_segment.keys_at", "questions.count_terms.count_objects", "questions.count_terms.count_unlisted",
+    "questions.count_terms.find_ids", "questions.rows_in_regions.mark_rows",
 }  # fmt: skip
 """Kernels that only large homes, files of questions or another setting need."""
 

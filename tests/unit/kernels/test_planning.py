@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.kernels.planning.assign_nodes import assign_nodes, choose_partition_counts, level_workers
+from pststream.kernels.planning.assign_nodes import Rates, assign_nodes, choose_partition_counts, level_workers
 from pststream.kernels.planning.cut_curve import Walk, compute_run_load, cut_walk, find_block_entries
 from pststream.kernels.routing.pyramid import MIXED, Pyramid, build_pyramid
 from pststream.planning.raster import hilbert_walk
 from tests.fuzz.cases import examples
 from tests.oracles import ps2stream
 
-RATES = (1.0, 4.0, 6.0)
+RATES = Rates(1.0, 4.0, 6.0)
 EXACT = (1, 4, 6, 1)
 """The same in whole numbers, and the factor of the seconds of reading."""
 
@@ -111,9 +111,7 @@ def make_walk(
         np.array([len(boxes) for boxes in touching]),
         np.searchsorted(entry[order], np.arange(len(x) + 1)),
         previous[order],
-        PAIR,
-        OBJECT,
-        SUBSCRIPTION,
+        Rates(PAIR, OBJECT, SUBSCRIPTION),
     )
     return walk, touching
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from pststream.base import names
 from pststream.base.utc_times import from_micros, iso, to_micros
+from pststream.kernels.matching.contains_point import haversine
 from pststream.kernels.questions.codes import (
     LEVELS,
-    haversine,
     number_at,
     pack_numbers,
     place_codes,
