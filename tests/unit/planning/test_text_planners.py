@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.arrays import hash_integers
-from pststream.kernels.planning.assign_terms import assign_by_metric
+from pststream.kernels.planning.assign_nodes import Rates
+from pststream.kernels.planning.assign_terms import TermRows, assign_by_metric
 from pststream.planning.live_terms import TermUse, collect_term_use
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners import hypergraph, metric
@@ -18,7 +19,7 @@ from pststream.plans.planner_sample import POSTING_READS, WorkloadSample
 from tests.fuzz.cases import examples
 from tests.plans import TERMS, make_sample, samples, unpack
 
-RATES = (0.5, 2.0, 3.0)
+RATES = Rates(0.5, 2.0, 3.0)
 AFFINITY = 4.0
 
 
@@ -54,8 +55,9 @@ def test_by_metric_equals_its_slow_twin(sample: WorkloadSample, workers: int, se
     use, rng = collect_term_use(sample), np.random.default_rng(seed)
     order = rng.permutation(len(use.ids))
     given = np.where(rng.random(len(order)) < 0.3, rng.integers(0, workers, len(order)), -1).astype(np.int32)
-    rows = (use.object_offsets, use.object_terms, use.subscription_offsets, use.subscription_terms)
-    assigned = assign_by_metric(order, given, *rows, POSTING * use.reads, workers, *RATES, AFFINITY)
+    objects = TermRows(use.object_offsets, use.object_terms)
+    subscriptions = TermRows(use.subscription_offsets, use.subscription_terms)
+    assigned = assign_by_metric(order, given, objects, subscriptions, POSTING * use.reads, workers, RATES, AFFINITY)
     assert assigned.tolist() == assign_slowly(use, order.tolist(), given.tolist(), workers)
 
 
