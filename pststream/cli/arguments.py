@@ -49,12 +49,13 @@ def _add_kinds_option(command: argparse.ArgumentParser, text: str) -> None:
     command.add_argument("--kinds", choices=kinds, metavar="KINDS", help=f"{' or '.join(kinds)}: {text}")
 
 
-ALL_PLANNERS = tuple(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values())))
-
-
 def add_planner_name(command: Any, planners: Sequence[str], dest: str, text: str) -> None:
     """Add `--planner`, an attribute `dest`, to a parser or group; the usage, which each error repeats, has no names."""
     command.add_argument("--planner", metavar="PLANNER", dest=dest, choices=planners, help=text)
+
+
+def _all_planners() -> list[str]:
+    return list(dict.fromkeys(chain.from_iterable(names.PLANNERS_OF.values())))
 
 
 def add_repeated(command: argparse.ArgumentParser, option: str, metavar: str, text: str) -> None:
@@ -76,7 +77,7 @@ def _add_plan_options(plan: argparse.ArgumentParser) -> None:
     _add_kinds_option(plan, "the kinds whose plan is made; default: those that the planner serves, topk if both")
     regions = f"of {names.REGION_KINDS}: {', '.join(names.PLANNERS)} (default: setting planner)"
     topk = f"of {names.TOPK_KINDS}: {', '.join(names.TOPK_PLANNERS)} (default: that of its plan in force)"
-    add_planner_name(plan, ALL_PLANNERS, "chosen_planner", f"{regions}; {topk}")
+    add_planner_name(plan, _all_planners(), "chosen_planner", f"{regions}; {topk}")
     _add_planner_option(plan)
     plan.add_argument("--workers", type=positive, help="default: setting workers")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
@@ -121,7 +122,7 @@ def _add_replay_options(replay: argparse.ArgumentParser) -> None:
         "a plan by this planner (`pststream plan --help` lists them), of what was stored before the batches;"
         " of topk, of what the first batch leaves"
     )
-    add_planner_name(plan, ALL_PLANNERS, "chosen_planner", text)
+    add_planner_name(plan, _all_planners(), "chosen_planner", text)
     plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
     plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
     _add_planner_option(replay)

@@ -169,7 +169,7 @@ def test_every_check_of_the_dag_has_its_alert() -> None:
     """The names are those of the docs; the thresholds are the defaults of the form."""
     expressions = {rule["alert"]: rule["expr"] for rule in ALERTS}
     health = (INFRA.parent / "pststream" / "airflow" / "dags" / "health.py").read_text("utf-8")
-    defaults = dict(re.findall(r'"(max_\w+)": _number\(([\d.]+)', health))
+    defaults = dict(re.findall(r'"(max_\w+)": forms.field\(\s*"number", "[^"]+", "[^"]+", where, ([\d.]+)', health))
     assert f"> {defaults['max_lag_seconds']} " in expressions["PSTStreamLag"]
     assert expressions["PSTStreamOutOfBalance"].endswith(f"> {defaults['max_imbalance']}")
     assert expressions["PSTStreamRejects"].endswith(f"> {defaults['max_reject_share']}")

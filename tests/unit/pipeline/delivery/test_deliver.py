@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -218,12 +219,16 @@ def test_an_error_repeats_no_delivered_message(busy_home: Home, monkeypatch: pyt
 def test_a_position_that_cannot_be_saved_is_a_failure(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The messages until then count; the state is not `busy`."""
 
-    def lost(*_: Any) -> None:
-        raise RetryableError("the store does not answer", "run this again")
+    saved, calls = delivery.save_progress, count()
+
+    def lost_once(*arguments: Any) -> None:
+        if next(calls) == 0:
+            raise RetryableError("the store does not answer", "run this again")
+        saved(*arguments)
 
     memory = Memory()
     with monkeypatch.context() as patch:
-        patch.setattr(delivery, "save_progress", lost)
+        patch.setattr(delivery, "save_progress", lost_once)
         outcome = deliver_to(busy_home, {"a": memory})["a"]
     assert (outcome["state"], outcome["delivered"]) == ("failed", len(memory.bodies))
     assert memory.bodies and "the store does not answer" in outcome["reason"]
