@@ -17,7 +17,7 @@ from pststream.answers.bucket_file import MOST_TIMES_K, spread_kept
 from pststream.answers.contract import Subscriptions, bucket_of
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among, offsets_of
-from pststream.base.arrow_columns import integers, lists, one_array
+from pststream.base.arrow_columns import integers, lists, one_array, take_lists
 from pststream.kernels.answers.fold_rows import rows_of_keys
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.storage.array_cache import ArrayCache, Paths
@@ -299,23 +299,17 @@ def _read(path: str) -> Iterator[pa.Table]:
 
 def take_queries(queries: Queries, rows: np.ndarray) -> Queries:
     """Return some queries, in the order of `rows`."""
-    clause_offsets, clause = take_lists(queries.clause_offsets, rows)
-    literal_offsets, literal = take_lists(queries.literal_offsets, clause)
+    clauses = np.arange(len(queries.literal_offsets) - 1)
+    clause_offsets, clause = take_lists((queries.clause_offsets, clauses), rows)
+    literal_offsets, terms = take_lists((queries.literal_offsets, queries.terms), clause)
     plain = [column[rows] for column in queries[:-3]]
-    return Queries._make([*plain, clause_offsets, literal_offsets, queries.terms[literal]])
+    return Queries._make([*plain, clause_offsets, literal_offsets, terms])
 
 
 def clauses_of(queries: Queries) -> pa.ListArray:
     """Return the clauses of queries as a list of lists of term ids."""
     clauses = lists(queries.clause_offsets, np.arange(len(queries.literal_offsets) - 1))
     return pa.ListArray.from_arrays(clauses.offsets, lists(queries.literal_offsets, queries.terms))
-
-
-def take_lists(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the offsets of the lists of some rows, and the positions of their items: int64[n+1], int64[items]."""
-    lengths = offsets[rows + 1] - offsets[rows]
-    taken = offsets_of(lengths)
-    return taken, np.repeat(offsets[rows] - taken[:-1], lengths) + np.arange(taken[-1])
 
 
 def _concatenate(parts: list[Queries]) -> Queries:
