@@ -367,6 +367,7 @@ def test_some_of_too_many_manifests_are_drawn(monkeypatch: pytest.MonkeyPatch) -
     assert fetch_objects._draw_manifests(objects[:2]) == (objects[:2], [])
 
 
+@pytest.mark.deep
 def test_unreadable_objects_are_reported(
     store: BadStore, home: Home, landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,6 +155,7 @@ def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.Monk
     assert not read_table(home.table(names.DEAD_LETTERS)).num_rows
 
 
+@pytest.mark.deep
 def test_queues_and_topics(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with moto_server() as url:
         environment = {**CREDENTIALS, "AWS_ENDPOINT_URL": url}

@@ -48,6 +48,7 @@ def test_nothing_else_can_be_written(place: Path) -> None:
     assert run(place, "touch", f"{place}/home/written").returncode == 0
 
 
+@pytest.mark.deep
 def test_files_are_ingested_matched_and_read(place: Path) -> None:
     def pststream(*words: str) -> dict:
         done = run(place, sys.executable, "-m", "pststream.cli.main", *words, "--json")

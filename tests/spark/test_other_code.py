@@ -13,6 +13,7 @@ from pststream.settings import Settings
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.deep
 def test_a_node_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = get_engine(Settings(engine="spark", spark_master="local[2]"))
     folder = str(tmp_path)

@@ -31,6 +31,7 @@ def candidates_of(home: Home) -> dict[int, dict[str, int]]:
     return {row["batch_id"]: dict(row["candidates"]) for row in rows if row["status"] == "done"}
 
 
+@pytest.mark.deep
 def test_batches_under_plans_of_topk_on_spark(tmp_path: Path) -> None:
     world = write_standing_world(tmp_path / "files", 44, 3, 90, 40, (scored, nearest))
     on_spark = standing_home(tmp_path / "spark", world, engine="spark", spark_master="local[2]")

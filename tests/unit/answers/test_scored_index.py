@@ -96,6 +96,7 @@ def test_small_worlds(rnd: random.Random) -> None:
     judge(index_of(subscriptions, weights), subscriptions, messages, weights)
 
 
+@pytest.mark.deep
 @seeds(2)
 def test_messages_of_many_words(seed: int) -> None:
     rnd, vocabulary = random.Random(seed), 4_000

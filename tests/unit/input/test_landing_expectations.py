@@ -145,6 +145,7 @@ def draw_figure(rng: random.Random, threshold: Threshold) -> float | str | None:
     return rng.choice([near, near * (1 + 1e-12), near * 0.999, near - 1, near + 1, 0, 0.0, 1e18, -1.5])
 
 
+@pytest.mark.deep
 def test_great_expectations_gives_the_same_results() -> None:
     rng = random.Random(5)
     cases = [landing_thresholds(kind, SETTINGS) for kind in ("objects", "requests")]

@@ -257,6 +257,7 @@ def rare() -> Mapping[str, WorkerLoads]:
     return britain(SubscriptionStyle("q2", connective="and"))
 
 
+@pytest.mark.deep
 def test_space_beats_text_where_keywords_are_frequent(frequent: Mapping[str, WorkerLoads]) -> None:
     assert max(frequent[name].total for name in SPACE) < 0.6 * min(frequent[name].total for name in TEXT)
 

@@ -130,6 +130,7 @@ def test_messages_follow_from_the_tables(whole_home: Home, limit: int, seconds: 
         }  # fmt: skip
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("limit", [0, 2])
 def test_in_small_windows_and_from_any_position(whole_home: Home, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     expected = expected_messages(whole_home, limit, 60)

@@ -462,6 +462,7 @@ def test_an_end_that_says_nothing_about_the_file_is_no_dead_try(
     assert answer(filled_home, asking)["rows"] == 6
 
 
+@pytest.mark.deep
 def test_an_end_of_the_engine_is_a_dead_try(
     filled_home: CommandHome, asking: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -479,6 +480,7 @@ def test_an_end_of_the_engine_is_a_dead_try(
     assert (answer(filled_home, asking)["rejected"], [one[2] for one in rejects_of(filled_home)]) == (1, ["unanswered"])
 
 
+@pytest.mark.deep
 def test_fewer_questions_are_answered_together_after_dead_tries(
     filled_home: CommandHome, asking: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

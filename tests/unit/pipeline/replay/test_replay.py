@@ -287,6 +287,7 @@ def test_results_do_not_go_into_the_home(home: UnbalancedHome, tmp_path: Path) -
     assert "is not a folder" in replayed(home, "--last", "1", "--out", tmp_path / "file", code=2)["error"]
 
 
+@pytest.mark.deep
 def test_a_home_without_batches_or_with_an_unfinished_one(
     started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path
 ) -> None:
@@ -367,6 +368,7 @@ def test_a_replay_under_a_plan_of_topk_has_the_recorded_answers(
     assert f"A new plan by {planner}" in page.read_text() and "Unit 0" in page.read_text()
 
 
+@pytest.mark.deep
 def test_the_kinds_say_which_plan_a_planner_makes(home_with_answers: Home) -> None:
     last = ("--last", "2", "--planner", "hash")
     regions, topk = replayed(home_with_answers, *last, "--kinds", "range,knn"), replayed(home_with_answers, *last)

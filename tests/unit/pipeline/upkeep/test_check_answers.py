@@ -233,6 +233,7 @@ def test_a_fault_is_found(home: Home, damage: Callable[[Home], None], figures: s
     assert off(home) >= figures
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("damage", "figure"), [(repeat_a_word, "unpaired"), (report_before_the_start, "dead")])
 def test_a_fault_of_a_report_is_found_after_an_erasure(home: Home, damage: Callable[[Home], None], figure: str) -> None:
     (thing,) = (row for row in rows(home, "objects") if row["object_key"] == present(home)[0]["object_key"])
