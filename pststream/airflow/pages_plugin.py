@@ -1,4 +1,4 @@
-"""Add the PSTStream pages to Airflow's menu: a plugin that Airflow loads by the entry point of the package."""
+"""Add the pages of the homes in PSTSTREAM_HOMES and PSTSTREAM_HOME to Airflow's menu, as a plugin of Airflow."""
 
 import json
 import os
@@ -56,7 +56,8 @@ class PSTStreamPages(AirflowPlugin):
         homes = homes_by_name()
         folders = sorted({DagOptions(home=home).pages for home in homes.values()})
         named = {f"{PREFIX}/{name}": home for name, home in homes.items() if name}
-        # The last one has the pages of adjustments of all homes; its prefix is also that of the others.
+        # The app at PREFIX comes last, since the prefixes of the others begin with it; it also has the pages of
+        # adjustments of all homes.
         apps = named | {PREFIX: homes.get("", next(iter(homes.values())))}
         return [
             {"app": make_app(address, folders), "url_prefix": prefix, "name": f"PSTStream pages {prefix}"}

@@ -1,4 +1,4 @@
-"""Describe the package to Airflow as a provider, by its entry point: its connection types."""
+"""Describe the package to Airflow as a provider, by its entry point: its connection types and configuration options."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ SINK_FIELDS = {
 }
 """Fields of a connection's extra: label, description."""
 
-PLACES = {
+ALLOWED_OPTIONS = {
     "allowed_homes": ("Homes", '["/data/malmo", "s3://bucket/homes/*"]'),
     "allowed_landings": ("Landing folders", '["/data/landing/*"]'),
 }
@@ -32,7 +32,7 @@ def provider_info() -> dict[str, Any]:
     option = {"type": "string", "version_added": "0.1.0", "default": "[]"}
     options = {
         name: option | {"description": f"{what} {listed}", "example": example}
-        for name, (what, example) in PLACES.items()
+        for name, (what, example) in ALLOWED_OPTIONS.items()
     }
     return {
         "package-name": "pststream",

@@ -22,7 +22,7 @@ def distinct_values(values: np.ndarray) -> np.ndarray:
 def find_among(values: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the index of each value among the keys, and whether it is one: int64[n], bool[n].
 
-    keys  ascending; of equal ones the first is found; the index of a value that is no key is any, or 0 without keys
+    keys  ascending; the first of equal ones is found. The index of a value that is no key means nothing; 0 without keys
     """
     if not len(keys):
         return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
@@ -35,15 +35,15 @@ def is_among(values: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return find_among(values, keys)[1]
 
 
-def look_up(values: np.ndarray, keys: np.ndarray, numbers: np.ndarray, otherwise: int) -> np.ndarray:
-    """Return the number of the key that each value is, `otherwise` of a value that is no key: int64[n].
+def look_up(values: np.ndarray, keys: np.ndarray, entries: np.ndarray, otherwise: int) -> np.ndarray:
+    """Return for each value the entry of the equal key, or `otherwise` if no key is equal: int64[n].
 
     keys     ascending
-    numbers  int64, one of each key
+    entries  int64, one of each key
     """
     index, is_key = find_among(values, keys)
     result = np.full(len(values), otherwise, np.int64)
-    result[is_key] = numbers[index[is_key]]
+    result[is_key] = entries[index[is_key]]
     return result
 
 

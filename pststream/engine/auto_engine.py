@@ -10,7 +10,7 @@ MAX_LOCAL_WEIGHT = 8.0
 """Tasks of up to this total weight run in this process: 2,000,000 rows, or 128 MiB of input files."""
 
 MIN_WEIGHT = 1 / 64
-"""The least weight of a task, for what each task costs whatever its size."""
+"""Every task counts at least this much, since even an empty one has a cost."""
 
 
 class AutoEngine:

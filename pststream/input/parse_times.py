@@ -2,7 +2,8 @@
 
 A cast of Arrow reads a column of ISO texts fast, but fails for the whole column on one bad text, and takes either texts
 with a zone or texts without. So a cast is tried on the column; if it fails, patterns select the texts of each form.
-All other texts go one by one to `datetime.fromisoformat`, which decides.
+All other texts go one by one to `datetime.fromisoformat`, which decides. What cannot be read is None, or False in the
+mask; what lies outside of int64 is ±OUT_OF_RANGE_US; callers reject both.
 """
 
 import re

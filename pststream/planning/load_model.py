@@ -108,7 +108,7 @@ class WorkerLoads:
 
     objects             float64[workers]  objects sent to each worker
     subscriptions       float64[workers]  subscriptions stored at each worker
-    reads               float64[workers]  postings that its objects read; a match counts as those read in its time
+    reads               float64[workers]  postings that its objects read; a match adds as many as are read in its time
     load                float64[workers]  seconds
     unit_objects        float64[units]    objects that probe each unit
     unit_subscriptions  float64[units]    subscriptions stored for each unit
@@ -161,11 +161,9 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
     An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
     its raster cell. A subscription counts once at each worker that stores a piece of it. An (object, term) reads its
     postings at the one worker that owns it. Under a plan that shares by subscription each worker has its own
-    subscriptions and postings, and an object counts at a worker if it reads a posting there, as its filter is by place
-    too. Under one that shares by object, an object counts at one unit, and a subscription at all units that its boxes
-    touch.
-
-    Source: PS2Stream, section IV-A, Definitions 1 and 2.
+    subscriptions and postings, and an object counts at a worker only if it reads a posting there, because the filter of
+    the worker tests the index cell too. Under one that shares by object, an object counts at one unit, and a
+    subscription at all units that its boxes touch.
     """
     if isinstance(plan, SubscriptionPlan):
         return _loads_by_subscription(sample, plan, cost)

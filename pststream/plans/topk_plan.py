@@ -1,4 +1,4 @@
-"""The plan of `topk` subscriptions: which units hold each of them, under which words, and where each message goes.
+"""The plan of `topk` subscriptions: the units that hold each of them, and those that get each message (object).
 
 A `topk` subscription has no region, so its plan is not one of raster cells and leaves (`plans/plan.py`). DSkype
 divides the space by a kd-tree, the words by runs in the order of their frequencies, or both (Skype, sections 7.3 and
@@ -25,7 +25,7 @@ HASH_SALT = 31
 
 @dataclass(frozen=True)
 class TopkPlan:
-    """A plan of `first` parts with `second` parts in each; unit = place in the first level * second + place in its own.
+    """A plan of `first` parts with `second` parts in each; unit = index of the part * second + index in it.
 
     way         HASH: a unit holds the keys that hash to it; SPACE_FIRST: parts of the space, each divided by words;
                 WORDS_FIRST: runs of words, each divided by space
@@ -142,7 +142,7 @@ def middle_of(low: int, high: int) -> int:
 def leaf_boxes(cuts: np.ndarray) -> np.ndarray:
     """Return the part of the world that each leaf of a kd-tree covers: float64[leaves, 4], west, south, east, north.
 
-    cuts  float64[leaves - 1], see TopkPlan; a leaf that a cut beyond its node leaves nothing has no width or height
+    cuts  float64[leaves - 1], see TopkPlan; a cut outside of its node leaves one side an empty box
     """
     boxes = np.empty((len(cuts) + 1, 4))
     stack = [(0, len(boxes), 0, np.array([-180.0, -90.0, 180.0, 90.0]))]

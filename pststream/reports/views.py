@@ -27,7 +27,7 @@ class Dialect:
     prepare    returns the statements that a program needs before it knows the tables
     prefix     what precedes the name of a view that is created
     quote      the character around names that are reserved words
-    The others return an expression of others, where a list counts from 1:
+    The others take SQL expressions and return one; positions in a list start at 1:
     unnest     what follows a table in FROM, so that each entry of a list is a row with a column of this name
     at, count  the entry of a list at a position; the number of entries
     transform  a list of the expression for each entry, which it calls by this name

@@ -18,7 +18,7 @@ from pststream.search.object_snapshot import LAST_KEY
 from pststream.search.question_batch import Clauses, box_regions, reached
 
 ROW_WORK = 4
-"""Work for which an object of the segment is read from its data file instead, in places of lists read."""
+"""Reading an object from its data file costs as much as reading this many list entries: beyond that, all are read."""
 
 FIRST_QUESTIONS = 500
 """Questions that are asked first, about."""

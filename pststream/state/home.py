@@ -139,8 +139,8 @@ class Home:
         has_all_new = self.create_tables(TABLES)
         if not files.exists(FILE):
             files.write(FILE, default_file().encode())
-        # A home without the file has lost it, maybe while a process holds it. In a bucket the first holder would look
-        # through all tables for the last fencing token; new tables have none.
+        # In a bucket the lock file is made beside new tables only, which have no fencing token yet. Beside older tables it
+        # was lost, maybe while a process holds it: the next holder looks for the last token in all tables.
         if has_all_new or not self.storage.has_leases:
             files.create(_lock_name(""), b'{"number": 0}')
         self.write_mark({"tokenizer": TOKENIZER, "answer_buckets": answer_buckets}, FORMAT)

@@ -46,8 +46,8 @@ class _Kept:
     """A table that this process keeps open after a use. Its storage is looked up once, when the first use makes this.
 
     location    where it is, with the credentials of its storage, which may change
-    checkpoint  stamp of the pointer to the last checkpoint before the table was opened, None if there was none: upkeep
-                removes the entries that a later checkpoint has, and delta-rs may still read them
+    checkpoint  stamp of the pointer to the last checkpoint before the table was opened, None if there was none: after a
+                later one, upkeep may remove log entries that the open table still reads, so it is opened again
     version     at its last use
     commit      stamp of the file of that version's commit: another one if the table was deleted and made again
     values      what callers made of the table at that version, by names that they chose

@@ -101,8 +101,8 @@ def write_requests(
     mean_lifetime          mu, about the number of live subscriptions; None: half of `count`
     drift_every            Q3 only: number of insertions after which a tenth of the regions switches between Q1 and Q2
 
-    An id begins with "s", or of a kind with memory with its name and a hyphen, so that files of several kinds go into
-    one home. Insertions are valid from START on; with deletions one follows the other after SECONDS_PER_INSERTION.
+    Ids begin with "s"; those of a kind with memory begin with its name and a hyphen, so that files of several kinds go
+    into one home. Insertions are valid from START on; with deletions one follows the other after SECONDS_PER_INSERTION.
 
     The memory in use is a chunk, the sample and the live subscriptions (16 bytes each).
 

@@ -1,4 +1,4 @@
-"""Generate random objects chunk by chunk, as Arrow tables with the columns of an input file of objects."""
+"""Generate random objects and requests chunk by chunk, as Arrow tables with the columns of input files."""
 
 from collections.abc import Iterator
 
@@ -216,7 +216,7 @@ SCHEMAS = {kind: pa.schema([*_SHARED, *fields, *_TIMES]) for kind, fields in _FI
 
 
 def as_kind(requests: pa.Table, kind: str, rng: np.random.Generator) -> pa.Table:
-    """Return range requests (SCHEMA) as requests of a kind with memory (SCHEMAS); deletions stay.
+    """Return range requests (REQUEST_SCHEMA) as requests of a kind with memory (SCHEMAS); deletions stay.
 
     knn             1 to 5 words joined by OR, k from 1 to 10 (DkM-SKS section 5)
     topk            1 to 5 words, k = 20, alpha uniform, a window of 1,000,000 objects (Skype section 8)

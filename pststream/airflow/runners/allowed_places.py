@@ -1,4 +1,4 @@
-"""Refuse a home or a landing folder of a trigger form that the deployment does not allow, before a job starts.
+"""Admit the home and the landing folder of a trigger form, and say which connections' secrets a home may use.
 
 Whoever may trigger a DAG may fill in its form. The home of the DAG and its landing folder are always allowed; others
 are listed in Airflow's configuration, `[pststream] allowed_homes` and `allowed_landings`.
@@ -78,7 +78,7 @@ def belongs_to(conn_id: str, homes: Any, place: RunPlace) -> bool:
 
 
 def _allowed(name: str, asked: str, own: Sequence[str]) -> str:
-    """Return the address that a form asks for, as it was compared: links may change afterwards."""
+    """Return the allowed address as it was compared, with links resolved: a link may change after the check."""
     option = f"allowed_{name}s"
     try:
         address = _canonical(asked)

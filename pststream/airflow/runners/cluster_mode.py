@@ -1,4 +1,4 @@
-"""Submit a job whose driver runs on a node of the cluster, and read the outcome that it leaves in the home."""
+"""Prepare a job whose driver runs on a node of the cluster, and read the outcome that it leaves in the home."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -284,7 +284,7 @@ def _clauses_hold(literals, place, own, term, first, last, words):
 
 @kernel
 def _decide_unsure(hits, waiting, lists, block, segment, unsure):
-    """Replace the unsure hits that do not match by NO_MATCH."""
+    """Set NO_MATCH in the unsure hits that do not match."""
     subscription_keys, first_literals = segment.subscription_keys, segment.first_literals
     literals, boxes = segment.literals, segment.boxes
     offsets, term, words, lon, lat = block.offsets, block.term, block.words, block.lon, block.lat
@@ -315,7 +315,7 @@ def _decide_unsure(hits, waiting, lists, block, segment, unsure):
 
 @kernel
 def _decide_validity(hits, waiting, lists, block, segment, deleted):
-    """Replace the hits that are not valid at the object's time, or whose shape does not contain it, by NO_MATCH."""
+    """Set NO_MATCH in the hits that are not valid at the object's time, or whose shape does not contain it."""
     subscription_keys, validity, exact_tests = segment.subscription_keys, segment.validity, segment.exact_tests
     codes, shape_offsets, shape_numbers = segment.shape_codes, segment.shape_offsets, segment.shape_numbers
     list_object, ts, lon, lat = lists.object, block.ts, block.lon, block.lat

@@ -111,10 +111,10 @@ def words_of_piece(literals, place, own):
 # Keys of posting lists: pairs of an index cell and a term, in buckets of 64 bits.
 
 LOW = np.uint64(0xFFFFFFFF)
-"""The first key of a bucket's second number."""
+"""Mask of the low 32 bits of `buckets[b, 1]`: the first key."""
 
 HIGH = np.uint64(32)
-"""Shift to the first posting."""
+"""Shift to its high 32 bits: the first posting."""
 
 
 @kernel

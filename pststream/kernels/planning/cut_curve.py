@@ -1,10 +1,10 @@
-"""Cut a sequence of blocks or leaves into one contiguous run for each worker so that the greatest load is least.
+"""Cut the blocks of a grid or the leaves of a tree, in their order, into a run for each worker: least greatest load.
 
 The planners `grid` and `r_tree` use it, with their blocks or leaves in the order of a Hilbert curve (the walk).
 
 Loads are those of Definition 1. The objects of a run, and their posting reads, are sums over its blocks. A subscription
-counts once in a run, at the first block of the run that it touches: either the first block of the run, or a block at
-which the walk enters the box of the subscription and was not in the box since the run began. So a run from s has
+counts once in a run: at the first block of the run if its box touches that block, else at the block where the walk
+first enters the box within the run. So a run from s has
 
     touching[s] + the number of entries (at p in the run after s, previous < s)
 

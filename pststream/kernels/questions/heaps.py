@@ -1,8 +1,8 @@
 """Keep the k best rows of each question, and the cells that a search has still to visit, in heaps.
 
-The root is the worst row: the best has the least value, then is the newest, then the last in the log. The heaps of all
-questions of a batch share three arrays, so that the rows of one segment are offered after those of another. Values are
-float32, computed in one way everywhere, so that equal distances and scores are ties.
+The root of a heap is its worst row. A smaller value is better; of equal values the newer row, then the one later in the
+log. The heaps of all questions of a batch share three arrays, so that the rows of one segment are offered after those
+of another. Values are float32, computed in one way everywhere, so that equal distances and scores are ties.
 """
 
 from typing import NamedTuple
@@ -19,8 +19,8 @@ class Heaps(NamedTuple):
     starts  int64[q+1]    first entry of the heap of each question; it has room up to the next one's
     sizes   int64[q]      entries in use
     values  float32[n]    value of each entry: metres, a score below 0, or 0
-    rows    int64[n,3]    ts (microseconds), key and place of each entry. A place below 0 is an object of the segment
-                          that is searched: -1 - row
+    rows    int64[n,3]    ts (microseconds), key and place of each entry: its segment and row (search/best_objects.py);
+                          in the segment that is searched, -1 - row
     """
 
     starts: np.ndarray

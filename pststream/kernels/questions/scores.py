@@ -1,7 +1,7 @@
 """Compute and bound the score of an object for a point and words, in one way for questions and subscriptions.
 
 A score is alpha * max(0, 1 - distance / scale) + (1 - alpha) * cosine, compared as float32. The cosine is the sum of
-the squared weights of the shared words over the lengths of both vectors.
+the squared weights of the shared words, divided by the product of the lengths of both vectors.
 """
 
 import math

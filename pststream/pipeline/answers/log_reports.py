@@ -141,16 +141,16 @@ def split_pairs(
 
     step, window, rows   int64[n] of each subscription; `rows`: the most that a report has
     """
-    waiting, waiting_rows = Pairs(*np.empty((2, 0), np.int64)), 0
+    waiting, waiting_pairs, waiting_rows = list[Pairs](), 0, 0
     for pairs in _split_by_step(ranges, step, window, rows, times):
         most = int(rows[pairs.owner].sum())
-        if len(waiting.owner) and (len(waiting.owner) + len(pairs.owner) > PAIRS or waiting_rows + most > ROWS):
-            yield waiting
-            waiting, waiting_rows = pairs, most
-        else:
-            waiting, waiting_rows = Pairs(*np.hstack([waiting, pairs])), waiting_rows + most
-    if len(waiting.owner):
-        yield waiting
+        if waiting and (waiting_pairs + len(pairs.owner) > PAIRS or waiting_rows + most > ROWS):
+            yield Pairs(*np.hstack(waiting))
+            waiting, waiting_pairs, waiting_rows = [], 0, 0
+        waiting.append(pairs)
+        waiting_pairs, waiting_rows = waiting_pairs + len(pairs.owner), waiting_rows + most
+    if waiting:
+        yield Pairs(*np.hstack(waiting))
 
 
 def _split_by_step(

@@ -156,9 +156,9 @@ def find_period(files: list[DataFile], recent: KeyRange, up_to: int | None) -> K
     recent  the range of the objects
     up_to   Delta version of `objects` that the sample ends with; None: the period ends with the log
 
-    The period begins behind the last object before the sample; without one, at the first object, as subscriptions that
-    were there before any object are no work of the period. Without objects, every request belongs to it. The keys of
-    both logs are in the order in which their files came.
+    The period begins after the last object before the sample. Without such an object it begins at the first object:
+    subscriptions older than all objects are not work of the period. Without objects, every request belongs to it. The
+    keys of both logs are in the order in which their files came.
     """
     after = recent.after
     if after <= 0 and files:

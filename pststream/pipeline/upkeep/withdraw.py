@@ -293,9 +293,9 @@ def _read_rejects(home: Home, ingest_id: int) -> Iterator[pa.Table]:
 def _horizons(
     home: Home, files: list[FileRow], selected: np.ndarray, withdrawn: WithdrawnObjects
 ) -> dict[int, _Horizon]:
-    """Return the horizons of each file, had there been no objects that were withdrawn earlier.
+    """Return the horizons of each file as if objects withdrawn earlier had never come.
 
-    files: none of these objects is in a file before the first, so that its watermark is without them
+    files: no such object is in a file before the first, so that the watermark of the first does not depend on them
     """
     earlier = withdrawn.keys if withdrawn else np.empty(0, np.int64)
     lowered, affected = (set(distinct_values(keys >> names.ROW_BITS).tolist()) for keys in (earlier, selected))

@@ -1,4 +1,4 @@
-"""Keyword-oriented planner (KOP): place each subscription by how frequent its keywords are, wherever it is."""
+"""Keyword-oriented planner (KOP): assign subscriptions to workers by how frequent their keywords are, not by region."""
 
 from collections.abc import Sequence
 

@@ -181,7 +181,7 @@ def is_as_recorded(document: dict[str, Any]) -> bool:
 
 
 def describe_matches(document: dict[str, Any]) -> str:
-    """Return whether the replay found the recorded matches and answers."""
+    """Say whether the replay found the recorded matches and answers."""
     if is_as_recorded(document):
         return "the matches are the recorded ones; the home was not changed"
     if document["matches_equal"]:

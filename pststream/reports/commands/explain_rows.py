@@ -146,7 +146,7 @@ class ExplainContext:
     """The tables of a home as they are now.
 
     withdrawn   objects that are withdrawn
-    applied     those of them whose withdrawal batches have applied
+    applied     those whose withdrawal a batch has applied
     """
 
     def __init__(self, reader: TableReader) -> None:

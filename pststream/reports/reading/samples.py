@@ -73,7 +73,7 @@ def sample_points(tables: TableReader) -> np.ndarray:
 
 
 def sample_matches(tables: TableReader) -> list[MatchView]:
-    """Sample at most PAIRS pairs, ordered by time, few of each subscription; half of the oldest subscriptions.
+    """Sample at most PAIRS pairs, ordered by time: few of each subscription, up to half of the oldest ones.
 
     The pairs come from some files of `matches`. Their objects and subscriptions are read from a few blocks of each log,
     so the time does not depend on the length of the logs.
