@@ -164,6 +164,8 @@ def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: Cost
     subscriptions and postings, and an object counts at a worker only if it reads a posting there, because the filter of
     the worker tests the index cell too. Under one that shares by object, an object counts at one unit, and a
     subscription at all units that its boxes touch.
+
+    Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """
     if isinstance(plan, SubscriptionPlan):
         return _loads_by_subscription(sample, plan, cost)

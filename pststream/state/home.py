@@ -139,7 +139,7 @@ class Home:
         has_all_new = self.create_tables(TABLES)
         if not files.exists(FILE):
             files.write(FILE, default_file().encode())
-        # In a bucket the lock file is made beside new tables only, which have no fencing token yet. Beside older tables it
+        # In a bucket the lock file is made beside new tables only, which have no fencing token. Beside older tables it
         # was lost, maybe while a process holds it: the next holder looks for the last token in all tables.
         if has_all_new or not self.storage.has_leases:
             files.create(_lock_name(""), b'{"number": 0}')
