@@ -146,10 +146,10 @@ class Home:
         self.write_mark({"tokenizer": TOKENIZER, "answer_buckets": answer_buckets}, FORMAT)
         return True
 
-    def create_tables(self, names: Iterable[str]) -> bool:
+    def create_tables(self, wanted: Iterable[str]) -> bool:
         """Create the tables with these names, except existing ones; return whether none of them existed."""
         missing, are_new = self._missing_tables(), True
-        for name in names:
+        for name in wanted:
             entry = first_entry(TABLES[name], table_properties(TABLES[name], self.storage))
             are_new &= name in missing and self.files.create(f"tables/{name}/_delta_log/{0:020}.json", entry)
         return are_new

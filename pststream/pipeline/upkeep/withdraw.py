@@ -102,16 +102,16 @@ def withdraw(
         before = after = ledger.watermark()
         nothing = {"rows": 0}
         rejects: dict[str, Any] = {"late": nothing, "duplicate": nothing, "files": []}
-        number = None
+        withdrawal_id = None
         if len(keys):
             after = None if watermark is None else from_micros(watermark)
             rejects = count_caused_rejects(home, selected, withdrawn)
         if len(keys) and not dry_run:
             _restore_subscriptions(home, settings, ledger, watermark, progress)
-            number = _record(home, ledger, keys, watermark)
+            withdrawal_id = _record(home, ledger, keys, watermark)
         return {
             "dry_run": dry_run,
-            "withdrawal_id": number,
+            "withdrawal_id": withdrawal_id,
             "objects": len(keys),
             "matched_objects": int(np.searchsorted(keys, ledger.objects_matched, "right")),
             "watermark_before": iso(before),
@@ -135,21 +135,21 @@ def _restore_subscriptions(
 
 
 def _record(home: Home, ledger: Ledger, keys: np.ndarray, watermark: int | None) -> int:
-    """Write the keys of the objects, then the row of `files` that makes the withdrawal count; return its number."""
-    number: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
-    numbers = pa.array(np.full(len(keys), number, np.int64))
-    ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": numbers, "object_key": keys}))
+    """Write the keys of the objects, then the row of `files` that makes the withdrawal count; return its id."""
+    withdrawal_id: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
+    ids = pa.array(np.full(len(keys), withdrawal_id, np.int64))
+    ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": ids, "object_key": keys}))
     crash_point("withdraw.named")
     row = {
         "file_seq": ledger.next_file_seq, "ingest_id": ledger.next_ingest_id, "kind": names.OBJECTS, "path": PATH,
         "sha256": "", "bytes": 0, "options": json.dumps({"objects": len(keys), "requested_by": login_name()}),
         "status": "done", "rows": 1, "accepted": 0, "rejected": 0, "watermark": ledger.watermark(), "min_ts": None,
         "max_ts": None if watermark is None else from_micros(watermark), "started_at": utc_now(),
-        "withdrawal_id": number,
+        "withdrawal_id": withdrawal_id,
     }  # fmt: skip
     ledger_tables.append(home, names.FILES, [row])
     crash_point("withdraw.done")
-    return number
+    return withdrawal_id
 
 
 def select_objects(
