@@ -122,8 +122,8 @@ def test_memory_is_that_of_the_arrays(tmp_path: Path) -> None:
     settings = Settings(workers=3, max_ahead_seconds=0, cache_dir=str(tmp_path / "cache"))
     trial = Trial(bench.home, settings, "plain_kd_tree", 2_000, tmp_path / "trial")
     cached = [file.stat().st_size for file in (tmp_path / "cache").rglob("*") if file.is_file()]
-    assert len(trial.memory.workers) == 3 and trial.memory.workers.min() > 0
-    assert 0.9 * sum(cached) < trial.memory.workers.sum() <= sum(cached)
+    assert len(trial.worker_bytes) == 3 and trial.worker_bytes.min() > 0
+    assert 0.9 * sum(cached) < trial.worker_bytes.sum() <= sum(cached)
     without_filter = make_dispatch(trial.plan).nbytes
-    assert trial.memory.dispatcher >= without_filter + 8 * (1 << 10)
-    assert trial.figures()["worker_bytes"] == round(trial.memory.workers.mean())
+    assert trial.dispatch_bytes >= without_filter + 8 * (1 << 10)
+    assert trial.figures()["worker_bytes"] == round(trial.worker_bytes.mean())
