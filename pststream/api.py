@@ -92,9 +92,8 @@ class OpenedHome:
         # Imported on first use: numba takes 0.2 s to import.
         from pststream.search.ask import stream_answers
         from pststream.search.read_questions import read_question_records
-        from pststream.settings import load_settings
 
-        settings = load_settings(self.path)
+        settings = self._home.load_settings()
         answered = stream_answers(self._home, settings, read_question_records(questions, settings))
         if answered.rejects:
             faults = [f"question {r['row']}: {r['field']}: {r['reason']}: {r['detail']}" for r in answered.rejects]

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pststream.base import names
-from pststream.base.errors import PstError
+from pststream.base.errors import PstError, SettingError
 from pststream.base.texts import mask_url
 from pststream.cli.fetch_jars import TARGET, find_invalid, read_checksums
 
@@ -157,13 +157,15 @@ def _existing(folder: Path) -> Path:
 
 def check_settings(home: str) -> Check:
     """Check that the settings of the home and the environment are valid."""
-    from pststream.settings import load_settings
+    from pststream.state.home import Home
 
     try:
-        settings = load_settings(home)
-    except PstError as error:
+        settings = Home(home).load_settings()
+    except SettingError as error:
         remedy = error.hint or "correct the key, or delete it to use its default (docs/settings.md)"
         return Check("settings", False, error.args[0], remedy)
+    except PstError as error:
+        return Check("settings", False, error.args[0], error.hint or "use another home")
     except OSError as error:
         return Check("settings", False, str(error), f"make {home} readable for this user")
     return Check("settings", True, f"{settings.planner}, {settings.workers} workers ({home})")
@@ -172,10 +174,10 @@ def check_settings(home: str) -> Check:
 def check_sinks(home: str) -> list[Check]:
     """Check that each sink has what it needs; sends nothing."""
     from pststream.delivery.sinks.registry import find_delivery_obstacle
-    from pststream.settings import load_settings
+    from pststream.state.home import Home
 
     try:
-        sinks = load_settings(home).sinks
+        sinks = Home(home).load_settings().sinks
     except (PstError, OSError):
         return []
     checks = []

@@ -11,7 +11,7 @@ from pststream.pipeline.replan.balance import balance
 from pststream.pipeline.replan.plan_topk import plan_topk
 from pststream.reports.commands.plans import show_plan
 from pststream.reports.commands.topk_plan import show_topk_plan
-from pststream.settings import Settings, check_planners, load_settings
+from pststream.settings import Settings, check_planners
 from pststream.state.home import Home
 
 
@@ -45,7 +45,7 @@ def make_plan(
         if version is not None:
             raise UsageError(f"{option} does not apply to plan --kinds {names.TOPK_KINDS}", "leave it out")
     # The first plan of the other kinds, which `plan_topk` makes if there is none, has the options of the setting.
-    of_setting = load_settings(home.path).planner_options
+    of_setting = home.load_settings().planner_options
     chosen = replace(settings, planner_options=of_setting)
     return plan_topk(home, chosen, planner, options=planner_options, dry_run=dry_run, progress=progress)
 
@@ -75,7 +75,7 @@ def repartition(
     if kinds != names.TOPK_KINDS and (workers, from_version, to_version) == (None, None, None):
         chosen = settings if planner is None else replace(settings, planner=planner)
         return balance(home, chosen, "global", dry_run=dry_run, progress=progress, **files)
-    settings = load_settings(home.path, workers=workers)
+    settings = home.load_settings(workers=workers)
     before = _plan_in_force(home, kinds)
     made = make_plan(
         home,

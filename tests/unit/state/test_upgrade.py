@@ -10,6 +10,7 @@ import pytest
 
 from pststream.base import names
 from pststream.base.errors import HomeError
+from pststream.cli.doctor import check_settings
 from pststream.settings import FILE
 from pststream.state import home as state
 from pststream.state import upgrade as module
@@ -69,6 +70,7 @@ def test_a_home_of_a_version_before_the_first_release_is_refused(hand_home: Home
     Path(hand_home.path, FILE).write_text('mapping = "greedy"\n', "utf-8")  # a setting that this version does not know
     result = run_here(command, "--home", hand_home.path)
     assert result.code == 2 and TOO_OLD in result.err
+    assert TOO_OLD in check_settings(hand_home.path).detail
     assert mark_of(hand_home).read_bytes() == before
 
 
