@@ -241,6 +241,7 @@ class Settings:
         "where tasks run: local (this process), spark, or auto: little work in this process, much on Spark",
         choices=("auto", "spark", "local"),
     )
+    spark_remote: str = declare("", "address of a Spark Connect server (`sc://…`) that runs already; empty: none")
     spark_master: str = declare("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = declare("2g", "heap of the driver")
     cache_dir: str = declare("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")

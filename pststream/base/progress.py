@@ -1,9 +1,8 @@
 """Log the progress of steps: messages with fields for JSON logs, counts with a rate, and the steps of benchmarks."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from pststream.base.texts import byte_size, counted, duration
 
@@ -55,7 +54,11 @@ class StepCounter:
 
     def add(self, number: int, note: str = "") -> None:
         """Count `number` more, and log the state of the step, with a note, while something is left."""
-        self._done += number
+        self.reach(self._done + number, note)
+
+    def reach(self, done: int, note: str = "") -> None:
+        """Count up to `done`, and log the state of the step, with a note, while something is left."""
+        self._done = done
         self._log(note)
 
     def _log(self, note: str) -> None:
@@ -85,40 +88,35 @@ def _rate(rate: float, noun: str) -> str:
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
-@dataclass(frozen=True)
-class Counted:
-    """A stage of tasks to count: what they do, what they count (in the singular), and how much of it each one does."""
+class Counted(NamedTuple):
+    """A stage of tasks to count: what they do, what they count (in the singular), and how much of it there is."""
 
     step: str
     noun: str
-    sizes: Sequence[int]
+    total: int
 
 
 class TaskCounter:
-    """Counts what the tasks of a step have done, stage by stage; an engine calls it with each task that has ended."""
+    """Counts what the tasks of a step have done, stage by stage; an engine calls it as tasks end."""
 
     def __init__(self, progress: Progress, *stages: Counted, **fields: Any) -> None:
-        """Count the tasks of the first stages, at least of one; fields: of each message in a JSON log."""
+        """Count the first stages, at least one; fields: of each message in a JSON log."""
         self._progress, self._stages, self._fields = progress, stages, fields
-        self._ended: set[tuple[int, int]] = set()
         self._begin(0)
 
-    def __call__(self, stage: int, number: int) -> None:
-        """Count a task that has ended: its stage, from 0 on, and its number in the stage. Each counts once."""
-        if stage >= len(self._stages) or (stage, number) in self._ended:
+    def __call__(self, stage: int, share: float) -> None:
+        """Count a stage, from 0 on, up to the share of its tasks that have ended."""
+        if stage >= len(self._stages) or stage < self._stage:
             return
         if stage > self._stage:
             self._begin(stage)
-        self._ended.add((stage, number))
-        self._counter.add(self._stages[stage].sizes[number])
-        self._left -= 1
-        if not self._left and stage + 1 < len(self._stages):
+        self._counter.reach(int(share * self._stages[stage].total))
+        if share >= 1 and stage + 1 < len(self._stages):
             self._begin(stage + 1)
 
     def _begin(self, stage: int) -> None:
-        one = self._stages[stage]
-        self._stage, self._left = stage, len(one.sizes)
-        self._counter = StepCounter(self._progress, one.step, one.noun, sum(one.sizes), **self._fields)
+        self._stage, one = stage, self._stages[stage]
+        self._counter = StepCounter(self._progress, one.step, one.noun, one.total, **self._fields)
 
 
 class Steps:

@@ -16,7 +16,8 @@ from pststream.base.errors import PstError, UsageError, shorten_error
 from pststream.base.stderr_log import StderrLog
 from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, CommandContext, CommandResult
-from pststream.engine.running_engine import log_folder, log_to_folder, stop_engine
+from pststream.engine.spark_server import log_folder, log_to_folder
+from pststream.engine.spark_session import stop_spark
 from pststream.settings import Settings
 from pststream.state.home import Home
 
@@ -61,7 +62,7 @@ def entry() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     code = main()
-    stop_engine()
+    stop_spark()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

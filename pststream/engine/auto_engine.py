@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pststream.engine.contract import Engine, SentRows, Stage, Task, TaskEnded, Value
+from pststream.engine.contract import Engine, SentRows, Stage, StageProgress, Task, Value
 from pststream.engine.local_engine import LocalEngine
 
 MAX_LOCAL_WEIGHT = 8.0
@@ -32,7 +32,7 @@ class AutoEngine:
         self,
         tasks: Sequence[Task],
         function: Callable[[Task], Value],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
         seconds: float | None = None,
     ) -> list[Value]:
         """Return the value of `function(task)` for each task, in no order."""
@@ -43,7 +43,7 @@ class AutoEngine:
         tasks: Sequence[Task],
         send: Callable[[Task], Iterable[SentRows]],
         stages: Sequence[Stage],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
     ) -> list[Any]:
         """Return the values of the last stage, in no order."""
         return self._engine_for(tasks).run_shuffled(tasks, send, stages, ended)

@@ -15,9 +15,9 @@ SentRows = tuple[int, int, pa.RecordBatch]
 ReceivedRows = Iterator[tuple[int, pa.RecordBatch]]
 """Rows that a part receives from the shuffle: (tag, rows) of each record batch that was sent to it, in no order."""
 
-TaskEnded = Callable[[int, int], None]
-"""Receives each task that has ended, for progress: its stage and its number. In stage 0 the number is the position of
-the task; stage 1 follows the first shuffle, and there and later the number is the part.
+StageProgress = Callable[[int, float], None]
+"""Receives how far a stage is: its number, and the share of its tasks that have ended, which rises to 1. Stage 0 are
+the tasks themselves; stage 1 follows the first shuffle.
 """
 
 
@@ -46,8 +46,7 @@ class Engine(Protocol):
 
     A task may be run more than once, after a failure or for speed: it must only write files that nothing names yet.
 
-    `ended` is called in this process, while the other tasks run: for one task at a time, in any thread, and again for a
-    task that ran again. It must not raise.
+    `ended` is called in this process, while tasks run, by one thread at a time. It must not raise.
     """
 
     @property
@@ -58,7 +57,7 @@ class Engine(Protocol):
         self,
         tasks: Sequence[Task],
         function: Callable[[Task], Value],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
         seconds: float | None = None,
     ) -> list[Value]:
         """Return the value of `function(task)` for each task, in no order.
@@ -71,7 +70,7 @@ class Engine(Protocol):
         tasks: Sequence[Task],
         send: Callable[[Task], Iterable[SentRows]],
         stages: Sequence[Stage],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
     ) -> list[Any]:
         """Run `send` for each task, then each stage for its parts; return the values of the last stage, in no order.
 

@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 import pyarrow as pa
 
-from pststream.engine.contract import ReceivedRows, SentRows, Stage, Task, TaskEnded, TasksStalled, Value
+from pststream.engine.contract import ReceivedRows, SentRows, Stage, StageProgress, Task, TasksStalled, Value
 
 ShuffledRows = dict[int, list[tuple[int, pa.RecordBatch]]]
 """The rows that each part receives, with their tags."""
@@ -31,7 +31,7 @@ class LocalEngine:
         self,
         tasks: Sequence[Task],
         function: Callable[[Task], Value],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
         seconds: float | None = None,
     ) -> list[Value]:
         """Return the value of `function(task)` for each task, in the order of the tasks.
@@ -46,7 +46,7 @@ class LocalEngine:
         tasks: Sequence[Task],
         send: Callable[[Task], Iterable[SentRows]],
         stages: Sequence[Stage],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
     ) -> list[Any]:
         """Return the values of the last stage by part; rows arrive in the order of the tasks or parts that sent them.
 
@@ -58,11 +58,11 @@ class LocalEngine:
         return self._run_parts(len(stages), partial(_receive, stages[-1], shuffled), shuffled, ended)
 
     def _run_parts(
-        self, stage: int, function: Callable[[int], Value], shuffled: ShuffledRows, ended: TaskEnded | None
+        self, stage: int, function: Callable[[int], Value], shuffled: ShuffledRows, ended: StageProgress | None
     ) -> list[Value]:
         """Return the value of each part of a stage that has rows, in the order of the parts."""
         parts = sorted(shuffled)
-        return self._run(_Run(parts, function, ended and (lambda place: ended(stage, parts[place]))), len(parts))
+        return self._run(_Run(parts, function, ended and partial(ended, stage)), len(parts))
 
     def _run(self, run: "_Run[Task, Value]", tasks: int, seconds: float | None = None) -> list[Value]:
         """Run `tasks` tasks in threads, and return their values in order."""
@@ -109,9 +109,9 @@ class _Run(Generic[Task, Value]):
     """The state of one `run_tasks`, shared by its threads."""
 
     def __init__(
-        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: Callable[[int], None] | None
+        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: Callable[[float], None] | None
     ) -> None:
-        self._function, self._ended = function, ended
+        self._function, self._ended, self._tasks = function, ended, len(tasks)
         self._waiting: Iterator[tuple[int, Task]] = enumerate(tasks)
         self._values: dict[int, Value] = {}
         self._error: BaseException | None = None
@@ -127,7 +127,7 @@ class _Run(Generic[Task, Value]):
                 self._ended_at = time.monotonic()
                 if self._ended is not None:
                     with self._lock:
-                        self._ended(number)
+                        self._ended(len(self._values) / self._tasks)
             except BaseException as error:
                 self._error = self._error or error
                 self.stop()

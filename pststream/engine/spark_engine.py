@@ -1,170 +1,307 @@
-"""Run tasks in Spark's Python workers, and shuffle their rows through the JVM as Arrow bytes.
+"""Run tasks on Spark by DataFrames of Spark Connect, and shuffle their rows through the JVM as Arrow bytes.
 
-Rows travel as Arrow record batches, one in each record of the shuffle, so that the JVM moves bytes and never opens a
-row: reading and writing Parquet by rows, and converting rows to Arrow and back, cost several times the matching itself.
-The tasks read and write the tables themselves (state/slices.py, state/data_files.py); the driver receives one small
-value a task.
+A task is a row of a local DataFrame with a partition of its own, so that each executor receives its own tasks alone;
+`mapInArrow` runs it. Sent rows travel as Arrow streams in a binary column, one record batch in each row, which
+`repartitionById` brings to their parts: the JVM moves bytes and never opens them. Converting rows to Arrow and back
+costs several times the matching itself. The tasks read and write the tables themselves (state/slices.py,
+state/data_files.py); the driver receives one small value for each task.
 """
 
 import gc
 import pickle
+import threading
+import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from itertools import count, dropwhile, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from pststream.base.errors import RetryableError
 from pststream.engine import code_version
-from pststream.engine.contract import SentRows, Stage, Task, TaskEnded, Value
-from pststream.engine.spark_session import is_local
-from pststream.engine.stalled_jobs import cancelled_if_stalled
-from pststream.engine.task_ends import reported_ends
+from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value
+from pststream.engine.spark_session import EngineSession
 from pststream.storage.parquet_files import raise_storage_error
 
 if TYPE_CHECKING:
-    from pyspark import RDD, SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
+    from pyspark.sql.types import StructType
 
 SLOTS_PER_CORE = 2
-"""Tasks that receive rows, for each core of this machine."""
-
-MAX_CLUSTER_SLOTS = 1024
-"""Tasks that receive rows on a cluster, at most. They are not counted by its cores, since the first tasks are split
-before all nodes have joined.
-"""
+"""Tasks that receive rows, for each core."""
 
 MAX_GROUPED_TASKS = 64
 """With at most this many sending tasks (most of them of `state.slices.SLICE_ROWS` rows), one receiving task may serve
 several parts; it then has the rows of all these parts in memory at once.
 """
 
+MAX_CELL_BYTES = 1 << 30
+"""Bytes of rows in one cell of a DataFrame: Java's arrays end at 2 GiB."""
+
 RETRYABLE = ("pststream.base.errors.RetryableError", "pststream.base.errors.PassingError")
 """Errors of tasks that the driver raises as RetryableError, as Spark names them."""
 
-SentBytes = tuple[int, tuple[int, bytes]]
-"""Sent rows as a record of Spark's shuffle: the part, the tag, the rows as an Arrow stream."""
+TASKS = pa.schema([("number", pa.int32()), ("task", pa.binary())])
+VALUES = pa.schema([("value", pa.binary())])
+SENT = pa.schema([("part", pa.int32()), ("tag", pa.int64()), ("slot", pa.int32()), ("rows", pa.binary())])
 
 _TASK_NUMBERS = count(1)
 """Numbers of the tasks of this process."""
 
 
 class SparkEngine:
-    """Runs tasks in the Python workers of one Spark context."""
+    """Runs tasks in the Python workers of a Spark Connect server."""
 
-    def __init__(self, context: "SparkContext") -> None:
-        self._context = context
+    def __init__(self, session: EngineSession) -> None:
+        self._session = session
 
     @property
     def parallelism(self) -> int:
-        """The number of tasks that run at the same time."""
-        return int(self._context.defaultParallelism)
+        """The number of tasks that run at the same time: the cores that Spark has now."""
+        return self._session.cores()
 
     def run_tasks(
         self,
         tasks: Sequence[Task],
         function: Callable[[Task], Value],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
         seconds: float | None = None,
     ) -> list[Value]:
         """Return the value of `function(task)` for each task, in no order.
 
         Raises TasksStalled if no task ends for `seconds`; Spark then kills the workers of the running tasks.
         """
-        tasks, code = list(tasks), self._expected_code()
+        tasks, code = list(tasks), self._session.expected_code()
         if not tasks:
             return []
-        with (
-            cancelled_if_stalled(self._context.cancelAllJobs, ended, seconds) as timed,
-            reported_ends(self._context, timed) as report,
-        ):
 
-            def run(numbers: Iterable[int]) -> Iterator[Value]:
-                code_version.check_code_in_task(code)
-                for number in numbers:
-                    yield function(tasks[number])
-                    report(0, number)
-                _freeze_loaded_objects()
+        def make(session: "SparkSession") -> "DataFrame":
+            return _frame_of(session, tasks).mapInArrow(partial(_run_tasks, code, function), _columns(VALUES))
 
-            return _collect(self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(run))
+        return self._collect(make, 1, ended, seconds)
 
     def run_shuffled(
         self,
         tasks: Sequence[Task],
         send: Callable[[Task], Iterable[SentRows]],
         stages: Sequence[Stage],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
     ) -> list[Any]:
         """Return the values of the last stage, in no order; the whole chain is one job of Spark.
 
         On few cores one task runs several parts, one after the other, since a task costs more than a small part.
         """
-        tasks, code = list(tasks), self._expected_code()
+        tasks, code = list(tasks), self._session.expected_code()
         if not tasks:
             return []
-        with reported_ends(self._context, ended) as report:
+        slots = [self._slots(stage, len(tasks)) for stage in stages]
 
-            def send_all(numbers: Iterable[int]) -> Iterator[SentBytes]:
-                code_version.check_code_in_task(code)
-                for number in numbers:
-                    yield from _rows_to_bytes(send(tasks[number]))
-                    report(0, number)
-                _freeze_loaded_objects()
-
-            values = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(send_all)
-            for place, stage in enumerate(stages, 1):
-                slots = self._slots(stage, len(tasks))
-                run = partial(
-                    _run_parts, stage, slots < stage.parts, place == len(stages), code, partial(report, place)
+        def make(session: "SparkSession") -> "DataFrame":
+            frame = _frame_of(session, tasks).mapInArrow(partial(_send_rows, code, send, slots[0]), _columns(SENT))
+            for place, stage in enumerate(stages):
+                after = slots[place + 1] if place + 1 < len(stages) else None
+                frame = frame.repartitionById(slots[place], "slot").mapInArrow(
+                    partial(_run_parts, code, stage, after), _columns(VALUES if after is None else SENT)
                 )
-                values = values.partitionBy(slots, partial(_slot_of, slots)).mapPartitions(run)
-            return _collect(values)
+            return frame
+
+        return self._collect(make, 1 + len(stages), ended)
 
     def _slots(self, stage: Stage, tasks: int) -> int:
         """Return the number of tasks that run the parts of a stage; tasks: number of tasks before the first shuffle."""
-        most = SLOTS_PER_CORE * self.parallelism if self._is_local() else MAX_CLUSTER_SLOTS
+        most = SLOTS_PER_CORE * self.parallelism
         return min(stage.parts, most) if tasks <= MAX_GROUPED_TASKS else stage.parts
 
-    def _expected_code(self) -> str:
-        """The digest of the code that nodes must run; empty (any code) on this machine alone."""
-        return "" if self._is_local() else code_version.code_digest()
+    def _collect(
+        self,
+        make: Callable[["SparkSession"], "DataFrame"],
+        stages: int,
+        ended: StageProgress | None,
+        seconds: float | None = None,
+    ) -> list[Any]:
+        """Return the values of a frame; `make` makes it in a session, again in a new one if the server closed it."""
+        try:
+            values = self._session.run(lambda session: _values(session, make(session), stages, ended, seconds))
+        except TasksStalled:
+            raise
+        except Exception as error:
+            _raise_task_error(error)
+            raise
+        return [pickle.loads(one.as_buffer()) for one in values]
 
-    def _is_local(self) -> bool:
-        return is_local(str(self._context.master))
+
+@lru_cache
+def _columns(schema: pa.Schema) -> "StructType":
+    """Return a schema for Spark; given as text, the server would have to read it in each call."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
 
 
-def _slot_of(slots: int, part: int) -> int:
-    return part % slots
+def _frame_of(session: "SparkSession", tasks: Sequence[Any]) -> "DataFrame":
+    """Return tasks as rows; the session's settings give each row a partition of its own."""
+    from pyspark.cloudpickle import dumps
+
+    return session.createDataFrame(pa.table([range(len(tasks)), [dumps(task) for task in tasks]], schema=TASKS))
 
 
-def _run_parts(
-    stage: Stage,
-    grouped: bool,
-    is_last: bool,
-    code: str,
-    report: Callable[[int], None],
-    received: Iterable[SentBytes],
-) -> Iterator[Any]:
-    """Run a stage in one task after the shuffle; yield the values of its parts, or what they send.
+def _values(
+    session: "SparkSession", frame: "DataFrame", stages: int, ended: StageProgress | None, seconds: float | None
+) -> pa.ChunkedArray:
+    if ended is None and seconds is None:
+        return frame.toArrow()["value"]
+    with _watched(session, stages, ended, seconds):
+        return frame.toArrow()["value"]
 
-    grouped: the task may receive several parts; report: receives each part that has ended
+
+@contextmanager
+def _watched(
+    session: "SparkSession", stages: int, ended: StageProgress | None, seconds: float | None
+) -> Iterator[None]:
+    """Report how far the stages of the operation in this block are; interrupt it if no task ends for `seconds`.
+
+    Raises TasksStalled for the error that follows the interruption. The operation has a tag of its own, since a session
+    may be shared by processes.
     """
+    tag = f"pststream-{uuid.uuid4().hex}"
+    shares, last = [0.0] * stages, [time.monotonic()]
+    is_done, stalled = threading.Event(), threading.Event()
+    caller = threading.get_ident()
+
+    def see(stages: "Iterable[StageInfo] | None", inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        if threading.get_ident() != caller:
+            return  # an operation of another thread
+        for number, stage in enumerate(sorted(stages or (), key=lambda one: one.stage_id)[: len(shares)]):
+            share = stage.num_completed_tasks / max(stage.num_tasks, 1)
+            if share > shares[number]:
+                shares[number], last[0] = share, time.monotonic()
+                if ended is not None:
+                    ended(number, share)
+
+    def wait() -> None:
+        assert seconds is not None
+        while (left := last[0] + seconds - time.monotonic()) > 0:
+            if is_done.wait(left):
+                return
+        stalled.set()
+        session.interruptTag(tag)
+
+    watcher = threading.Thread(target=wait, daemon=True) if seconds is not None else None
+    session.addTag(tag)
+    handler = cast("ProgressHandler", see)
+    session.registerProgressHandler(handler)
+    if watcher:
+        watcher.start()
+    try:
+        yield
+    except Exception:
+        if stalled.is_set():
+            raise TasksStalled from None
+        raise
+    finally:
+        is_done.set()
+        session.removeProgressHandler(handler)
+        session.removeTag(tag)
+    if ended is not None:
+        for stage, share in enumerate(shares):
+            if share < 1:
+                ended(stage, 1.0)
+
+
+def _raise_task_error(error: Exception) -> None:
+    """Raise an error of Spark as the error of the task that caused it, if one did."""
+    code_version.explain_if_other_code(error)
+    raise_storage_error(error)
+    text = _error_of_task(str(error))
+    kind, _, message = text.partition(": ")
+    if kind in RETRYABLE:
+        raise RetryableError(*message.split("\n  ", 1)) from error
+    if text:
+        raise RuntimeError(f"a task on Spark failed: {text}") from error
+
+
+def _error_of_task(text: str) -> str:
+    """Return the last Python error in the text of an error of Spark: its type and message; empty if there is none."""
+    _, _, traceback = text.rpartition("Traceback (most recent call last):\n")
+    if traceback == text:
+        return ""
+    for end in ("\n\tat ", "\n\nJVM stacktrace:", "\nSQLSTATE:", " SQLSTATE:"):
+        traceback = traceback.partition(end)[0]
+    return "\n".join(dropwhile(lambda line: not line.strip() or line.startswith(" "), traceback.splitlines())).strip()
+
+
+def _each_task(code: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
     code_version.check_code_in_task(code)
-    if grouped:
-        received = sorted(received, key=itemgetter(0))
-    for part, of_part in groupby(received, key=itemgetter(0)):
-        value = stage.function(part, ((tag, from_bytes(data)) for _, (tag, data) in of_part))
-        if is_last:
-            yield value
-        else:
-            yield from _rows_to_bytes(value)
-        report(part)
+    for batch in batches:
+        for task in batch.column("task"):
+            yield pickle.loads(task.as_buffer())
     _freeze_loaded_objects()
 
 
-def _rows_to_bytes(sent: Iterable[SentRows]) -> Iterator[SentBytes]:
-    return ((part, (tag, to_bytes(rows))) for part, tag, rows in sent if rows.num_rows)
+def _run_tasks(
+    code: str, function: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for task in _each_task(code, batches):
+        yield _value(function(task))
+
+
+def _send_rows(
+    code: str, send: Callable[[Any], Iterable[SentRows]], slots: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for task in _each_task(code, batches):
+        yield from _rows_as_cells(send(task), slots)
+
+
+def _run_parts(
+    code: str, stage: Stage, next_slots: int | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run a stage for the parts of one slot; yield the values of its parts, or what they send to `next_slots` slots."""
+    code_version.check_code_in_task(code)
+    received = sorted(_cells(batches), key=itemgetter(0))
+    for part, of_part in groupby(received, key=itemgetter(0)):
+        value = stage.function(part, ((tag, from_bytes(rows.as_buffer())) for _, tag, rows in of_part))
+        if next_slots is None:
+            yield _value(value)
+        else:
+            yield from _rows_as_cells(value, next_slots)
+    _freeze_loaded_objects()
+
+
+def _cells(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, Any]]:
+    for batch in batches:
+        yield from zip(batch["part"].to_pylist(), batch["tag"].to_pylist(), batch["rows"], strict=True)
+
+
+def _value(value: Any) -> pa.RecordBatch:
+    return pa.record_batch([[pickle.dumps(value)]], schema=VALUES)
+
+
+def _rows_as_cells(sent: Iterable[SentRows], slots: int) -> Iterator[pa.RecordBatch]:
+    for part, tag, rows in sent:
+        for piece in _within_cells(rows):
+            yield pa.record_batch([[part], [tag], [part % slots], _cell(to_bytes(piece))], schema=SENT)
+
+
+def _cell(data: pa.Buffer) -> pa.Array:
+    """Return bytes as an array of one row, without copying them."""
+    offsets = pa.py_buffer(np.array([0, data.size], np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])
+
+
+def _within_cells(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in pieces of at most MAX_CELL_BYTES; nothing if there are none."""
+    if rows.num_rows > 1 and rows.nbytes > MAX_CELL_BYTES:
+        half = rows.num_rows // 2
+        yield from _within_cells(rows.slice(0, half))
+        yield from _within_cells(rows.slice(half))
+    elif rows.num_rows:
+        yield rows
 
 
 def _freeze_loaded_objects() -> None:
@@ -179,42 +316,15 @@ def _freeze_loaded_objects() -> None:
         gc.freeze()
 
 
-def _collect(values: "RDD[Value]") -> list[Value]:
-    """Return all values on the driver.
-
-    Not by `RDD.collect`: that serves the values at a new socket each time, the JVM keeps the name of each socket for
-    ever, and a watcher's JVM lives for months.
-    """
-    try:
-        return [value for batch in values._jrdd.collect() for value in pickle.loads(batch)]
-    except Exception as error:
-        code_version.explain_if_other_code(error)
-        raise_storage_error(error)
-        text = _error_of_task(str(error))
-        kind, _, message = text.partition(": ")
-        if kind in RETRYABLE:
-            raise RetryableError(*message.split("\n  ", 1)) from error
-        if text:
-            raise RuntimeError(f"a task on Spark failed: {text}") from error
-        raise
-
-
-def _error_of_task(text: str) -> str:
-    """Return the last Python error in the text of an error of Spark: its type and message; empty if there is none."""
-    _, _, traceback = text.rpartition("Traceback (most recent call last):\n")
-    lines = traceback.partition("\n\tat ")[0].splitlines() if traceback != text else []
-    return "\n".join(dropwhile(lambda line: not line.strip() or line.startswith(" "), lines)).strip()
-
-
-def to_bytes(rows: pa.RecordBatch) -> bytes:
+def to_bytes(rows: pa.RecordBatch) -> pa.Buffer:
     """Return a record batch as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
-    return bytes(sink.getvalue())
+    return sink.getvalue()
 
 
-def from_bytes(data: bytes) -> pa.RecordBatch:
+def from_bytes(data: pa.Buffer) -> pa.RecordBatch:
     """Return the record batch of an Arrow stream that `to_bytes` made."""
     with pa.ipc.open_stream(data) as stream:
         return stream.read_next_batch()

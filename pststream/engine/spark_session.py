@@ -1,53 +1,67 @@
-"""Configure and start Spark in this process as a context or SQL session; stop it, or kill it with its tasks."""
+"""Configure Spark and connect to it: a server that runs already, the job that spark-submit started, or a server of our
+own, which this process starts and ends.
+
+All of them are used through Spark Connect. The engine has a session with settings of its own, which would slow SQL
+down; `get_session` returns one with Spark's defaults.
+"""
 
 import atexit
 import json
 import logging
 import os
-import shlex
-import shutil
 import signal
+import socket
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import threading
+import time
+import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
+from urllib.parse import urlsplit
 
 from pststream.base import names
-from pststream.base.errors import UsageError
+from pststream.base.errors import RetryableError, UsageError
 from pststream.base.optional_packages import needs_extra
-from pststream.engine import spark_log
+from pststream.engine import code_version
+from pststream.engine.spark_server import JVM_OPTIONS, LOOPBACK, SparkServer, is_local
 from pststream.settings import Settings
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+Result = TypeVar("Result")
 
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-"""The JVM only schedules tasks and moves bytes: with one compiler it starts in half the time, and the serial
-collector is enough. The code cache has the size for two compilers, since the JVM sweeps a full one all the time.
-"""
+ENGINE_SETTINGS = {
+    # With adaptive execution each shuffle is a job of its own, which is planned again.
+    "spark.sql.adaptive.enabled": "false",
+    # Compiling Java takes longer than it saves on rows that no Java opens.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # A partition for each row of a local DataFrame, without a shuffle.
+    "spark.sql.leafNodeDefaultParallelism": "1000000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000000",
+    # Bounds the rows that the JVM and a Python worker have in memory. Larger batches are slower, too.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
+}
+"""Settings of the engine's session alone: they would ruin the plans of SQL."""
 
-LOOPBACK = "127.0.0.1"
+LEAVES = "spark.sql.leafNodeDefaultParallelism"
 
-SOCKETS = "spark.python.unix.domain.socket"
+CORES_SECONDS = 60.0
+"""Seconds after which the cores of Spark are counted again: a cluster may grow or shrink."""
 
-DAEMON = {"spark.python.daemon.module": "pststream.engine.worker_daemon"}
-"""On this machine only: the nodes of a cluster print to logs of their own."""
+MAX_CORES = 1 << 20
 
-SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
-"""Folders for Unix sockets where the path of the folder of temporary files is too long."""
+CLOSED = ("SESSION_CLOSED", "SESSION_CHANGED", "SESSION_NOT_FOUND")
+"""Spark's names for a session that no longer is: it was idle for too long, or the server has started again."""
 
-MAX_FOLDER_BYTES = 38
-"""Bytes that the path of such a folder may have: the path of a Unix socket has 107 at most, of which the name of our
-folder takes 25 and the name that Spark adds 43.
-"""
+MAX_SESSIONS = 100
+"""Sessions of a name that may have been closed one after the other."""
 
-SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
-"""The environment variable from which pyspark reads the arguments of the JVM that it starts."""
+REMOTE_RETRIES = 6
+"""Tries to reach a server after the first, in about 20 seconds; a DAG runs the job again after that."""
 
 PARENT = os.getppid()
 """The process that started this one; under spark-submit, the JVM."""
@@ -58,38 +72,38 @@ def jar_folder() -> Path:
     return Path(sys.prefix) / "share" / "pststream" / "jars"
 
 
-def is_local(master: str) -> bool:
-    """Whether the tasks of a master run in the driver's own process, so that no other machine needs to reach it."""
-    return master == "local" or master.startswith("local[")
-
-
 def spark_conf(settings: Settings) -> dict[str, str]:
-    """Return the configuration of a session or of spark-submit; the comments say why each entry is there."""
+    """Return the configuration of a server or of spark-submit; the comments say why each entry is there."""
     jars = sorted(str(path) for path in jar_folder().glob("*.jar"))
-    if not jars:
-        hint = f"run: {sys.executable} -m pststream.cli.fetch_jars"
-        raise UsageError(f"the jars that Spark needs for Delta are not in {jar_folder()}", hint)
-    addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    return {
-        # The nodes of a cluster call the driver back, at the machine's name or SPARK_LOCAL_IP.
-        **(addresses if is_local(settings.spark_master) else {}),
+    delta = {
         "spark.jars": ",".join(jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.memory": settings.spark_driver_memory,
-        # Arrow UDFs on a Parquet scan hang with columnar input in PySpark 4.2.0 (apache/spark#57403).
-        "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-        # With any other bound Spark measures the whole batch again after each row: 14 times slower for nested columns.
-        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-        # A new Python worker for each task would load kernels and map segments again.
-        "spark.python.worker.reuse": "true",
         # The default of 50 tasks a Delta snapshot makes a small commit take seconds.
         "spark.databricks.delta.snapshotPartitions": "2",
+    }
+    addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    # The nodes of a cluster print to logs of their own.
+    daemon = {"spark.python.daemon.module": "pststream.engine.worker_daemon"}
+    return {
+        "spark.app.name": "pststream",
+        "spark.master": settings.spark_master,
+        # The nodes of a cluster call the driver back, at the machine's name or SPARK_LOCAL_IP.
+        **(addresses | daemon if is_local(settings.spark_master) else {}),
+        **(delta if jars else {}),
+        "spark.driver.memory": settings.spark_driver_memory,
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.sql.session.timeZone": "UTC",
+        # Arrow UDFs on a Parquet scan hang with columnar input in PySpark 4.2.0 (apache/spark#57403).
+        "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+        # A new Python worker for each task would load kernels and map segments again.
+        "spark.python.worker.reuse": "true",
+        # Over TCP a small task takes more than twice as long.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.connect.progress.reportInterval": "250ms",
         "spark.sql.shuffle.partitions": "4",
-        "spark.sql.adaptive.coalescePartitions.enabled": "true",
         "spark.ui.enabled": "false",
+        "spark.log.level": "WARN",
         "spark.ui.showConsoleProgress": "false",
         # Without it a listing of a table's files may start 10,000 tasks.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
@@ -98,150 +112,213 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     }
 
 
-def get_context(settings: Settings) -> "SparkContext":
-    """Return the Spark context of this process; start it if needed. Under spark-submit it has the submitted values.
+class _Spark:
+    """The Spark of this process: the address of its Connect server, and the server if this process started it."""
 
-    A context starts in half the time of a session with its SQL engine, which the pipeline does not need.
-    """
-    with needs_extra("spark"):
-        from pyspark import SparkConf, SparkContext
-
-    if SparkContext._active_spark_context is not None:
-        return SparkContext._active_spark_context
-    _check_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    submitted, master = _submitted(), spark_master(settings)
-    if is_local(master):
-        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    ours = {"spark.app.name": "pststream", "spark.master": master}
-    ours |= spark_conf(replace(settings, spark_master=master))
-    if is_local(master):
-        ours |= _unix_sockets() | DAEMON
-    conf = SparkConf().setAll([(key, value) for key, value in {**ours, **submitted}.items()])
-    with _submit_arguments(settings, submitted):
-        spark_log.start_jvm(conf)
-        context = SparkContext.getOrCreate(conf)
-    if spark_log.log_folder() is None:
-        context.setLogLevel("ERROR")
-    return context
+    lock = threading.RLock()
+    url: str | None = None
+    server: SparkServer | None = None
+    engine: "EngineSession | None" = None
+    session: "SparkSession | None" = None
 
 
-def _check_java() -> None:
-    """Raise UsageError if there is no Java; under spark-submit the JVM runs already."""
-    if not (os.environ.get("JAVA_HOME") or shutil.which("java") or "PYSPARK_GATEWAY_PORT" in os.environ):
-        hint = "install Java 17, or run with PSTSTREAM_ENGINE=local, which needs none"
-        raise UsageError("Spark needs Java, which is neither at JAVA_HOME nor on PATH", hint)
+def spark_url(settings: Settings) -> str:
+    """Return the address of the Spark Connect server that this process uses; start one if it has none."""
+    with _Spark.lock:
+        if _Spark.url is None:
+            remote = remote_of(settings)
+            if remote:
+                _Spark.url = remote
+            elif under_spark_submit():
+                _Spark.url = _serve_submitted(settings)
+            else:
+                with needs_extra("spark"):
+                    _Spark.server = SparkServer(_own_conf(settings))
+                _Spark.url = _Spark.server.url
+        return _Spark.url
 
 
-def _unix_sockets() -> dict[str, str]:
-    """Return the configuration for Unix sockets between the JVM and its Python workers, in a private folder: over TCP a
-    small task takes more than twice as long, and other users of the machine can connect.
-
-    On a cluster each node would need such a folder. Raises UsageError if no folder with a short path can be written.
-    """
-    for place in (tempfile.gettempdir(), *SHORT_FOLDERS):
-        if len(os.fsencode(place)) <= MAX_FOLDER_BYTES:
-            with suppress(OSError):
-                folder = tempfile.mkdtemp(prefix="pststream-spark-", dir=place)
-                _socket_folders.append(folder)
-                return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": folder}
-    raise UsageError(
-        f"Spark's sockets need a folder with a path of at most {MAX_FOLDER_BYTES} bytes: {tempfile.gettempdir()} is"
-        f" longer, and {', '.join(SHORT_FOLDERS)} cannot be written",
-        "set TMPDIR to a folder with a short path",
-    )
+def _own_conf(settings: Settings) -> dict[str, str]:
+    """Return the configuration of a server of our own; what a DAG would have submitted comes before the settings."""
+    submitted: dict[str, str] = json.loads(os.environ.get(names.SPARK_CONF_VARIABLE, "{}"))
+    master = submitted.get("spark.master", settings.spark_master)
+    return spark_conf(replace(settings, spark_master=master)) | submitted
 
 
-_socket_folders: list[str] = []
+def remote_of(settings: Settings) -> str:
+    """Return the address of a server that runs already, from the settings or Spark's own variable; empty: none."""
+    return settings.spark_remote or os.environ.get("SPARK_REMOTE", "")
 
 
-@atexit.register
-def _remove_sockets() -> None:
-    """Delete the socket folders that this process has made."""
-    while _socket_folders:
-        shutil.rmtree(_socket_folders.pop(), ignore_errors=True)
+def under_spark_submit() -> bool:
+    """Whether spark-submit started this process, so that a JVM waits for it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _serve_submitted(settings: Settings) -> str:
+    """Let the JVM of spark-submit, with what was submitted, serve Spark Connect to this process; return the address."""
+    from pyspark.sql import SparkSession
+
+    with socket.socket() as one:
+        one.bind((LOOPBACK, 0))
+        port = one.getsockname()[1]
+    token = uuid.uuid4().hex
+    ours = spark_conf(settings)
+    for key in ("spark.master", "spark.app.name", "spark.driver.memory", "spark.driver.extraJavaOptions", "spark.jars"):
+        ours.pop(key, None)  # as submitted
+    builder = SparkSession.builder
+    for key, value in {
+        **ours,
+        "spark.api.mode": "classic",  # of the JVM's own session, which only starts the server
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.authenticate.token": token,
+    }.items():
+        builder = builder.config(key, value)
+    atexit.register(builder.getOrCreate().stop)
+    return f"sc://localhost:{port}/;token={token}"
 
 
 def get_session(settings: Settings) -> "SparkSession":
-    """Return a session on the process's Spark, with Delta's SQL, for queries of the tables."""
-    from pyspark.sql import SparkSession
+    """Return a session with Delta's SQL and Spark's defaults, for queries of the tables.
 
-    get_context(settings)
-    return SparkSession.builder.getOrCreate()
-
-
-@contextmanager
-def _submit_arguments(settings: Settings, submitted: Mapping[str, str]) -> Iterator[None]:
-    """Set the arguments with which pyspark starts the JVM without spark-submit, unless the environment has its own.
-
-    They are removed afterwards: a process that this one starts has its own settings.
+    Raises UsageError if a server of our own would lack the jars of Delta.
     """
-    if SUBMIT_ARGUMENTS in os.environ:
-        yield
-        return
-    memory = submitted.get("spark.driver.memory", settings.spark_driver_memory)
-    options = submitted.get("spark.driver.extraJavaOptions", JVM_OPTIONS)
-    java = f"--driver-memory {memory} --driver-java-options {shlex.quote(options)}"
-    os.environ[SUBMIT_ARGUMENTS] = f"{java} pyspark-shell"
+    if not (remote_of(settings) or under_spark_submit() or any(jar_folder().glob("*.jar"))):
+        hint = f"run: {sys.executable} -m pststream.cli.fetch_jars"
+        raise UsageError(f"the jars that Spark needs for Delta are not in {jar_folder()}", hint)
+    with _Spark.lock:
+        if _Spark.session is None:
+            _Spark.session = _connect(spark_url(settings))
+        return _Spark.session
+
+
+def get_engine_session(settings: Settings) -> "EngineSession":
+    """Return the session of the engine in this process."""
+    with _Spark.lock:
+        if _Spark.engine is None:
+            cores = _local_cores(_own_conf(settings)["spark.master"]) if is_one_machine(settings) else None
+            _Spark.engine = EngineSession(spark_url(settings), _Spark.server is None, cores)
+        return _Spark.engine
+
+
+def is_one_machine(settings: Settings) -> bool:
+    """Whether the tasks run on this machine, by the Python of this process."""
+    return not remote_of(settings) and not under_spark_submit() and is_local(_own_conf(settings)["spark.master"])
+
+
+def _local_cores(master: str) -> int:
+    """Return how many tasks a master `local[…]` runs at the same time."""
+    number = master.partition("[")[2].partition(",")[0].rstrip("]") or "1"
+    return len(os.sched_getaffinity(0)) if number == "*" else int(number)
+
+
+def _connect(url: str, session_id: str | None = None) -> "SparkSession":
+    with needs_extra("spark"):
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+    if session_id:
+        url += ("" if urlsplit(url).path else "/") + f";session_id={session_id}"
+    session = ConnectSession.builder.remote(url).create()
+    # By default a client waits ten minutes for a server that is not there, also when it exits.
+    session.client.set_retry_policies([DefaultPolicy(max_retries=3 if _Spark.server else REMOTE_RETRIES)])
+    atexit.register(session.client.close)
+    return cast("SparkSession", session)
+
+
+class EngineSession:
+    """The session in which the engine runs its tasks.
+
+    On a server that other processes use, all processes of this code share one session, which none of them stops: each
+    session has Python workers of its own, and new ones would load the kernels again. Other code has other workers.
+    """
+
+    def __init__(self, url: str, is_shared: bool, local_cores: int | None) -> None:
+        """Remember where the server is; local_cores: if the tasks run on this machine alone, how many at a time."""
+        self._url, self._is_shared, self._local_cores = url, is_shared, local_cores
+        self._number = 0
+        self._lock = threading.Lock()
+        self._session: SparkSession | None = None
+        self._cores, self._counted_at = 0, 0.0
+
+    def expected_code(self) -> str:
+        """Return the digest of the code that nodes must run; empty (any code) on this machine alone."""
+        return "" if self._local_cores else code_version.code_digest()
+
+    def run(self, call: Callable[["SparkSession"], Result]) -> Result:
+        """Return the result of `call`; with a new session if the server has closed the one that there was."""
+        for _ in range(MAX_SESSIONS):
+            try:
+                return call(self._open())
+            except Exception as error:
+                if not any(name in str(error) for name in CLOSED):
+                    raise
+                with self._lock:
+                    self._session, self._number = None, self._number + 1
+        raise RetryableError("Spark closes each new session", "look into the log of the Spark Connect server")
+
+    def cores(self) -> int:
+        """Return how many tasks run at the same time: the cores that Spark has now, counted at most once a minute."""
+        if self._local_cores:
+            return self._local_cores
+        if not self._cores or time.monotonic() - self._counted_at > CORES_SECONDS:
+            self._cores, self._counted_at = self.run(_count_cores), time.monotonic()
+        return self._cores
+
+    def close(self) -> None:
+        """Close the connection; the session goes on for other processes."""
+        if self._session is not None:
+            self._session.client.close()
+
+    def _open(self) -> "SparkSession":
+        with self._lock:
+            if self._session is None:
+                name = f"pststream {code_version.code_digest()} {self._number}"
+                session = _connect(self._url, str(uuid.uuid5(uuid.NAMESPACE_OID, name)) if self._is_shared else None)
+                for key, value in ENGINE_SETTINGS.items():
+                    session.conf.set(key, value)
+                if self._local_cores:  # a connection to loopback is not lost
+                    session.client.disable_reattachable_execute()
+                self._session = session
+            return self._session
+
+
+def _count_cores(session: "SparkSession") -> int:
+    """Return into how many partitions Spark divides rows when no setting tells it: one for each core."""
+    session.conf.unset(LEAVES)
     try:
-        yield
+        numbers = session.range(0, MAX_CORES).selectExpr("spark_partition_id() AS number")
+        found = numbers.agg({"number": "max"}).toArrow()[0][0].as_py()
     finally:
-        del os.environ[SUBMIT_ARGUMENTS]
-
-
-def spark_master(settings: Settings) -> str:
-    """Return where Spark runs: as submitted, else as the settings say."""
-    return _submitted().get("spark.master", settings.spark_master)
-
-
-def _submitted() -> dict[str, str]:
-    """Return the configuration that spark-submit was given, which only a live gateway has, if it started this process;
-    else the configuration with which a DAG would have submitted it.
-    """
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        conf: dict[str, str] = json.loads(os.environ.get(names.SPARK_CONF_VARIABLE, "{}"))
-        return conf
-    from pyspark import SparkConf, SparkContext
-
-    SparkContext._ensure_initialized()
-    return dict(SparkConf().getAll())
+        session.conf.set(LEAVES, ENGINE_SETTINGS[LEAVES])
+    return int(found) + 1
 
 
 def spark_has_died() -> bool:
-    """Whether Spark was started by this process and no longer runs; the operating system may have killed it."""
-    if "pyspark" not in sys.modules:
-        return False
-    from pyspark import SparkContext
-
-    if SparkContext._active_spark_context is None:
-        return False
-    try:
-        return bool(SparkContext._active_spark_context._jsc.sc().isStopped())
-    except Exception:
-        return True
+    """Whether the server that this process started no longer runs; the operating system may have killed it."""
+    if _Spark.server is not None:
+        return not _Spark.server.is_alive()
+    return under_spark_submit() and os.getppid() != PARENT
 
 
 def kill_spark() -> None:
-    """Kill the Spark of this process. A stop would wait for its tasks."""
-    if "pyspark" not in sys.modules:
-        return
-    from pyspark import SparkContext
-
-    if SparkContext._gateway is not None:
-        logging.disable()  # of broken connections
-        if SparkContext._gateway.proc is not None:
-            SparkContext._gateway.proc.kill()
-        elif os.getppid() == PARENT:  # spark-submit's JVM, which started this process
-            os.kill(PARENT, signal.SIGKILL)
+    """Kill the Spark of this process, if it has its own. A stop would wait for its tasks."""
+    logging.disable()  # of broken connections
+    if _Spark.server is not None:
+        _Spark.server.kill()
+    elif under_spark_submit() and _Spark.url is not None and os.getppid() == PARENT:
+        os.kill(PARENT, signal.SIGKILL)  # spark-submit's JVM
 
 
+@atexit.register
 def stop_spark() -> None:
-    """Stop the Spark of this process, if it started one."""
-    if "pyspark" not in sys.modules:
-        return
-    from pyspark import SparkContext
-
-    if SparkContext._active_spark_context is not None:
-        with suppress(OSError):  # it has died
-            SparkContext._active_spark_context.stop()
-    _remove_sockets()
+    """Stop the server that this process started, if any, and forget the sessions."""
+    with _Spark.lock:
+        if _Spark.session is not None:
+            _Spark.session.client.close()
+        if _Spark.engine is not None:
+            _Spark.engine.close()
+        if _Spark.server is not None:
+            _Spark.server.stop()
+        _Spark.url = _Spark.server = _Spark.engine = _Spark.session = None

@@ -71,9 +71,9 @@ def split_into_tasks(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -
     return [*tasks, tuple(slices)] if slices else tasks
 
 
-def rows_of_tasks(tasks: Iterable[Iterable[Slice]]) -> list[int]:
-    """Return about how many rows the slices of each task have."""
-    return [sum(one.rows for one in slices) for slices in tasks]
+def rows_of_tasks(tasks: Iterable[Iterable[Slice]]) -> int:
+    """Return about how many rows the slices of all tasks have."""
+    return sum(one.rows for slices in tasks for one in slices)
 
 
 def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | None = None) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,6 @@ from pststream.engine import auto_engine
 from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled
 from pststream.engine.local_engine import LocalEngine
 from pststream.engine.running_engine import ENGINES, get_engine
-from pststream.engine.spark_engine import SparkEngine
 from pststream.settings import Settings
 
 pytestmark = pytest.mark.spark
@@ -184,17 +183,16 @@ def test_the_error_of_a_stage_is_raised(engine: Engine, stages: list[Stage]) -> 
         engine.run_shuffled([20], remainders, stages)
 
 
-def test_each_task_that_has_ended_is_reported(engine: Engine) -> None:
-    """Of each stage, by its number in the stage; parts without rows have no task."""
-    ended: list[tuple[int, int]] = []
-    engine.run_tasks([5, 6, 7], lambda number: number, lambda *end: ended.append(end))
-    assert sorted(ended) == [(0, 0), (0, 1), (0, 2)]
-    ended.clear()
+def test_each_stage_is_reported_until_all_of_its_tasks_have_ended(engine: Engine) -> None:
+    reported: list[tuple[int, float]] = []
+    engine.run_tasks([5, 6, 7], lambda number: number, lambda *end: reported.append(end))
+    assert {stage for stage, _ in reported} == {0} and reported == sorted(reported) and reported[-1] == (0, 1.0)
+    reported.clear()
     stages = [Stage(100, add_one), Stage(5, numbers_by_tag)]
-    engine.run_shuffled([2, 4], remainders, stages, lambda *end: ended.append(end))
-    assert sorted(ended) == [(0, 0), (0, 1)] + [(1, n) for n in range(4)] + [
-        (2, n) for n in range(5) if n in (1, 2, 3, 4)
-    ]
+    engine.run_shuffled([2, 4], remainders, stages, lambda *end: reported.append(end))
+    of_stages = {stage: [share for one, share in reported if one == stage] for stage in range(3)}
+    assert len(of_stages) == len({stage for stage, _ in reported})
+    assert all(shares == sorted(shares) and shares[-1] == 1.0 for shares in of_stages.values())
 
 
 def test_tasks_are_reported_while_others_run(engine: Engine, tmp_path: Path) -> None:
@@ -217,22 +215,6 @@ def test_the_error_of_a_sender_is_raised(engine: Engine) -> None:
 
     with pytest.raises(Exception, match="task number 3 fails"):
         engine.run_shuffled(range(5), send, [Stage(1, numbers_by_tag)])
-
-
-@pytest.mark.slow
-def test_a_chain_is_one_job_of_spark() -> None:
-    engine = get_engine(Settings(engine="spark", spark_master="local[2]"))
-    assert isinstance(engine, SparkEngine)
-    context = engine._context
-    context.setJobGroup("chain", "one chain")
-    try:
-        stages = [Stage(7, add_one), Stage(5, add_one), Stage(5, numbers_by_tag)]
-        assert engine.run_shuffled([20, 3], remainders, stages)
-        tracker = context.statusTracker()
-        (job,) = tracker.getJobIdsForGroup("chain")
-        assert len(tracker.getJobInfo(job).stageIds) == 4
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
 
 
 def test_local_rows_are_freed_as_parts_read_them() -> None:
@@ -273,7 +255,7 @@ def test_auto_runs_little_work_in_this_process_and_much_on_spark() -> None:
 
 def test_auto_means_spark_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    monkeypatch.setattr("pststream.engine.running_engine.get_context", started.append)
+    monkeypatch.setattr("pststream.engine.running_engine.get_engine_session", started.append)
     get_engine(Settings(engine="auto", spark_master="spark://host:7077"))
     assert started
 

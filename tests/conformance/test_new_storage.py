@@ -13,7 +13,7 @@ import pytest
 from pststream.base import names
 from pststream.base.errors import HomeBusy, UsageError
 from pststream.engine import running_engine
-from pststream.engine.contract import SentRows, Stage, TaskEnded
+from pststream.engine.contract import SentRows, Stage, StageProgress
 from pststream.state.home import Home as State
 from pststream.storage.registry import files_at, local_path, normalize, storage_of
 from tests.bucket_home import BucketHome
@@ -35,7 +35,7 @@ class InlineEngine:
         self,
         tasks: Sequence[Any],
         function: Callable[[Any], Any],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
         seconds: float | None = None,
     ) -> list[Any]:
         return [copied(function(copied(task))) for task in tasks]
@@ -45,7 +45,7 @@ class InlineEngine:
         tasks: Sequence[Any],
         send: Callable[[Any], Iterable[SentRows]],
         stages: Sequence[Stage],
-        ended: TaskEnded | None = None,
+        ended: StageProgress | None = None,
     ) -> list[Any]:
         values: list[Any] = [list(send(copied(task))) for task in tasks]
         for stage in stages:
@@ -68,7 +68,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def inline_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_engine, "get_context", lambda settings: None)
+    monkeypatch.setattr(running_engine, "get_engine_session", lambda settings: None)
     monkeypatch.setattr(running_engine, "SparkEngine", InlineEngine)
 
 

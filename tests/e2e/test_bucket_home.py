@@ -13,8 +13,7 @@ import pytest
 
 import pststream
 from pststream.api import OpenedHome
-from pststream.engine.spark_session import get_context, stop_spark
-from pststream.settings import Settings
+from pststream.engine.spark_session import stop_spark
 from pststream.storage.registry import files_at
 from tests import worlds
 from tests.bad_store import BUCKET, Uploader
@@ -40,8 +39,6 @@ def server() -> Iterator[str]:
     """Yield the store's address, with a new Spark, because Python workers get their environment when Spark starts."""
     stop_spark()
     with moto_server() as url:
-        if ON_SPARK:
-            get_context(Settings(spark_master="local[2]"))
         yield url
         stop_spark()
 
@@ -53,9 +50,8 @@ def _empty_bucket(server: str) -> None:
 
 def reached(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Point commands and Python workers to the store at a URL; return an unused address."""
-    surroundings = get_context(Settings()).environment if ON_SPARK else {}
-    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": url, "AWS_MAX_ATTEMPTS": "3"}.items():
-        monkeypatch.setitem(surroundings, name, value)
+    if ON_SPARK:
+        stop_spark()  # its workers have the environment in which it started
     return use(url, monkeypatch)
 
 

@@ -169,11 +169,12 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
 ABANDONING = """
 import os, signal, threading, time
 from pststream.pipeline.main_job import watch
-from pststream.engine.running_engine import get_engine, kill_engine, stop_engine
+from pststream.engine.running_engine import get_engine
+from pststream.engine.spark_session import kill_spark, stop_spark
 from pststream.settings import Settings
 
 watch.STOP_SECONDS = 1.0
-with watch.GracefulShutdown(kill_engine) as shutdown:
+with watch.GracefulShutdown(kill_spark) as shutdown:
     engine = get_engine(Settings(engine="spark", spark_master="local[1]"))
     shutdown.install_handlers()
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
@@ -182,7 +183,7 @@ with watch.GracefulShutdown(kill_engine) as shutdown:
         engine.run_tasks([300], time.sleep)
     except (Exception, watch.Abandoned):
         print(shutdown.abandoned, time.monotonic() - began < 250)
-stop_engine()
+stop_spark()
 os._exit(0)
 """
 

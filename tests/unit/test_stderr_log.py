@@ -128,14 +128,16 @@ def test_an_ingest_counts_its_tasks(
         (tmp_path / f"{number}.csv").write_text("object_id,ts,lon,lat,text\n" + rows)
     assert run_here("init", "--home", tmp_path / "home").code == 0
     command = ("ingest", "objects", *sorted(tmp_path.glob("*.csv")), "--home", tmp_path / "home")
-    counts = [line for line in run_here(*command).err.splitlines() if "/s" in line]
+    counts = run_here(*command).err.splitlines()
     size = (tmp_path / "0.csv").stat().st_size
-    read = re.compile(
-        rf"reading objects: {size / 1000:.3g} kB of {4 * size / 1000:.3g} kB, .*/s, .* s left \(1 of 4 files\)"
-    )
-    assert any(read.fullmatch(line) for line in counts), counts
-    for step in ("comparing ids with the log", "appending objects"):
-        assert any(line.startswith(f"{step}: 50 of 200 rows, ") for line in counts), counts
+    # Spark reports four times a second, and may have ended before.
+    done, rows = (f"{size / 1000:.3g} kB", "50") if engine == "local" else ("0 bytes", "0")
+    for step in (
+        f"reading objects: {done} of {4 * size / 1000:.3g} kB",
+        f"comparing ids with the log: {rows} of 200 rows",
+        f"appending objects: {rows} of 200 rows",
+    ):
+        assert any(line.startswith(step) for line in counts), counts
     assert run_here(*command[:-2], "--home", tmp_path / "home", "--quiet").err == ""
 
 
@@ -182,14 +184,14 @@ def test_without_a_total_there_is_a_rate_only(log: Log) -> None:
 
 def test_a_step_of_nothing_logs_nothing(log: Log) -> None:
     StepCounter(log.messages.append, "matching", "object", 0).add(0)
-    TaskCounter(log.messages.append, Counted("sampling", "object", []))
+    TaskCounter(log.messages.append, Counted("sampling", "object", 0))
     assert log.messages == []
 
 
-def test_tasks_are_counted_by_stage_each_once(log: Log) -> None:
-    """The clock of a stage begins when the stage before has ended; a task that ran again counts once."""
-    counter = TaskCounter(log.messages.append, Counted("reading", "row", [10, 30]), Counted("writing", "part", [1] * 4))
-    for log.now, end in ((1.0, (0, 1)), (2.0, (0, 1)), (4.0, (0, 0)), (6.0, (1, 3)), (7.0, (2, 0)), (8.0, (1, 0))):
+def test_tasks_are_counted_by_stage(log: Log) -> None:
+    """The clock of a stage begins when the stage before has ended."""
+    counter = TaskCounter(log.messages.append, Counted("reading", "row", 40), Counted("writing", "part", 4))
+    for log.now, end in ((1.0, (0, 0.75)), (4.0, (0, 1.0)), (6.0, (1, 0.25)), (7.0, (2, 0.5)), (8.0, (1, 0.5))):
         counter(*end)
     assert log.messages == [
         "reading: 0 of 40 rows",
@@ -201,9 +203,9 @@ def test_tasks_are_counted_by_stage_each_once(log: Log) -> None:
 
 
 def test_a_stage_begins_though_parts_of_the_stage_before_had_no_rows(log: Log) -> None:
-    counter = TaskCounter(log.messages.append, *(Counted(step, "part", [1, 1]) for step in ("a", "b")))
-    counter(0, 1)
-    counter(1, 0)
+    counter = TaskCounter(log.messages.append, *(Counted(step, "part", 2) for step in ("a", "b")))
+    counter(0, 0.5)
+    counter(1, 0.5)
     assert log.messages == ["a: 0 of 2 parts", "a: 1 of 2 parts", "b: 0 of 2 parts", "b: 1 of 2 parts"]
 
 

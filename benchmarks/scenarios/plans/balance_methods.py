@@ -18,7 +18,7 @@ from benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, 
 from benchmarks.support.watchers import COMMAND, PATIENCE, running_watcher, wait_for_matches
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
-from pststream.engine.running_engine import stop_engine
+from pststream.engine.spark_session import stop_spark
 from pststream.pipeline.calibrate.measured_homes import CACHE_BYTES, with_cache
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, digest_of, write_proposal
@@ -123,7 +123,7 @@ def _make_world(folder: Path, settings: Settings, subscriptions: int, seed: int,
     parts = write_parts(folder, WARM_FILES + BEFORE + AFTER, OBJECTS, seed, places)
     world = _World(folder, chosen, parts)
     fill_home(world.home, chosen, folder, subscriptions, seed, STYLE, progress, places)
-    stop_engine()
+    stop_spark()
     _copy_home(Path(world.home.path), folder / "start")
     return world
 

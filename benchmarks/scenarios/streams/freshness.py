@@ -20,7 +20,7 @@ from benchmarks.support.targets import at_most
 from benchmarks.support.watchers import running_watcher, wait_for_matches
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
-from pststream.engine.running_engine import stop_engine
+from pststream.engine.spark_session import stop_spark
 from pststream.reports.pages import airflow_views
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -45,7 +45,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         folder, home = Path(name), Home(f"{name}/home")
         steps = Steps(progress, 1 + len(ENGINES))
         fill_home(home, settings, folder, subscriptions, seed, STYLE, progress)
-        stop_engine()
+        stop_spark()
         parts = write_parts(folder, files * len(ENGINES), OBJECTS, seed)
         (folder / "landing" / "objects").mkdir(parents=True)
         delays = {}

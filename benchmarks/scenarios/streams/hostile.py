@@ -24,7 +24,7 @@ from benchmarks.support.watchers import WatcherService, idle_watcher, matched, s
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
 from pststream.base.utc_times import iso
-from pststream.engine.running_engine import stop_engine
+from pststream.engine.spark_session import stop_spark
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.settings import Settings
@@ -156,7 +156,7 @@ def _replay(
     home.init()
     ingest(home, settings, "requests", [f"{inputs}/requests.parquet"], ReaderOptions(), progress)
     match(home, settings, progress=progress)
-    stop_engine()
+    stop_spark()
     environment = make_environment(place / "site")
     with MemoryWatch() as memory:
         watcher = WatcherService(lambda: start_watcher(home, settings, landing, **environment))

@@ -10,7 +10,7 @@ from benchmarks.scenarios.streams.freshness import OBJECTS, measure_delays
 from benchmarks.support.landing import SECONDS, fill_home, write_parts
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, OBJECTS_OF_FILES, describe_workload
 from pststream.base.progress import Progress, Steps
-from pststream.engine.running_engine import stop_engine
+from pststream.engine.spark_session import stop_spark
 from pststream.pipeline.planning.plan import plan
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -55,5 +55,5 @@ def _measure_planners(
     for number, planner in enumerate(PLANNERS):
         if number:
             plan(home, replace(settings, planner=planner), progress=progress)
-        stop_engine()
+        stop_spark()
         yield planner, measure_delays(home, settings, landing, parts[number * files : (number + 1) * files])

@@ -149,8 +149,8 @@ def write_placed_index(
     engine = get_engine(settings)
     parts = engine.parallelism
     stages = placing_stages(context, placing, parts, partial(rows_by_worker, context=context)) if placing else []
-    placed = [Counted("placing subscriptions", "part", [1] * stage.parts) for stage in stages]
-    writing = Counted("writing the index", "worker", [1] * context.workers + [0] * len(AFTER_WORKERS))
+    placed = [Counted("placing subscriptions", "part", stage.parts) for stage in stages]
+    writing = Counted("writing the index", "worker", context.workers)
     written: list[tuple[str, list[DataFile]]] = engine.run_shuffled(
         tasks,
         partial(send, placing, parts),

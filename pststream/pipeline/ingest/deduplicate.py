@@ -175,9 +175,9 @@ def deduplicate(
     find = {"objects": _find_duplicate_objects, "requests": _find_invalid_requests}[kind]
     # Before the shuffle `_send_rows` runs on each group of new or stored rows and sends each row to the part of its id;
     # after it `_write_verdicts` runs on each part.
-    read = [one.staged.rows for one in new] + rows_of_tasks(one.slices for one in stored)
+    read = sum(one.staged.rows for one in new) + rows_of_tasks(one.slices for one in stored)
     counter = TaskCounter(
-        progress, Counted("comparing ids with the log", "row", read), Counted("applying its rules", "part", [1] * parts)
+        progress, Counted("comparing ids with the log", "row", read), Counted("applying its rules", "part", parts)
     )
     paths = get_engine(settings).run_shuffled(
         [*new, *stored],

@@ -209,7 +209,7 @@ def _run(
         AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], horizons[seq], verdicts)
         for seq, part in ((one.file_seq, part) for one in staged for part in one.parts)
     ]
-    counter = TaskCounter(progress, Counted(f"appending {kind}", "row", [task.staged.rows for task in tasks]))
+    counter = TaskCounter(progress, Counted(f"appending {kind}", "row", sum(task.staged.rows for task in tasks)))
     appended = get_engine(settings).run_tasks(tasks, append_staged_rows, counter)
     rows = [one.rows for one in appended if one.rows]
     commit_files(home, TABLE_OF[kind], rows, application="ingest", transaction=ingest_id)

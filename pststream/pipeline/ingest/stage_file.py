@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 from pststream.base import names
 from pststream.base.arrow_columns import TIME, micros
 from pststream.base.errors import InputFileError, PassingError, PstError, passing_number
-from pststream.base.progress import Progress, StepCounter, no_progress
+from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros
-from pststream.engine.contract import Engine, TaskEnded
+from pststream.engine.contract import Engine
 from pststream.input.confined_files import readable_below
 from pststream.input.file_parts import (
     MIN_PART_BYTES,
@@ -262,26 +262,10 @@ def stage_in_parts(
     """
     parts = _split_files(engine, files, seconds)
     tasks = [StageTask(number, file, part) for number, (file, part) in enumerate(parts)]
-    counter = _count_files(tasks, f"reading {kind}", progress)
+    counter = TaskCounter(progress, Counted(f"reading {kind}", "byte", sum(file["bytes"] for file in files)))
     staged = engine.run_tasks(tasks, partial(_stage, kind, folder, at), counter, seconds)
     in_order = sorted(staged, key=lambda one: one[0])
     return [join_parts([one for _, one in group]) for _, group in groupby(in_order, lambda one: one[1].file_seq)]
-
-
-def _count_files(tasks: Sequence[StageTask], step: str, progress: Progress) -> TaskEnded:
-    """Return a function that counts the bytes of each task that has ended, and the files that have been read whole."""
-    waiting = Counter(task.file["file_seq"] for task in tasks)
-    sizes = [task.file["bytes"] // waiting[task.file["file_seq"]] for task in tasks]
-    counter, files = StepCounter(progress, step, "byte", sum(sizes)), len(waiting)
-
-    def count(stage: int, number: int) -> None:
-        file_seq = tasks[number].file["file_seq"]
-        waiting[file_seq] -= 1
-        if not waiting[file_seq]:
-            del waiting[file_seq]
-        counter.add(sizes[number], f"{files - len(waiting):,} of {files:,} files" if files > 1 else "")
-
-    return count
 
 
 def _stage(kind: str, folder: str, at: dt.datetime, task: StageTask) -> tuple[int, StagedFile]:

@@ -29,7 +29,8 @@ from pststream.base.errors import (
 from pststream.base.progress import LogMessage, Progress, no_progress
 from pststream.base.texts import duration, mask_urls
 from pststream.base.utc_times import iso, utc_now
-from pststream.engine.running_engine import engine_is_alive, get_engine, kill_engine
+from pststream.engine.running_engine import get_engine
+from pststream.engine.spark_session import kill_spark, spark_has_died
 from pststream.engine.warm_up import load_kernels
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import SinkThreads
@@ -153,7 +154,7 @@ def watch(
     with (
         home.locked(RUNNER, RunnerBusy),
         serve_metrics(home, metrics, progress),
-        GracefulShutdown(kill_engine) as shutdown,
+        GracefulShutdown(kill_spark) as shutdown,
         Heartbeat(home) as heart,
     ):
         scanner = LandingScanner(landing, options.format, settings.watch_seconds)
@@ -318,7 +319,7 @@ class _Watcher:
     def _handle_failure(self, error: Exception) -> float:
         """Log a failed round; return the seconds to wait. Raises RetryableError if Spark has died."""
         reason = f"{type(error).__name__}: {(mask_urls(str(error)).splitlines() or [''])[0]}"
-        if not engine_is_alive():
+        if spark_has_died():
             raise RetryableError(f"Spark has died; {reason}", "start the watcher again: it continues where it stopped")
         self._failed += 1
         self.totals["failures"] += 1

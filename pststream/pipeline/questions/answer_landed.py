@@ -24,7 +24,8 @@ from pststream.base.atomic_files import TEMPORARY_PREFIX
 from pststream.base.errors import InputFileError, PstError, QuestionsBusy, RetryableError
 from pststream.base.progress import Progress, no_progress, with_fields
 from pststream.base.texts import counted, escape_controls
-from pststream.engine.running_engine import engine_is_alive, get_engine
+from pststream.engine.running_engine import get_engine
+from pststream.engine.spark_session import spark_has_died
 from pststream.engine.task_context import cache_place
 from pststream.input.row_chunks import Reject
 from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, isolated_reader, noted_reading
@@ -229,7 +230,7 @@ def _try_part(
         try:
             return answer.answer_part(part, written, time.perf_counter() - began)
         except OSError as error:
-            if not engine_is_alive():  # the questions may have killed it
+            if spark_has_died():  # the questions may have killed it
                 raise
             reason = f"{file['path']}: its questions cannot be answered now: {error}"
             raise RetryableError(escape_controls(reason), RETRY) from error

@@ -224,7 +224,7 @@ def build_missing(engine: Engine, segments: StoredSegments, progress: Progress) 
     missing = segments.missing()
     if missing:
         tasks = [_BuildTask(segments, number) for number in missing]
-        counter = TaskCounter(progress, Counted("building segments", "object", [segments.rows[n] for n in missing]))
+        counter = TaskCounter(progress, Counted("building segments", "object", sum(segments.rows[n] for n in missing)))
         engine.run_tasks(tasks, _build, counter)
 
 
@@ -269,7 +269,7 @@ def answer_on_engine(
         written += engine.run_tasks(tasks, partial(write_slices, writer))
     if others and len(groups) == 1:
         tasks = [_task(segments, every, resolved, block) for block in others]
-        counter = TaskCounter(progress, Counted("answering", "question", [len(task.asked) for task in tasks]))
+        counter = TaskCounter(progress, Counted("answering", "question", sum(len(task.asked) for task in tasks)))
         written += engine.run_tasks(tasks, partial(answer_alone, writer), counter)
     elif others:
         written += _answer_by_groups(engine, segments, groups, resolved, others, most_rows, writer)

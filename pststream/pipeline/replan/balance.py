@@ -116,7 +116,7 @@ def migrate(
     counter = TaskCounter(
         progress,
         Counted("selecting pieces to move", "piece", rows_of_tasks(tasks)),
-        Counted("counting moved pieces" if dry_run else "writing moved pieces", "worker", [1] * context.workers),
+        Counted("counting moved pieces" if dry_run else "writing moved pieces", "worker", context.workers),
     )
     migrated: list[WrittenPieces] = get_engine(settings).run_shuffled(
         tasks, partial(_send_pieces, context, tuple(leaving), plan), [Stage(context.workers, write)], counter
@@ -134,7 +134,7 @@ def migrate(
         known = {segment.paths for segment in segment_files(files)}
         to_come = index_files_to_come(home, context.index_version, context.plan_version + 1, retiring)
         new = [segment for segment in segment_files(to_come) if segment.paths not in known]
-        counter = TaskCounter(progress, Counted("building segments", "piece", [segment.rows for segment in new]))
+        counter = TaskCounter(progress, Counted("building segments", "piece", sum(segment.rows for segment in new)))
         get_engine(settings).run_tasks(new, partial(_build_segment, context), counter)
     rows = sum(part.rows for part in migrated)
     row_bytes = sum(file.bytes for file in files) / max(sum(file.rows for file in files), 1)

@@ -288,7 +288,7 @@ def count_answer_faults(home: Home, settings: Settings, batch_id: int, passed: i
     """
     check = _make_check(home, settings, read_batches(home, batch_id - 1, batch_id)[0], passed)
     buckets = range(home.answer_buckets)
-    counter = TaskCounter(progress, Counted("answers", "bucket", [1] * len(buckets)))
+    counter = TaskCounter(progress, Counted("answers", "bucket", len(buckets)))
     faults = get_engine(settings).run_tasks(buckets, partial(_check_bucket, check), counter)
     counts: dict[str, int | None] = {
         figure: sum(one.counts.get(figure, 0) for one in faults) for figure in FIGURES["answers"]

@@ -120,7 +120,7 @@ def count_placement_faults(
     sizes = rows_of_tasks(slices for _, slices in tasks)
     for ordinal in range(rounds):
         of_round = f"placement, round {ordinal + 1} of {rounds}" if rounds > 1 else "placement"
-        counter = TaskCounter(progress, Counted(of_round, "row", sizes), Counted(of_round, "part", [1] * parts))
+        counter = TaskCounter(progress, Counted(of_round, "row", sizes), Counted(of_round, "part", parts))
         send = partial(_send_rows, check, ordinal, rounds, parts)
         for faults in engine.run_shuffled(tasks, send, [Stage(parts, partial(_compare_part, check))], counter):
             for figure, (count, keys) in faults.items():

@@ -131,7 +131,7 @@ def snapshot_answers(home: Home, settings: Settings, progress: Progress) -> dict
         return None
     before = last_snapshot(home)
     if before < last["batch_id"]:
-        counted = Counted("writing the snapshot of answers", "bucket", [1] * home.answer_buckets)
+        counted = Counted("writing the snapshot of answers", "bucket", home.answer_buckets)
         write = partial(_snapshot_bucket, context_after(home, settings, last))
         written = get_engine(settings).run_tasks(range(home.answer_buckets), write, TaskCounter(progress, counted))
         older = [file for file in list_data_files(home, names.ANSWERS) if file.high["batch_id"] < before]

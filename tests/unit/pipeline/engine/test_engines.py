@@ -1,19 +1,15 @@
-"""The Spark session and its configuration, what the engine uses of PySpark, code of nodes, and compiled kernels."""
+"""The configuration of Spark and its server, errors of tasks, code of nodes, and compiled kernels."""
 
-import inspect
 import os
 import shutil
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark import SparkContext
 
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import no_progress
-from pststream.engine import code_version, spark_engine, spark_session, warm_up, worker_daemon
+from pststream.engine import code_version, spark_engine, spark_server, spark_session, warm_up, worker_daemon
 from pststream.pipeline.batch import micro_batch
 from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
@@ -32,64 +28,85 @@ def test_the_driver_of_a_cluster_is_where_its_nodes_find_it(master: str) -> None
     assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(conf)
 
 
-def test_missing_jars_are_an_error_that_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has started no Spark and knows none."""
+    for name in ("url", "server", "engine", "session"):
+        monkeypatch.setattr(spark_session._Spark, name, None)
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_missing_jars_are_an_error_that_names_the_command(
+    no_spark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(spark_session, "jar_folder", lambda: tmp_path)
     with pytest.raises(UsageError, match="(?s)Delta are not in .* -m pststream.cli.fetch_jars"):
-        spark_session.spark_conf(Settings())
+        spark_session.get_session(Settings())
+    assert "spark.jars" not in spark_session.spark_conf(Settings()), "the engine does without them"
 
 
-def test_missing_java_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_an_error_that_says_so(no_spark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    for name in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(UsageError, match="(?s)needs Java.*PSTSTREAM_ENGINE=local"):
-        spark_session.get_context(Settings())
-
-
-@pytest.fixture
-def no_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The socket folders that a test makes; they are deleted."""
-    folders: list[str] = []
-    monkeypatch.setattr(spark_session, "_socket_folders", folders)
-    yield folders
-    for folder in folders:
-        shutil.rmtree(folder)
+        spark_session.get_engine_session(Settings())
 
 
 @pytest.mark.parametrize("name", ["short", "a" * 60, "é" * 30])
 def test_sockets_are_in_a_folder_of_their_own_user_whatever_the_length_of_tmpdir(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_sockets: list[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / name).mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / name))
-    conf = spark_session._unix_sockets()
-    folder = Path(conf["spark.python.unix.domain.socket.dir"])
-    assert conf["spark.python.unix.domain.socket.enabled"] == "true"
-    assert (str(folder), folder.stat().st_mode & 0o777) == (no_sockets[0], 0o700)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(folder / ("s" * 43)))  # as long as the names that Spark gives
+    folder = Path(spark_server._socket_folder())
+    try:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / ("s" * 43)))  # as long as the names that Spark gives
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_no_folder_for_sockets_is_an_error_that_says_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_sockets: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("a" * 60)))
-    monkeypatch.setattr(spark_session, "SHORT_FOLDERS", (str(tmp_path / "missing"), "/proc"))
+    monkeypatch.setattr(spark_server, "SHORT_FOLDERS", (str(tmp_path / "missing"), "/proc"))
     with pytest.raises(UsageError, match="(?s)at most 38 bytes.*set TMPDIR"):
-        spark_session._unix_sockets()
-    assert no_sockets == []
+        spark_server._socket_folder()
 
 
-@pytest.mark.parametrize("member", ["_active_spark_context", "_gateway", "_ensure_initialized"])
-def test_a_spark_context_has_its_private_members(member: str) -> None:
-    """`spark_session` asks which context runs, kills the JVM of its gateway, and reads what spark-submit was given."""
-    assert hasattr(SparkContext, member)
+@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
+def test_the_cores_of_a_local_master(master: str, cores: int) -> None:
+    assert spark_session._local_cores(master) == cores
 
 
-def test_a_running_context_has_the_java_context() -> None:
-    """`spark_session.spark_has_died` asks `SparkContext._jsc` whether it has stopped."""
-    assert "self._jsc = " in inspect.getsource(SparkContext._do_init)
+class Closed:
+    """A server that closes the first sessions of a name."""
+
+    def __init__(self, closed: int) -> None:
+        self.closed, self.opened = closed, list[str]()
+        self.conf, self.client = self, self
+
+    def connect(self, url: str, session_id: str | None) -> "Closed":
+        self.opened.append(str(session_id))
+        return self
+
+    def set(self, key: str, value: str) -> None:
+        if len(self.opened) <= self.closed:
+            raise RuntimeError("[INVALID_HANDLE.SESSION_CLOSED] The handle is invalid. Session was closed.")
+
+
+def test_processes_share_a_session_and_take_the_next_one_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    for closed in (0, 2):
+        server = Closed(closed)
+        monkeypatch.setattr(spark_session, "_connect", server.connect)
+        session = spark_session.EngineSession("sc://host", True, None)
+        assert session.run(lambda one: "done") == "done" == session.run(lambda one: "done")
+        opened.append(server.opened)
+    assert len(opened[0]) == 1 and opened[1][0] == opened[0][0] and len(set(opened[1])) == 3
 
 
 def test_the_error_of_a_task_is_the_end_of_its_last_traceback() -> None:
@@ -107,13 +124,9 @@ def test_a_task_that_may_be_run_again_fails_as_on_the_local_engine() -> None:
         "pststream.base.errors.RetryableError: {}\n\tat org"
     )
 
-    class Failed:
-        @property
-        def _jrdd(self) -> Any:
-            raise RuntimeError(text.format(RetryableError("/cache: no room for 9 bytes", "make room")))
-
+    error = RuntimeError(text.format(RetryableError("/cache: no room for 9 bytes", "make room")))
     with pytest.raises(RetryableError) as caught:
-        spark_engine._collect(Failed())  # type: ignore[arg-type]
+        spark_engine._raise_task_error(error)
     assert str(caught.value) == "/cache: no room for 9 bytes\n  make room"
 
 

@@ -473,7 +473,7 @@ def test_an_end_of_the_engine_is_a_dead_try(
 
     with monkeypatch.context() as patch:
         patch.setattr(answer_landed._Answerer, "answer_part", refuse)
-        patch.setattr(answer_landed, "engine_is_alive", lambda: False)
+        patch.setattr(answer_landed, "spark_has_died", lambda: True)
         for _ in range(MAX_TRIES):
             with pytest.raises(ConnectionRefusedError):
                 answer(filled_home, asking)
