@@ -1,4 +1,4 @@
-"""Give a job the secrets that belong to the home of its run, and no others of this process."""
+"""Set os.environ for the jobs of a run, in a `with` block: AWS keys of its home; no sink secrets of another home."""
 
 import os
 from collections.abc import Iterator

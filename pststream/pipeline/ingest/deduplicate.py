@@ -1,4 +1,4 @@
-"""Find new rows that repeat or contradict the log by their id, and write them to `rejects`, all others to the log.
+"""Check the ids of staged rows against the log, and write accepted rows and rejects as files, not yet committed.
 
 All rows of an id, new and stored, meet in one part of a shuffle, where the rules are applied to them in the order of
 the log (kernels/log_rules.py). Each part writes verdicts to a file in the staging folder: by log key, the reason for a

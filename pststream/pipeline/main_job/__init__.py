@@ -1,1 +1,1 @@
-"""The main job: ingest, match and deliver what lands in a folder, once or continuously."""
+"""The main job: ingest what lands in a folder, match, deliver and answer, once or continuously."""

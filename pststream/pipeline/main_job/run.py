@@ -1,4 +1,4 @@
-"""Run the main job once (`pststream run`), find out whether it has work, and summarize what earlier tries did.
+"""Do one `pststream run`: ingest, match, deliver, answer; tell if it has work; sum up what was done since a time.
 
 The job ingests new files of a landing folder or bucket, matches, delivers, and answers. It runs unattended, so a file
 that cannot be read is quarantined and the other files are ingested.

@@ -1,4 +1,4 @@
-"""Hash planner of regions: spread subscriptions evenly over the workers, whatever they are."""
+"""Planner `hash` of `range` and `knn`: every subscription costs 1, so each goes to the worker with the fewest."""
 
 from collections.abc import Sequence
 
