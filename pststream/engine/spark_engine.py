@@ -106,17 +106,20 @@ class SparkEngine:
             frame = _frame_of(session, tasks).mapInArrow(partial(_send_rows, code, send, slots[0]), _columns(SENT))
             for place, stage in enumerate(stages):
                 after = slots[place + 1] if place + 1 < len(stages) else None
-                frame = frame.repartitionById(slots[place], "slot").mapInArrow(
+                frame = frame.repartitionById(1 + max(slots[place]), "slot").mapInArrow(
                     partial(_run_parts, code, stage, after), _columns(VALUES if after is None else SENT)
                 )
             return frame
 
         return self._collect(make, 1 + len(stages), ended)
 
-    def _slots(self, stage: Stage, tasks: int) -> int:
-        """Return the number of tasks that run the parts of a stage; tasks: number of tasks before the first shuffle."""
+    def _slots(self, stage: Stage, tasks: int) -> tuple[int, ...]:
+        """Return the task that runs each part of a stage; tasks: number of tasks before the first shuffle."""
+        if stage.slots:
+            return stage.slots
         most = SLOTS_PER_CORE * self.parallelism
-        return min(stage.parts, most) if tasks <= MAX_GROUPED_TASKS else stage.parts
+        number = min(stage.parts, most) if tasks <= MAX_GROUPED_TASKS else stage.parts
+        return tuple(part % number for part in range(stage.parts))
 
     def _collect(
         self,
@@ -252,16 +255,16 @@ def _run_tasks(
 
 
 def _send_rows(
-    code: str, send: Callable[[Any], Iterable[SentRows]], slots: int, batches: Iterable[pa.RecordBatch]
+    code: str, send: Callable[[Any], Iterable[SentRows]], slots: tuple[int, ...], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for task in _each_task(code, batches):
         yield from _rows_as_cells(send(task), slots)
 
 
 def _run_parts(
-    code: str, stage: Stage, next_slots: int | None, batches: Iterable[pa.RecordBatch]
+    code: str, stage: Stage, next_slots: tuple[int, ...] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run a stage for the parts of one slot; yield the values of its parts, or what they send to `next_slots` slots."""
+    """Run a stage for the parts of one task; yield the values of its parts, or what they send to the next stage."""
     code_version.check_code_in_task(code)
     received = sorted(_cells(batches), key=itemgetter(0))
     for part, of_part in groupby(received, key=itemgetter(0)):
@@ -282,10 +285,10 @@ def _value(value: Any) -> pa.RecordBatch:
     return pa.record_batch([[pickle.dumps(value)]], schema=VALUES)
 
 
-def _rows_as_cells(sent: Iterable[SentRows], slots: int) -> Iterator[pa.RecordBatch]:
+def _rows_as_cells(sent: Iterable[SentRows], slots: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
     for part, tag, rows in sent:
         for piece in _within_cells(rows):
-            yield pa.record_batch([[part], [tag], [part % slots], _cell(to_bytes(piece))], schema=SENT)
+            yield pa.record_batch([[part], [tag], [slots[part]], _cell(to_bytes(piece))], schema=SENT)
 
 
 def _cell(data: pa.Buffer) -> pa.Array:

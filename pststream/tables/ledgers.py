@@ -206,11 +206,14 @@ class Ledger:
             max(requests_to, self.requests_applied),
         )
 
-    def pending_objects(self) -> int:
-        """Return about how many accepted objects no batch has processed: of a file in parts, its share of the rows."""
+    def pending_objects(self, up_to: int = names.MAX_INT64) -> int:
+        """Return about how many accepted objects with keys up to `up_to` no batch has processed: of a file in parts,
+        its share of the rows.
+        """
         matched, objects = self.objects_matched, 0.0
         for file in self.done("objects"):
-            left = log_key(file["file_seq"], file["rows"]) - max(matched, log_key(file["file_seq"], 0))
+            last = min(log_key(file["file_seq"], file["rows"]), up_to)
+            left = last - max(matched, log_key(file["file_seq"], 0))
             objects += file["accepted"] * min(max(left, 0) / max(file["rows"], 1), 1.0)
         return round(objects)
 

@@ -1,4 +1,4 @@
-"""Under spark-submit the engine runs in the submitted JVM, which has the submitted master, name and memory, not those of the settings.
+"""Under spark-submit the engine runs in the submitted JVM, with the submitted master, name and memory.
 
 Killing that Spark ends the submitted JVM and lets this process end by itself.
 """

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from pststream.base import names
-from pststream.pipeline.batch import route_task
+from pststream.pipeline.batch import route_task, worker_parts
 from pststream.search import object_cache, wanted_rows
 from pststream.search.wanted_rows import find_wanted_rows
 from tests import worlds
@@ -43,6 +43,7 @@ class Schedule:
     cuts: int = 1
     replans: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     engine: str = "auto"
+    divided: bool = False  # whether the objects of a worker are matched by several tasks
 
 
 SCHEDULES = st.builds(
@@ -52,6 +53,7 @@ SCHEDULES = st.builds(
     objects_first=st.booleans(),
     cuts=st.sampled_from((1, 2, 3)),
     engine=st.sampled_from(("local", "spark")),
+    divided=st.booleans(),
 )
 
 
@@ -136,7 +138,10 @@ def test_random_worlds_and_schedules(tmp_path_factory: pytest.TempPathFactory, s
     folder = tmp_path_factory.mktemp("random")
     world = written(folder / "files", seed)
     home = home_for(folder, world, schedule)
-    run_cut_by_objects(home, world, schedule)
+    with pytest.MonkeyPatch.context() as patch:
+        if schedule.divided:
+            patch.setattr(worker_parts, "MIN_TASK_OBJECTS", 1)
+        run_cut_by_objects(home, world, schedule)
     assert_as_the_twin(home, world)
 
 

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base import names
+from pststream.pipeline.batch import worker_parts
 from pststream.state.home import Home as State
 from pststream.tables.delta_tables import read_table
 from tests.commands import Home
@@ -32,7 +33,7 @@ def candidates_of(home: Home) -> dict[int, dict[str, int]]:
 
 
 @pytest.mark.deep
-def test_batches_under_plans_of_topk_on_spark(tmp_path: Path) -> None:
+def test_batches_under_plans_of_topk_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = write_standing_world(tmp_path / "files", 44, 3, 90, 40, (scored, nearest))
     on_spark = standing_home(tmp_path / "spark", world, engine="spark", spark_master="local[2]")
     by_bucket = standing_home(tmp_path / "bucket", world)
@@ -42,6 +43,8 @@ def test_batches_under_plans_of_topk_on_spark(tmp_path: Path) -> None:
             home.ingest("objects", [objects])
             if number in PLANNERS and home is on_spark:
                 home.run("plan", "--planner", PLANNERS[number], "--workers", UNITS)
+            # On Spark several tasks match the objects of a worker.
+            monkeypatch.setattr(worker_parts, "MIN_TASK_OBJECTS", 1 if home is on_spark else 10**9)
             home.match("--max-objects", "20")
     loads = read_table(State(on_spark.path).table("unit_loads")).to_pylist()
     searched = {(row["plan_version"], row["unit"]) for row in loads if row["worker"] == names.UNIT_OF_TOPK}

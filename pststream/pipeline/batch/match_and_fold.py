@@ -1,8 +1,8 @@
 """Match the objects of a batch and fold candidates into answers; limit the batch size, and save the loads of units.
 
-The chain has three stages: route, match by worker, fold by bucket. The second stage has these parts: one for each
-worker; one that receives the greatest ts of the objects from the routing tasks and sends it to every bucket; and, with
-a plan of `topk`, one for each of its units. Separate tasks of the first stage send the objects with their words to
+The chain has three stages: route, match by worker, fold by bucket. The second stage has these parts: one or more for
+each worker; one that receives the greatest ts of the objects from the routing tasks and sends it to every bucket; and,
+with a plan of `topk`, one for each of its units. Separate tasks of the first stage send the objects with their words to
 these units.
 """
 
@@ -33,6 +33,7 @@ from pststream.pipeline.answers.unit_candidates import (
 )
 from pststream.pipeline.batch.match_task import UnitCounts, WorkerReport, match_and_send
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS, ObjectScan, route_objects
+from pststream.pipeline.batch.worker_parts import WorkerParts
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.plans.pieces import rarest_clause_first
 from pststream.settings import Settings
@@ -53,46 +54,60 @@ class _EveryBucket:
 
 
 def match_and_fold(
-    settings: Settings, context: TaskContext, answers: AnswerContext, scans: list[ObjectScan], after_key: int
+    settings: Settings,
+    context: TaskContext,
+    answers: AnswerContext,
+    scans: list[ObjectScan],
+    after_key: int,
+    parts: WorkerParts,
 ) -> list[BucketReport]:
     """Match the objects of the scans and fold the answers; return a report for each bucket, with those of workers.
 
     after_key: stored objects meet only subscriptions with a greater key
     """
+    others = 1 + count_units(answers)
+    slots = [*parts.slots.tolist(), *(np.arange(others) % (1 + parts.slots.max())).tolist()] if len(parts.slots) else []
+    search = partial(_match_or_search, context, answers, after_key, parts)
     return get_engine(settings).run_shuffled(
         [*scans, _EveryBucket(), *message_scans(answers)],
-        partial(_send, context, answers, after_key),
+        partial(_send, context, answers, after_key, parts),
         [
-            Stage(context.workers + 1 + count_units(answers), partial(_match_or_search, context, answers, after_key)),
+            Stage(len(parts.workers) + others, search, tuple(slots)),
             Stage(answers.buckets, partial(fold_bucket, answers)),
         ],
     )
 
 
 def _send(
-    context: TaskContext, answers: AnswerContext, after_key: int, task: ObjectScan | MessageScan | _EveryBucket
+    context: TaskContext,
+    answers: AnswerContext,
+    after_key: int,
+    parts: WorkerParts,
+    task: ObjectScan | MessageScan | _EveryBucket,
 ) -> Iterator[SentRows]:
+    latest = len(parts.workers)
     if isinstance(task, MessageScan):
-        yield from send_messages(answers, context.workers + 1, task)
+        yield from send_messages(answers, latest + 1, task)
         return
     if isinstance(task, _EveryBucket):
-        yield context.workers, ROUTE_COUNTS, pa.record_batch({"latest": pa.array([names.NO_TIME], pa.int64())})
+        yield latest, ROUTE_COUNTS, pa.record_batch({"latest": pa.array([names.NO_TIME], pa.int64())})
         return
-    for part, tag, rows in route_objects(context, after_key, task):
+    for part, tag, rows in parts.send(route_objects(context, after_key, task)):
         yield part, tag, rows
         if tag == ROUTE_COUNTS:
-            yield context.workers, tag, rows
+            yield latest, tag, rows
 
 
 def _match_or_search(
-    context: TaskContext, answers: AnswerContext, after_key: int, part: int, received: ReceivedRows
+    context: TaskContext, answers: AnswerContext, after_key: int, parts: WorkerParts, part: int, received: ReceivedRows
 ) -> Iterator[SentRows]:
-    if part < context.workers:
-        yield from match_and_send(context, after_key, answers.buckets, part, received)
-    elif part == context.workers:
+    matching = len(parts.workers)
+    if part < matching:
+        yield from match_and_send(context, after_key, answers.buckets, int(parts.workers[part]), received)
+    elif part == matching:
         yield from send_latest(answers.buckets, (rows.column("latest")[0].as_py() for _, rows in received))
     else:
-        yield from find_unit_candidates(answers, part - context.workers - 1, received)
+        yield from find_unit_candidates(answers, part - matching - 1, received)
 
 
 def limit_objects(home: Home, settings: Settings, ledger: Ledger, pending: Pending, most: int) -> int:

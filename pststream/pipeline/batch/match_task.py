@@ -5,7 +5,7 @@ Pairs with subscriptions with memory are only candidates. They are not written b
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -196,6 +196,26 @@ class WorkerReport:
         self.latest = max(self.latest, row["latest"])
         for worker, seconds in zip(row["built_by"], row["built_seconds"]):
             self.built_seconds[worker] = self.built_seconds.get(worker, 0.0) + seconds
+
+
+def merge_reports(reports: Iterable[WorkerReport]) -> list[WorkerReport]:
+    """Return one report for each worker, in order; a worker may have been matched by several tasks."""
+    merged: dict[int, WorkerReport] = {}
+    for report in sorted(reports, key=lambda one: one.worker):
+        whole = merged.setdefault(report.worker, report)
+        if whole is report:
+            continue
+        for units, more in zip(whole.units, report.units):
+            units.objects += more.objects
+            units.candidates += more.candidates
+            units.matches += more.matches
+        for name in ("objects", "matches", "cpu_seconds", "files", "index_seconds", "seen", "discarded"):
+            setattr(whole, name, getattr(whole, name) + getattr(report, name))
+        whole.dispatch_seconds += report.dispatch_seconds
+        whole.latest = max(whole.latest, report.latest)
+        for worker, seconds in report.built_seconds.items():
+            whole.built_seconds[worker] = whole.built_seconds.get(worker, 0.0) + seconds
+    return list(merged.values())
 
 
 def match_worker(context: TaskContext, after_key: int, worker: int, received: ReceivedRows) -> WorkerReport:

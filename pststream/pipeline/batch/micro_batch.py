@@ -7,7 +7,7 @@ interrupted at any point and run again.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from pststream.base import lineage, names
 from pststream.base.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
 from pststream.base.texts import counted, counted_matches, duration
 from pststream.base.utc_times import from_micros, utc_now
-from pststream.engine.contract import Stage
+from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.engine.warm_up import is_compiled
@@ -30,9 +30,10 @@ from pststream.pipeline.answers.fold_bucket import BucketReport
 from pststream.pipeline.answers.index_thresholds import index_thresholds
 from pststream.pipeline.answers.log_reports import log_reports
 from pststream.pipeline.batch.match_and_fold import limit_objects, match_and_fold, save_unit_loads
-from pststream.pipeline.batch.match_task import WorkerReport, match_worker
+from pststream.pipeline.batch.match_task import WorkerReport, match_worker, merge_reports
 from pststream.pipeline.batch.retract import Retractions, write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects, stored_scans
+from pststream.pipeline.batch.worker_parts import WorkerParts, slice_rows, worker_parts
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.index.stored_pieces import has_standing_queries
@@ -259,15 +260,18 @@ def _match_objects(
     """Match the objects of the batch, and stored objects with its late subscriptions; fold the answers."""
     files, withdrawn = list_data_files(home, names.OBJECTS), withdrawn_objects(home, up_to=batch["objects_to"])
     new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
-    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)))
+    objects = ledger.pending_objects(batch["objects_to"])
+    cores = get_engine(settings).parallelism
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)), slice_rows(objects, cores))
     scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
+    parts = worker_parts(home, batch["plan_version"], objects, cores)
     scans += stored_scans(home, batch, ledger, withdrawn, settings.cache_bytes)
     buckets = list[BucketReport]()
     if answers is None:
-        workers = route_and_match(settings, context, scans, batch["requests_after"])
+        workers = route_and_match(settings, context, scans, batch["requests_after"], parts)
     else:
-        buckets = match_and_fold(settings, context, answers, scans, batch["requests_after"])
-        workers = [report for bucket in buckets for report in bucket.workers]
+        buckets = match_and_fold(settings, context, answers, scans, batch["requests_after"], parts)
+        workers = merge_reports([report for bucket in buckets for report in bucket.workers])
     # Routing tasks build segments that their node lacks; the seconds count for the workers of the segments.
     for report in workers:
         report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in workers)
@@ -324,16 +328,27 @@ def _done_row(
 
 
 def route_and_match(
-    settings: Settings, context: TaskContext, scans: list[ObjectScan], after_key: int
+    settings: Settings, context: TaskContext, scans: list[ObjectScan], after_key: int, parts: WorkerParts
 ) -> list[WorkerReport]:
     """Route the objects of the scans to workers, and match them there; return a report for each worker with objects.
 
     after_key: stored objects meet only subscriptions with a greater key
     """
     # Before the shuffle `route_task.route_objects` runs on each scan; after it `match_task.match_worker` runs on the
-    # objects of each worker.
-    return get_engine(settings).run_shuffled(
+    # objects of each part of a worker.
+    reports = get_engine(settings).run_shuffled(
         scans,
-        partial(route_objects, context, after_key),
-        [Stage(context.workers, partial(match_worker, context, after_key))],
+        partial(_route, context, after_key, parts),
+        [Stage(len(parts.workers), partial(_match_part, context, after_key, parts), tuple(parts.slots.tolist()))],
     )
+    return merge_reports(reports)
+
+
+def _route(context: TaskContext, after_key: int, parts: WorkerParts, scan: ObjectScan) -> Iterator[SentRows]:
+    return parts.send(route_objects(context, after_key, scan))
+
+
+def _match_part(
+    context: TaskContext, after_key: int, parts: WorkerParts, part: int, received: ReceivedRows
+) -> WorkerReport:
+    return match_worker(context, after_key, int(parts.workers[part]), received)

@@ -97,6 +97,9 @@ MAX_LOOKUP_ROWS = 5_000_000
 MIN_INDEXED_ROWS = 50_000
 """Data files of fewer rows are read each time, which takes no longer than to open their id index in the cache."""
 
+LOG_GROUP = 32_768
+"""Rows of a row group of `objects` and `requests`: the fewest that a routing task reads."""
+
 SLICES_PER_TASK = 16
 """Slices with an id index that a task looks ids up in."""
 
@@ -391,7 +394,7 @@ def append_staged_rows(task: AppendTask) -> AppendedFile:
     """Write the accepted and the rejected rows of a staged file as data files of their tables."""
     home, kind = Home(task.home), task.kind
     table = TABLES[TABLE_OF[kind]]
-    rows = FileWriter(home.table(table.name), table.schema)
+    rows = FileWriter(home.table(table.name), table.schema, row_group=LOG_GROUP)
     rejects = FileWriter(home.table(names.REJECTS), TABLES[names.REJECTS].schema)
     of_file = KeyRange("key", log_key(task.file_seq, 0), log_key(task.file_seq + 1, 0) - 1)
     read = read_slices(map(whole_file, task.verdicts), VERDICTS.names, of_file)

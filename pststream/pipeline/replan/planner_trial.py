@@ -19,6 +19,7 @@ from pststream.matching.matcher import LiveTermFilter
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.micro_batch import match, route_and_match
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan
+from pststream.pipeline.batch.worker_parts import whole_workers
 from pststream.pipeline.planning.plan import new_plan
 from pststream.planning.dispatch import make_dispatch
 from pststream.plans.imbalance import finite_imbalance, imbalance_of
@@ -102,7 +103,8 @@ def match_and_discard(
     keys = KeyRange("object_key", after_key, names.MAX_INT64)
     files = keys.files(list_data_files(home, names.OBJECTS))
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))[part]
-    reports = route_and_match(settings, context, [ObjectScan(slices, keys, NEW_OBJECTS) for slices in tasks], -1)
+    parts = whole_workers(context.workers)
+    reports = route_and_match(settings, context, [ObjectScan(slices, keys, NEW_OBJECTS) for slices in tasks], -1, parts)
     root = home.table(names.MATCHES)
     delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
     return reports
