@@ -15,10 +15,10 @@ MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-deep test-days fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
+.PHONY: help setup demo docs test test-deep test-pyspark-4.1 test-days fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9.-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(DONE)/kernels $(DONE)/jars  ## create .venv with packages, jars and compiled kernels; returns at once when nothing changed
 
@@ -30,6 +30,10 @@ test: setup lint  ## run all checks and the first tier of tests: each promise on
 
 test-deep: setup  ## run the second tier of tests: more cases of each promise, benchmarks, clusters, all DAGs
 	$(PYTEST) -m "(deep or (slow and not promise)) and not days and not chaos"
+
+test-pyspark-4.1: setup  ## run the conformance tests of the engine with PySpark 4.1
+	test -d $(VENV)/pyspark-4.1 || $(BIN)/pip install --quiet --no-deps --target $(VENV)/pyspark-4.1 "pyspark==4.1.*"
+	PYTHONPATH=$(VENV)/pyspark-4.1 $(BIN)/python -m pytest tests/conformance/test_engines.py
 
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days

@@ -6,7 +6,7 @@ import re
 
 from pststream.base.texts import escape_controls, mask_urls
 
-_JVM_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more)|Driver stacktrace:")
+_JAVA_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more)|Driver stacktrace:")
 
 
 def shorten_error(error: BaseException, count: int = 12) -> str:
@@ -14,7 +14,7 @@ def shorten_error(error: BaseException, count: int = 12) -> str:
 
     Spark puts a task's own error last.
     """
-    lines = [line for line in mask_urls(str(error)).splitlines() if line.strip() and not _JVM_FRAME.match(line)]
+    lines = [line for line in mask_urls(str(error)).splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
     if len(lines) > count:
         lines = [*lines[: count // 2], "…", *lines[-(count // 2) :]]
     return f"{type(error).__name__}: " + "\n  ".join(lines)

@@ -21,10 +21,12 @@ from pststream.base.texts import mask_url
 from pststream.cli.fetch_jars import TARGET, find_invalid, read_checksums
 
 JAVA = 17
-OF_PROVIDER = "pyspark-client"
-"""Required by Airflow's Spark provider only; it shares files with pyspark, so it has the same version."""
+PYSPARK, CLIENT = "pyspark", "pyspark-client"
+"""The client is required by Airflow's Spark provider only."""
 
-PINNED = ("pyspark", OF_PROVIDER)
+SERIES = (["4", "1"], ["4", "2"])
+"""Versions of PySpark that the engine works with."""
+
 ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_SNS")
 MIN_FREE_BYTES = 2 * 1024**3
 SET_UP = "run `make setup` again, or install pststream again"
@@ -62,12 +64,11 @@ def check_python() -> Check:
 
 
 def check_spark() -> list[Check]:
-    """Check what Spark needs: Java, the pinned packages, the jars; one check without fault if it is not installed."""
-    if not _is_installed("pyspark"):
+    """Check what Spark needs: Java, PySpark, the jars of Delta; one check without fault if it is not installed."""
+    if not _is_installed(PYSPARK):
         detail = "not installed, all work runs in this process; pip install 'pststream[spark]' adds it"
         return [Check("spark", True, detail)]
-    pinned = [package for package in PINNED if package != OF_PROVIDER or _is_installed(package)]
-    return [check_java(), *(check_pin(package) for package in pinned), check_jars()]
+    return [check_java(), check_pyspark(), check_jars()]
 
 
 def _is_installed(package: str) -> bool:
@@ -96,27 +97,17 @@ def check_java() -> Check:
     return Check("java", ok, f"{version_match[1]} ({program})", "" if ok else remedy)
 
 
-def check_pin(package: str) -> Check:
-    """Check that an installed package has the exact version that this project requires."""
-    wanted = pins().get(package)
-    try:
-        installed = importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return Check(package, False, f"not installed; {wanted or 'some version'} is required", SET_UP)
-    if wanted is None:
-        return Check(package, False, f"{installed}; the project's metadata requires no exact version", SET_UP)
-    ok = installed == wanted
-    return Check(package, ok, installed if ok else f"{installed}, but {wanted} is required", "" if ok else SET_UP)
-
-
-def pins() -> dict[str, str]:
-    """Return package -> version for the packages that the installed project requires in an exact version."""
-    try:
-        required = importlib.metadata.requires("pststream") or []
-    except importlib.metadata.PackageNotFoundError:
-        return {}
-    exact = (re.fullmatch(r"([\w.-]+)==([\w.]+)", line.split(";")[0].replace(" ", "")) for line in required)
-    return {pin[1]: pin[2] for pin in exact if pin}
+def check_pyspark() -> Check:
+    """Check that PySpark is a version that the engine works with, and its separate client, if installed, the same."""
+    versions = {name: importlib.metadata.version(name) for name in (PYSPARK, CLIENT) if _is_installed(name)}
+    detail = ", ".join(f"{name} {version}" for name, version in versions.items())
+    if versions[PYSPARK].split(".")[:2] not in SERIES:
+        wanted = " or ".join(".".join(one) for one in SERIES)
+        return Check(PYSPARK, False, f"{detail}, but {wanted} is required", SET_UP)
+    if len(set(versions.values())) > 1:
+        same = f"pip install {CLIENT}=={versions[PYSPARK]}: they share files, so they must be of one version"
+        return Check(PYSPARK, False, detail, same)
+    return Check(PYSPARK, True, detail)
 
 
 def check_jars() -> Check:

@@ -151,8 +151,8 @@ def remote_of(settings: Settings) -> str:
 
 
 def under_spark_submit() -> bool:
-    """Whether spark-submit started this process, so that a JVM waits for it."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
+    """Whether spark-submit started this process, so that a JVM waits for it; it leaves what was submitted here."""
+    return "PYSPARK_REMOTE_INIT_CONF_LEN" in os.environ
 
 
 def _serve_submitted(settings: Settings) -> str:

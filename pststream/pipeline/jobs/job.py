@@ -27,6 +27,7 @@ from pststream.base.errors import PstError, UsageError, shorten_error
 from pststream.base.progress import CountMessage
 from pststream.base.stderr_log import StderrLog
 from pststream.base.texts import mask_urls
+from pststream.engine.spark_session import under_spark_submit
 from pststream.state.home import Home
 from pststream.storage.registry import files_at
 
@@ -45,7 +46,7 @@ def end_with_submitter() -> None:
     """
     submitters = [int(word) for word in os.environ.get(SUBMITTERS, "").split(",") if word.isdigit()]
     if submitters:
-        jvm = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None  # spark-submit's JVM started this process
+        jvm = os.getppid() if under_spark_submit() else None
         threading.Thread(target=_watch, args=(submitters, jvm), daemon=True, name="submitter-watch").start()
 
 

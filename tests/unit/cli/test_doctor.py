@@ -40,7 +40,7 @@ def test_this_installation_has_no_fault(tmp_path: Path, monkeypatch: pytest.Monk
     checks = doctor.diagnose(str(tmp_path / "home"))
     assert [check for check in checks if not check.ok] == []
     assert [check.name for check in checks] == [
-        *("python", "java", "pyspark", "pyspark-client", "jars", "kernels", "settings", "disk")
+        *("python", "java", "pyspark", "jars", "kernels", "settings", "disk")
     ]
     assert all(check.detail and not check.remedy for check in checks)
 
@@ -88,24 +88,34 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "not found" in check.detail
 
 
-def test_pins_are_those_of_the_project() -> None:
-    assert set(doctor.PINNED) <= set(doctor.pins())
+def test_the_installed_pyspark_is_one_that_the_engine_works_with() -> None:
+    check = doctor.check_pyspark()
+    assert check.ok and "pyspark 4." in check.detail
 
 
-def test_wrong_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "pins", lambda: {"pyspark": "0.1"})
-    check = doctor.check_pin("pyspark")
-    assert not check.ok
-    assert "0.1 is required" in check.detail
-    assert "make setup" in check.remedy
+@pytest.mark.parametrize(
+    ("versions", "detail", "remedy"),
+    [
+        ({"pyspark": "3.5.9"}, "pyspark 3.5.9, but 4.1 or 4.2 is required", "make setup"),
+        (
+            {"pyspark": "4.2.0", "pyspark-client": "4.1.3"},
+            "pyspark 4.2.0, pyspark-client 4.1.3",
+            "pyspark-client==4.2.0",
+        ),
+    ],
+)
+def test_another_version_is_refused(
+    monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], detail: str, remedy: str
+) -> None:
+    def version(name: str) -> str:
+        try:
+            return versions[name]
+        except KeyError:
+            raise importlib.metadata.PackageNotFoundError(name) from None
 
-
-def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def not_found(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", not_found)
-    assert "not installed" in doctor.check_pin("pyspark").detail
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    check = doctor.check_pyspark()
+    assert not check.ok and check.detail == detail and remedy in check.remedy
 
 
 def test_changed_jar(jars: Path) -> None:
