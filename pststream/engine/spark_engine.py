@@ -82,9 +82,10 @@ class SparkEngine:
             return []
 
         def make(session: "SparkSession") -> "DataFrame":
-            return _frame_of(session, tasks).mapInArrow(partial(_run_tasks, code, function), _columns(VALUES))
+            run = _named(partial(_run_tasks, code, function), function)
+            return _frame_of(session, tasks).mapInArrow(run, _columns(VALUES))
 
-        return self._collect(make, 1, ended, seconds)
+        return self._collect(make, [_name(function)], ended, seconds)
 
     def run_shuffled(
         self,
@@ -103,15 +104,17 @@ class SparkEngine:
         slots = [self._slots(stage, len(tasks)) for stage in stages]
 
         def make(session: "SparkSession") -> "DataFrame":
-            frame = _frame_of(session, tasks).mapInArrow(partial(_send_rows, code, send, slots[0]), _columns(SENT))
+            first = _named(partial(_send_rows, code, send, slots[0]), send)
+            frame = _frame_of(session, tasks).mapInArrow(first, _columns(SENT))
             for place, stage in enumerate(stages):
                 after = slots[place + 1] if place + 1 < len(stages) else None
                 frame = frame.repartitionById(1 + max(slots[place]), "slot").mapInArrow(
-                    partial(_run_parts, code, stage, after), _columns(VALUES if after is None else SENT)
+                    _named(partial(_run_parts, code, stage, after), stage.function),
+                    _columns(VALUES if after is None else SENT),
                 )
             return frame
 
-        return self._collect(make, 1 + len(stages), ended)
+        return self._collect(make, [_name(send), *(_name(stage.function) for stage in stages)], ended)
 
     def _slots(self, stage: Stage, tasks: int) -> tuple[int, ...]:
         """Return the task that runs each part of a stage; tasks: number of tasks before the first shuffle."""
@@ -124,13 +127,16 @@ class SparkEngine:
     def _collect(
         self,
         make: Callable[["SparkSession"], "DataFrame"],
-        stages: int,
+        steps: Sequence[str],
         ended: StageProgress | None,
         seconds: float | None = None,
     ) -> list[Any]:
-        """Return the values of a frame; `make` makes it in a session, again in a new one if the server closed it."""
+        """Return the values of a frame; `make` makes it in a session, again in a new one if the server closed it.
+
+        steps: what its stages do, by which Spark's pages name the operation
+        """
         try:
-            values = self._session.run(lambda session: _values(session, make(session), stages, ended, seconds))
+            values = self._session.run(lambda session: _values(session, make(session), steps, ended, seconds))
         except TasksStalled:
             raise
         except Exception as error:
@@ -147,6 +153,19 @@ def _columns(schema: pa.Schema) -> "StructType":
     return from_arrow_schema(schema)
 
 
+def _name(function: Callable[..., Any]) -> str:
+    """Return the name of a function, which may be partly applied, in words."""
+    while isinstance(function, partial):
+        function = function.func
+    return function.__name__.strip("_").replace("_", " ")
+
+
+def _named(run: "partial[Iterator[pa.RecordBatch]]", function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what Spark runs, under the name of the function of the engine's caller, by which Spark's plans show it."""
+    run.__name__ = _name(function).replace(" ", "_")  # type: ignore[attr-defined]
+    return run
+
+
 def _frame_of(session: "SparkSession", tasks: Sequence[Any]) -> "DataFrame":
     """Return tasks as rows; the session's settings give each row a partition of its own."""
     from pyspark.cloudpickle import dumps
@@ -155,12 +174,21 @@ def _frame_of(session: "SparkSession", tasks: Sequence[Any]) -> "DataFrame":
 
 
 def _values(
-    session: "SparkSession", frame: "DataFrame", stages: int, ended: StageProgress | None, seconds: float | None
+    session: "SparkSession",
+    frame: "DataFrame",
+    steps: Sequence[str],
+    ended: StageProgress | None,
+    seconds: float | None,
 ) -> pa.ChunkedArray:
-    if ended is None and seconds is None:
-        return frame.toArrow()["value"]
-    with _watched(session, stages, ended, seconds):
-        return frame.toArrow()["value"]
+    name = " > ".join(steps).replace(",", "")
+    session.addTag(name)
+    try:
+        if ended is None and seconds is None:
+            return frame.toArrow()["value"]
+        with _watched(session, len(steps), ended, seconds):
+            return frame.toArrow()["value"]
+    finally:
+        session.removeTag(name)
 
 
 @contextmanager

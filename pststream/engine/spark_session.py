@@ -47,6 +47,18 @@ ENGINE_SETTINGS = {
 }
 """Settings of the engine's session alone: they would ruin the plans of SQL."""
 
+OF_ENGINE = {
+    "spark.sql.session.timeZone": "UTC",
+    # Arrow UDFs on a Parquet scan hang with columnar input in PySpark 4.2.0 (apache/spark#57403).
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    # A new Python worker for each task would load kernels and map segments again.
+    "spark.python.worker.reuse": "true",
+    # Over TCP a small task takes more than twice as long.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.connect.progress.reportInterval": "250ms",
+}
+"""Configuration that the engine needs of every Spark."""
+
 LEAVES = "spark.sql.leafNodeDefaultParallelism"
 
 CORES_SECONDS = 60.0
@@ -62,6 +74,12 @@ MAX_SESSIONS = 100
 
 REMOTE_RETRIES = 6
 """Tries to reach a server after the first, in about 20 seconds; a DAG runs the job again after that."""
+
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""A variable of every process that spark-submit starts, and of no other."""
+
+SUBMITTED_KEYS = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog", *OF_ENGINE)
+"""What a submitted Spark gets from us; all else is as submitted."""
 
 PARENT = os.getppid()
 """The process that started this one; under spark-submit, the JVM."""
@@ -93,14 +111,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         **(delta if jars else {}),
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.extraJavaOptions": JVM_OPTIONS,
-        "spark.sql.session.timeZone": "UTC",
-        # Arrow UDFs on a Parquet scan hang with columnar input in PySpark 4.2.0 (apache/spark#57403).
-        "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-        # A new Python worker for each task would load kernels and map segments again.
-        "spark.python.worker.reuse": "true",
-        # Over TCP a small task takes more than twice as long.
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.connect.progress.reportInterval": "250ms",
+        **OF_ENGINE,
         "spark.sql.shuffle.partitions": "4",
         "spark.ui.enabled": "false",
         "spark.log.level": "WARN",
@@ -151,8 +162,8 @@ def remote_of(settings: Settings) -> str:
 
 
 def under_spark_submit() -> bool:
-    """Whether spark-submit started this process, so that a JVM waits for it; it leaves what was submitted here."""
-    return "PYSPARK_REMOTE_INIT_CONF_LEN" in os.environ
+    """Whether spark-submit started this process, so that a JVM waits for it."""
+    return SUBMITTED in os.environ
 
 
 def _serve_submitted(settings: Settings) -> str:
@@ -163,12 +174,9 @@ def _serve_submitted(settings: Settings) -> str:
         one.bind((LOOPBACK, 0))
         port = one.getsockname()[1]
     token = uuid.uuid4().hex
-    ours = spark_conf(settings)
-    for key in ("spark.master", "spark.app.name", "spark.driver.memory", "spark.driver.extraJavaOptions", "spark.jars"):
-        ours.pop(key, None)  # as submitted
     builder = SparkSession.builder
     for key, value in {
-        **ours,
+        **{key: value for key, value in spark_conf(settings).items() if key in SUBMITTED_KEYS},
         "spark.api.mode": "classic",  # of the JVM's own session, which only starts the server
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": LOOPBACK,

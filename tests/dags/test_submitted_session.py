@@ -1,4 +1,4 @@
-"""Under spark-submit the engine runs in the submitted JVM, with the submitted master, name and memory.
+"""Under spark-submit the engine runs in the submitted JVM, with the submitted settings; its pages name the jobs.
 
 Killing that Spark ends the submitted JVM and lets this process end by itself.
 """
@@ -13,20 +13,27 @@ from pathlib import Path
 
 import pytest
 
+from pststream.engine.spark_server import _free_port
 from pststream.engine.spark_session import spark_conf
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 SCRIPT = """
-import json, os, sys
+import json, os, sys, urllib.request
 from pststream.settings import Settings
 from pststream.engine.running_engine import get_engine
 from pststream.engine.spark_session import get_session, kill_spark
 conf = get_session(Settings()).conf
-names = ("spark.master", "spark.app.name", "spark.driver.memory", "spark.sql.extensions", "spark.driver.host")
+names = ("spark.master", "spark.app.name", "spark.driver.memory", "spark.sql.extensions")
 found = {name: conf.get(name) for name in names}
-found["values"] = sorted(get_engine(Settings(engine="spark")).run_tasks(range(3), lambda number: 2 * number))
+def twice_a_number(number):
+    return 2 * number
+found["values"] = sorted(get_engine(Settings(engine="spark")).run_tasks(range(3), twice_a_number))
+pages = "http://127.0.0.1:" + sys.argv[2] + "/api/v1/applications"
+read = lambda address: json.load(urllib.request.urlopen(address))
+jobs = read(f"{pages}/{read(pages)[0]['id']}/jobs")
+found["named"] = any(tag.endswith("_twice a number") for job in jobs for tag in job["jobTags"])
 kill_spark()
 with open(sys.argv[1] + ".part", "w") as file:
     json.dump(found, file)
@@ -38,12 +45,14 @@ def test_the_session_is_the_submitted_one(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
     binaries = Path(sys.executable).parent
     submitted = {"spark.driver.memory": "700m", "spark.jars": spark_conf(Settings())["spark.jars"]}
+    port = str(_free_port())
+    submitted |= {"spark.ui.enabled": "true", "spark.ui.port": port}
     command = [str(binaries / "spark-submit"), "--master", "local[1]", "--name", "submitted"]
     command += [word for key, value in submitted.items() for word in ("--conf", f"{key}={value}")]
     path = os.pathsep.join([str(binaries), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
-        [*command, str(tmp_path / "script.py"), str(tmp_path / "found.json")],
+        [*command, str(tmp_path / "script.py"), str(tmp_path / "found.json"), port],
         env=environment,
         capture_output=True,
         text=True,
@@ -60,6 +69,6 @@ def test_the_session_is_the_submitted_one(tmp_path: Path) -> None:
         "spark.app.name": "submitted",
         "spark.driver.memory": "700m",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.driver.host": "127.0.0.1",
         "values": [0, 2, 4],
+        "named": True,
     }

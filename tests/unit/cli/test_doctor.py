@@ -39,9 +39,7 @@ def test_this_installation_has_no_fault(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.delenv(name, raising=False)
     checks = doctor.diagnose(str(tmp_path / "home"))
     assert [check for check in checks if not check.ok] == []
-    assert [check.name for check in checks] == [
-        *("python", "java", "pyspark", "jars", "kernels", "settings", "disk")
-    ]
+    assert [check.name for check in checks] == [*("python", "java", "pyspark", "jars", "kernels", "settings", "disk")]
     assert all(check.detail and not check.remedy for check in checks)
 
 

@@ -33,7 +33,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that has started no Spark and knows none."""
     for name in ("url", "server", "engine", "session"):
         monkeypatch.setattr(spark_session._Spark, name, None)
-    for name in ("PYSPARK_REMOTE_INIT_CONF_LEN", "SPARK_REMOTE"):
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
 
 
