@@ -31,7 +31,7 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSe
 collector is enough. The code cache has the size for two compilers, since the JVM sweeps a full one all the time.
 """
 
-SOCKETS = "spark.python.unix.domain.socket"
+SOCKETS = "spark.python.unix.domain.socket.dir"
 
 SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 """Folders for Unix sockets where the path of the folder of temporary files is too long."""
@@ -106,11 +106,10 @@ class SparkServer:
         ours = {
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(port),
-            f"{SOCKETS}.enabled": "true",
-            f"{SOCKETS}.dir": sockets,
-            "spark.local.dir": temporary,
             "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} -Djava.io.tmpdir={temporary}",
         }
+        if self._is_local:  # the nodes of a cluster have folders of their own
+            ours |= {SOCKETS: sockets, "spark.local.dir": temporary}
         command = [str(_spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS]
         for key, value in {**conf, **ours}.items():
             command += ["--conf", f"{key}={value}"]

@@ -55,6 +55,8 @@ OF_ENGINE = {
     "spark.python.worker.reuse": "true",
     # Over TCP a small task takes more than twice as long.
     "spark.python.unix.domain.socket.enabled": "true",
+    # A short folder that every node has; only its own user may connect to a socket there.
+    "spark.python.unix.domain.socket.dir": "/tmp",
     "spark.connect.progress.reportInterval": "250ms",
 }
 """Configuration that the engine needs of every Spark."""
