@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -135,6 +136,7 @@ def new_home(path: Path, **settings: Any) -> Home:
     """Make a home with some settings changed."""
     home = Home(path)
     home.run("init")
+    shutil.rmtree(home.path / "expectations")  # each check would load the library of suites for seconds
     home.set(**settings)
     return home
 

@@ -26,7 +26,9 @@ from pststream.settings import check_planners
 
 def init_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Create a home."""
-    created = context.home.init(context.settings.answer_buckets)
+    from pststream.pipeline.ingest.init_home import init_home
+
+    created = init_home(context.home, context.settings)
     state = "created; settings in pststream.toml" if created else "already exists and is complete"
     return CommandResult({"home": context.home.path, "created": created}, f"{context.home.path}: {state}")
 
@@ -207,6 +209,7 @@ def register_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest, match, deliver and answer what is new in a landing folder, once or until SIGTERM or SIGINT."""
+    from pststream.pipeline.ingest.init_home import init_home
     from pststream.pipeline.main_job.run import check_landing, run
 
     options = reader_options(context, arguments)
@@ -215,7 +218,7 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     else:
         refuse_options("run without --watch", {"--metrics": arguments.metrics})
     check_landing(arguments.landing)
-    context.home.init(context.settings.answer_buckets)
+    init_home(context.home, context.settings)
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
         from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address

@@ -1,4 +1,4 @@
-"""Declare which columns of landed objects, landed requests and pairs a suite judges, and make pandas frames of them."""
+"""Declare which columns of landed rows, stored rows and pairs a suite judges, and make pandas frames of them."""
 
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-LANDED_OBJECTS, LANDED_REQUESTS, PAIRS = "landed_objects", "landed_requests", "pairs"
+LANDED_OBJECTS, LANDED_REQUESTS = "landed_objects", "landed_requests"
+OBJECTS, REQUESTS, PAIRS = "objects", "requests", "pairs"
 
 SUBJECTS: dict[str, pa.Schema] = {
     LANDED_OBJECTS: pa.schema(
@@ -26,6 +27,19 @@ SUBJECTS: dict[str, pa.Schema] = {
         [
             ("row", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string()),
             ("effective_at", TIME), ("expires_at", TIME), ("payload", pa.string()),
+        ]
+    ),
+    OBJECTS: pa.schema(
+        [
+            ("object_key", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()),
+            ("lat", pa.float64()), ("text", pa.string()), ("ingest_id", pa.int64()),
+        ]
+    ),
+    REQUESTS: pa.schema(
+        [
+            ("request_key", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()),
+            ("subscription_key", pa.int64()), ("kind", pa.string()), ("effective_at", TIME), ("expires_at", TIME),
+            ("payload", pa.string()), ("ingest_id", pa.int64()),
         ]
     ),
     PAIRS: pa.schema(

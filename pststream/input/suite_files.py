@@ -4,12 +4,13 @@ Great Expectations judges by a suite, but its file is data from whoever may writ
 those of a list, and what the library would evaluate as code or as an expression is refused (`REFUSED`, `$PARAMETER`).
 """
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from pststream.base.errors import SuiteError, UsageError
-from pststream.input.judged_rows import SUBJECTS
+from pststream.input.judged_rows import OBJECTS, PAIRS, REQUESTS, SUBJECTS
 from pststream.queries.decode_json import decode_json
 from pststream.storage.contract import Files
 
@@ -49,6 +50,36 @@ REFUSED = frozenset({"row_condition", "condition_parser", "windows"})
 COLUMN_KEYS = ("column", "column_A", "column_B", "column_list")
 SUITE_KEYS = {"name", "expectations", "meta", "notes", "id", "suite_parameters"}
 EXPECTATION_KEYS = {"type", "kwargs", "meta", "notes", "description", "severity", "id"}
+
+
+DEFAULT_NAME = "default"
+
+_DEFAULTS = {
+    OBJECTS: [
+        ("expect_column_values_to_be_unique", {"column": "object_id"}),
+        ("expect_column_values_to_not_be_null", {"column": "ts"}),
+        ("expect_column_values_to_be_between", {"column": "lon", "min_value": -180, "max_value": 180}),
+        ("expect_column_values_to_be_between", {"column": "lat", "min_value": -90, "max_value": 90}),
+    ],
+    REQUESTS: [
+        ("expect_column_values_to_not_be_null", {"column": "subscription_id"}),
+        ("expect_column_values_to_be_in_set", {"column": "op", "value_set": ["insert", "delete"]}),
+        ("expect_column_values_to_not_be_null", {"column": "effective_at"}),
+    ],
+    PAIRS: [
+        ("expect_compound_columns_to_be_unique", {"column_list": ["object_key", "subscription_key"]}),
+        ("expect_column_values_to_not_be_null", {"column": "object_id"}),
+        ("expect_column_values_to_not_be_null", {"column": "subscription_id"}),
+    ],
+}
+"""The suites of a new home, which hold for all rows that `ingest` and `match` write."""
+
+
+def write_default_suites(files: Files) -> None:
+    """Write the suites of a new home, as a start for those of its owner."""
+    for subject, listed in _DEFAULTS.items():
+        suite = {"expectations": [{"type": kind, "kwargs": arguments} for kind, arguments in listed]}
+        files.write(suite_file(subject, DEFAULT_NAME), json.dumps(suite, indent=2).encode() + b"\n")
 
 
 @dataclass(frozen=True)

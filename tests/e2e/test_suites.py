@@ -182,6 +182,43 @@ def test_pairs_that_do_not_meet_a_suite_fail_check(home: Home, tmp_path: Path) -
     assert run_here("check", "--home", home.path, "--json").json["kind"] == "SuiteError"
 
 
+HIDDEN = """
+import sys
+from pststream.base.optional_packages import hidden_packages
+from pststream.cli.main import main
+with hidden_packages("great_expectations"):
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Home:
+    """A home as `init` makes it, with rows of both kinds and matches."""
+    home = Home(tmp_path / "home")
+    home.run("init")
+    landed = landing(tmp_path / "landing")
+    home.run("run", landed)
+    return home
+
+
+def test_a_new_home_has_suites_for_stored_rows_and_pairs(fresh: Home) -> None:
+    passed = fresh.run("check")
+    figures = {one["check"]: one["figures"] for one in passed["checks"]}
+    assert figures["objects"] == {"objects": 180, "judged": 180}
+    assert figures["requests"] == {"requests": 1, "judged": 1} and figures["pairs"]["judged"] > 0
+    assert len(passed["data_docs"]) == 3 and all(Path(page).is_file() for page in passed["data_docs"])
+    write_suite(fresh.path / "expectations" / "objects", SHORT_IDS | {"kwargs": {"column": "text", "max_value": 2}})
+    failed = fresh.run("check", code=1)
+    assert [one["check"] for one in failed["checks"] if not one["success"]] == ["objects"]
+
+
+def test_without_the_library_the_check_says_so_and_passes(fresh: Home) -> None:
+    command = [sys.executable, "-c", HIDDEN, "check", "--home", str(fresh.path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "suites are not run: great_expectations is not installed" in done.stderr
+    assert "pip install 'pststream[quality]'" in done.stderr and "pairs" not in done.stdout
+
+
 def test_a_backup_has_the_suites(home: Home, tmp_path: Path) -> None:
     home.run("backup", "--out", tmp_path / "copy")
     copy = Home(tmp_path / "copy")

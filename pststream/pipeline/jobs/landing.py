@@ -80,10 +80,11 @@ def _landing_of(home: Home, landing: str | None) -> str:
 
 def _run(home: Home, settings: Settings, landing: str, progress: Progress) -> dict[str, Any]:
     from pststream.pipeline.ingest.ingest import options_of  # load the code that ingests and matches
+    from pststream.pipeline.ingest.init_home import init_home
     from pststream.pipeline.main_job.run import check_landing, run
 
     check_landing(landing)
-    home.init(settings.answer_buckets)
+    init_home(home, settings)
     return run(home, settings, landing, options_of(settings), progress=progress)
 
 

@@ -1,8 +1,8 @@
 """Run all consistency checks of a home (`pststream check`) and append their results to `quality_results`.
 
 Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py and
-check_answers.py too) and return counts, each of which should be zero (input/expectations.py). In a home with suites for
-pairs, Great Expectations judges the pairs too.
+check_answers.py too) and return counts, each of which should be zero (input/expectations.py). Great Expectations judges
+stored rows and pairs by the suites of the home.
 """
 
 import datetime as dt
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,12 @@ from pststream.base import names
 from pststream.base.arrays import find_among
 from pststream.base.arrow_columns import csr, sum_column
 from pststream.base.errors import PstError
+from pststream.base.optional_packages import MissingExtra
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros, utc_now
 from pststream.engine.running_engine import get_engine
 from pststream.input.expectations import TableFaults, check_thresholds, table_thresholds
-from pststream.input.judged_rows import PAIRS, SUBJECTS, make_frame
+from pststream.input.judged_rows import OBJECTS, PAIRS, REQUESTS, SUBJECTS, make_frame
 from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
 from pststream.input.suite_files import Suite
 from pststream.pipeline.ingest.landing_gate import quality_row
@@ -267,46 +268,75 @@ def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, index: np
     counts.retractions += np.bincount(batch[retracted], minlength=len(counts.pairs))
 
 
-def load_pair_suites(home: Home) -> list[Suite]:
-    """Return the checked suites for pairs; raises as `load_suites`, and MissingExtra if DuckDB is not installed."""
-    suites = load_suites(home.files, home.path, PAIRS)
-    if suites:
-        run_query(home, "SELECT 1", ())
-    return suites
+CHECKED = {
+    OBJECTS: ("object_key", "objects_to", "object_key"),
+    REQUESTS: ("request_key", "requests_to", "request_key"),
+    PAIRS: ("batch_id", "batch_id", "object_key, subscription_key"),
+}
+"""What suites judge in the check: the column that says which batch has a row, the column of `batches` with its last
+value, and the columns that name the row.
+"""
 
 
-def check_pairs(
-    home: Home, settings: Settings, suites: Sequence[Suite], after: int, to: int
+def load_checked_suites(home: Home) -> tuple[dict[str, list[Suite]], str]:
+    """Return the checked suites for stored rows and pairs, by subject, and why they are not run, if they are not.
+
+    Raises SuiteError for a suite that cannot be used.
+    """
+    suites: dict[str, list[Suite]] = {}
+    try:
+        for subject in CHECKED:
+            if of_subject := load_suites(home.files, home.path, subject):
+                suites[subject] = of_subject
+        if suites:
+            run_query(home, "SELECT 1", ())
+    except MissingExtra as error:
+        return {}, "suites are not run: " + " ".join(str(error).split())
+    return suites, ""
+
+
+def check_rows(
+    home: Home, settings: Settings, subject: str, suites: Sequence[Suite], after: int, to: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
-    """Judge the pairs of the batches after `after` up to `to`, at most `suite_rows` of them, drawn at random.
+    """Judge the rows that the batches after `after` up to `to` have read or matched, at most `suite_rows` of them,
+    drawn at random.
 
-    Without pairs nothing is judged, and the check passes. Returns the document of the check, its rows of
+    Without rows nothing is judged, and the check passes. Returns the document of the check, its rows of
     `quality_results`, and the addresses of its Data Docs.
     """
     began = time.perf_counter()
-    columns = [name for name in SUBJECTS[PAIRS].names if any(name in suite.columns for suite in suites)]
-    of_batches = f"FROM pairs WHERE batch_id > {after} AND batch_id <= {to}"
-    (count,) = run_query(home, f"SELECT count(*) AS pairs {of_batches}", ()).column(0).to_pylist()
+    columns = [name for name in SUBJECTS[subject].names if any(name in suite.columns for suite in suites)]
+    column, last_of_batch, names_row = CHECKED[subject]
+    tables = () if subject == PAIRS else (subject,)
+    first, last = (_last_of_batch(home, last_of_batch, batch) for batch in (after, to))
+    of_batches = f"FROM {subject} WHERE {column} > {first} AND {column} <= {last}"
+    (count,) = run_query(home, f"SELECT count(*) AS found {of_batches}", tables).column(0).to_pylist()
     results: list[SuiteResult] = []
     data_docs: list[str] = []
     if count:
-        drawn = "ORDER BY hash(object_key, subscription_key) " if count > settings.suite_rows else ""
+        drawn = f"ORDER BY hash({names_row}) " if count > settings.suite_rows else ""
         query = f"SELECT {', '.join(columns)} {of_batches} {drawn}LIMIT {settings.suite_rows}"
-        schema = pa.schema([SUBJECTS[PAIRS].field(name) for name in columns])
-        frame = make_frame(run_query(home, query, ()).cast(schema))
+        schema = pa.schema([SUBJECTS[subject].field(name) for name in columns])
+        frame = make_frame(run_query(home, query, tables).cast(schema))
         [results], page = judge_frames(home.files, home.path, suites, [(f"batches {after + 1} to {to}", frame)])
         data_docs.append(page)
     judged = min(count, settings.suite_rows)
-    passed = [f"pairs of the batches up to {after:,}: an earlier check has passed them"] if after else []
-    beyond = [f"{count - judged:,} pairs: suite_rows bounds those that are judged"] if judged < count else []
+    passed = [f"{subject} of the batches up to {after:,}: an earlier check has passed them"] if after else []
+    beyond = [f"{count - judged:,} {subject}: suite_rows bounds those that are judged"] if judged < count else []
     failed = [reason for one in results for reason in one.reasons]
-    figures = {"pairs": count, "judged": judged}
-    document = _document(PAIRS, all(one.success for one in results), failed, [*passed, *beyond], figures, to, began)
+    figures = {subject: count, "judged": judged}
+    document = _document(subject, all(one.success for one in results), failed, [*passed, *beyond], figures, to, began)
     return (
         document,
-        [quality_row(one.suite.label, PAIRS, one.success, one.reasons, one.rows, to) for one in results],
+        [quality_row(one.suite.label, subject, one.success, one.reasons, one.rows, to) for one in results],
         data_docs,
     )
+
+
+def _last_of_batch(home: Home, column: str, batch_id: int) -> int:
+    """Return the value of a column of `batches` in a batch; -1 if there is no such batch."""
+    batch = next(iter(read_batches(home, batch_id - 1, batch_id)), None)
+    return int(cast("dict[str, Any]", batch)[column]) if batch else -1
 
 
 SUITE = "tables"
@@ -316,13 +346,14 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
     """Run the checks.
 
     Returns {"success", "checks": [{"check", "success", "failed", "skipped" (what was not compared), "figures",
-    "batch_id", "seconds"}], "data_docs": [addresses of the pages on the pairs]}.
+    "batch_id", "seconds"}], "data_docs": [addresses of pages]}.
 
-    Checks the matches and judges the pairs of batches after the last batch that has passed; with `everything`, those of
-    all batches. Locks the home, and raises HomeBusy while another command has it locked; SuiteError before any work.
+    Checks the matches and judges the rows and pairs of batches after the last batch that has passed; with `everything`,
+    those of all batches. Locks the home, and raises HomeBusy while another command has it locked;
+    SuiteError before any work.
     """
     home.check()
-    suites = load_pair_suites(home)
+    suites, not_run = load_checked_suites(home)
     checks, rows = [], []
     with home.locked():
         ledger = Ledger(home)
@@ -347,11 +378,14 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
             rows.append(quality_row(SUITE, name, judged.success, failed, results, last["batch_id"]))
             _report(progress, checks[-1])
         data_docs: list[str] = []
-        if suites:
-            since = 0 if everything else min(_passed(home, suite.label, PAIRS) for suite in suites)
-            document, of_pairs, data_docs = check_pairs(home, settings, suites, since, last["batch_id"])
+        if not_run:
+            progress(not_run)
+        for subject, of_subject in suites.items():
+            since = 0 if everything else min(_passed(home, suite.label, subject) for suite in of_subject)
+            document, judged_rows, pages = check_rows(home, settings, subject, of_subject, since, last["batch_id"])
             checks.append(document)
-            rows += of_pairs
+            rows += judged_rows
+            data_docs += pages
             _report(progress, checks[-1])
         ledger_tables.append(home, names.QUALITY_RESULTS, rows)
     return {"success": all(one["success"] for one in checks), "checks": checks, "data_docs": data_docs}
