@@ -89,10 +89,11 @@ class SparkServer:
     url   its address for clients, with the token
     """
 
-    def __init__(self, conf: Mapping[str, str]) -> None:
+    def __init__(self, conf: Mapping[str, str], logs: Path | None = None) -> None:
         """Start a server and wait until it listens.
 
         conf: configuration of Spark, with its master and the heap and options of the JVM
+        logs: a folder for its logs; None: as `log_to_folder` said
 
         Raises UsageError if there is no Java or no place for sockets, and RuntimeError with the lines that the JVM
         wrote to standard error if it ends at once.
@@ -114,7 +115,7 @@ class SparkServer:
         command = [str(_spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS]
         for key, value in {**conf, **ours}.items():
             command += ["--conf", f"{key}={value}"]
-        stderr, variables = _open_log()
+        stderr, variables = _open_log(logs)
         environment = os.environ | variables | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
         if self._is_local:
@@ -220,12 +221,13 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _open_log() -> tuple[IO[bytes] | None, dict[str, str]]:
+def _open_log(folder: Path | None) -> tuple[IO[bytes] | None, dict[str, str]]:
     """Return the file for standard error and the variables for log4j; none without a folder for them."""
-    if _Log.home is None:
-        return None, {}
     try:
-        folder = _make_folder(_Log.home)
+        if folder is None:
+            if _Log.home is None:
+                return None, {}
+            folder = _make_folder(_Log.home)
         path = folder / "spark-stderr.log"
         is_full = path.exists() and path.stat().st_size > MAX_STDERR_BYTES
         file = open(path, "wb" if is_full else "ab")  # noqa: SIM115

@@ -1,6 +1,7 @@
 """Define the operator that runs an entry of jobs/ here or submits it to Spark, and returns the job's result."""
 
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -8,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
@@ -40,6 +42,11 @@ JARS_KEY, MEMORY_KEY = "spark.jars", "spark.driver.memory"
 NO_SPARK = "spark://local"
 """The master of the engine `local`, which starts no Spark."""
 
+CONNECT = f"{SparkConnectHook.conn_type}://"
+"""How the address of a Spark Connect server begins where others have a master."""
+
+log = logging.getLogger(__name__)
+
 Outcome = tuple[dict[str, Any] | None, Exception | None]
 """The content of the result file, None if there is none, and the error of spark-submit or of the process."""
 
@@ -47,9 +54,10 @@ Outcome = tuple[dict[str, Any] | None, Exception | None]
 class SparkJob(SparkSubmitOperator):
     """Runs `jobs/<job>.py` in the pool of one slot, here or on Spark; returns the job's JSON document.
 
-    The setting `engine` and the master of the project's connection decide. `spark` submits the job. `local` runs it as
-    a process of the task, and so does `auto` with a master `local[…]`: that process starts Spark, configured as if it
-    had been submitted, only for a large step. On a cluster `auto` submits the job.
+    The setting `engine` and the project's connection decide. `local` runs the job as a process of the task. So does a
+    connection of type `spark_connect`, whose server then runs all steps. With one of type `spark`, `spark` submits the
+    job; `auto` submits it to a cluster, and with a master `local[…]` runs it as a process of the task, which starts
+    Spark, configured as if it had been submitted, only for a large step.
 
     job            name of the entry
     arguments      its arguments, templated; `--option=` with an empty value counts as not given
@@ -108,6 +116,8 @@ class SparkJob(SparkSubmitOperator):
         """Run the job where it belongs."""
         engine = engine_of(home_of(arguments), os.environ | (self.env_vars or {}))
         master = NO_SPARK if engine == "local" else _master(self._conn_id)
+        if master.startswith(CONNECT):
+            return self._run_connected(context, arguments, result)
         if runs_here(engine, master):
             return self._run_here(context, arguments, result, master)
         if self.asks_for_work and engine != "spark" and not self._is_submitted(context):
@@ -121,8 +131,23 @@ class SparkJob(SparkSubmitOperator):
         """Run the job as a process of the task."""
         submitted = {"spark.master": master.partition("://")[2], "spark.app.name": self.name}
         submitted |= properties_of(self) | lineage.spark_properties(self._spark_conf(), self, context)
-        variables = self._variables(context, master) | {names.SPARK_CONF_VARIABLE: json.dumps(submitted)}
-        self._process = JobProcess(self.job, variables)
+        return self._run_process(arguments, result, context, master, {names.SPARK_CONF_VARIABLE: json.dumps(submitted)})
+
+    def _run_connected(self, context: Context, arguments: list[str], result: Path) -> Outcome:
+        """Run the job as a process of the task, whose steps run on the Spark Connect server of the connection."""
+        own = properties_of(self) | {JARS_KEY: self.jars, MEMORY_KEY: self._driver_memory} | (self.conf or {})
+        if ignored := sorted(name for name, value in own.items() if value):
+            log.warning("a Spark Connect server has a configuration of its own: %s do not count", ", ".join(ignored))
+        try:
+            url = SparkConnectHook(self._conn_id).get_connection_url()
+        except ValueError as error:
+            raise JobRefused(f"connection {self._conn_id!r}: {error}") from error
+        return self._run_process(arguments, result, context, CONNECT, {"SPARK_REMOTE": url})
+
+    def _run_process(
+        self, arguments: list[str], result: Path, context: Context, master: str, variables: Mapping[str, str]
+    ) -> Outcome:
+        self._process = JobProcess(self.job, {**self._variables(context, master), **variables})
         try:
             return self._process.run(arguments, result)
         finally:
@@ -229,6 +254,7 @@ def _master(connection_id: str) -> str:
         connection = BaseHook.get_connection(connection_id)
     except AirflowNotFoundException:
         raise JobRefused(
-            f"no connection {connection_id!r}: add it in Airflow (Admin, Connections; type Spark, host e.g. local[2])"
+            f"no connection {connection_id!r}: add it in Airflow (Admin, Connections; type Spark Connect, host e.g. "
+            "localhost, port 15002)"
         ) from None
     return f"{connection.conn_type}://{connection.host}"
