@@ -20,16 +20,25 @@ from pststream.airflow.runners.cluster_mode import (
     OUTCOME_KEY,
     PYTHON_RUNNER,
     absolute_home,
+    absolute_landing,
     check_cluster_manager,
     in_image,
     outcome_name,
+    passed_variables,
     python_program,
     read_outcome_of,
 )
 from pststream.airflow.runners.engine_choice import engine_of, home_of, is_local, runs_here
 from pststream.airflow.runners.environment_variables import with_variables
 from pststream.airflow.runners.job_log import log_result
-from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
+from pststream.airflow.runners.job_outcome import (
+    RETRY_POLICY,
+    WORK_WAITS,
+    JobRefused,
+    check_outcome,
+    read_outcome,
+    within_xcom,
+)
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_properties import properties_of
@@ -103,7 +112,11 @@ class SparkJob(SparkSubmitOperator):
         lineage.report_tables(self.job, place.arguments, self)
         assert outcome is not None
         log_result(self.job, outcome["result"])
-        return self.summarize(outcome) if self.summarize else outcome["result"]
+        return within_xcom(self.summarize(outcome) if self.summarize else outcome["result"])
+
+    def table_uri(self, name: str) -> str:
+        """Return the URI of a table of the home on which the job works."""
+        return f"{lineage.home_uri(admit(self.application_args or []).home)}/tables/{name}"
 
     def on_kill(self) -> None:
         """Kill the process, or what was submitted."""
@@ -196,7 +209,11 @@ class SparkJob(SparkSubmitOperator):
         """Submit the job, or find the one that an earlier try has submitted; the outcome is in the home."""
         check_cluster_manager(master, self.env_vars)
         home, store = absolute_home(arguments), context["task_state_store"]
-        words = [f"--result={home}/{outcome_name(context['ti'])}", *arguments, f"--home={home}"]
+        words = [f"--result={home}/{outcome_name(context['ti'])}", *absolute_landing(arguments), f"--home={home}"]
+        if "yarn" in master or "k8s" in master:  # a standalone master passes the whole environment on
+            passed = passed_variables()
+            self.env_vars = passed | (self.env_vars or {})
+            self.conf = {f"spark.executorEnv.{name}": value for name, value in passed.items()} | (self.conf or {})
         # Airflow's operator then stores the id of the driver on each kind of cluster, so that the next try finds it.
         self._yarn_track_via_rm_api = "yarn" in master and self.durable
         self._track_driver_via_k8s_api = "k8s" in master and self.durable
