@@ -112,9 +112,7 @@ class SparkServer:
             "spark.local.dir": temporary,
             "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} -Djava.io.tmpdir={temporary}",
         }
-        command = [str(_spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS]
-        for key, value in {**conf, **ours}.items():
-            command += ["--conf", f"{key}={value}"]
+        command = server_command({**conf, **ours})
         stderr, variables = _open_log(logs)
         environment = os.environ | variables | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -125,7 +123,7 @@ class SparkServer:
             output = stack.enter_context(stderr) if stderr is not None else None
             start = output.tell() if output is not None else 0
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", SUPERVISE, "sh", *command, "spark-internal"],
+                ["/bin/sh", "-c", SUPERVISE, "sh", *command],
                 stdin=subprocess.PIPE,
                 stdout=output or sys.stderr,
                 stderr=output or sys.stderr,
@@ -178,6 +176,12 @@ class SparkServer:
             time.sleep(0.02)
         self.kill()
         raise RuntimeError(f"Spark has not started for {START_SECONDS:.0f} s")
+
+
+def server_command(conf: Mapping[str, str]) -> list[str]:
+    """Return the command that runs a Spark Connect server with this configuration."""
+    options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    return [str(_spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS, *options, "spark-internal"]
 
 
 def is_local(master: str) -> bool:

@@ -24,7 +24,7 @@ from tests.dags.landing_folder import PAIRS, fill_landing
 from tests.lean_jvm import LEAN
 from tests.moto_process import free_port
 
-pytestmark = [pytest.mark.airflow, pytest.mark.deep, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.airflow, pytest.mark.deep, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 RUNS, CORES = 20, 2
 
@@ -52,7 +52,7 @@ class Server:
     def workers(self) -> dict[int, set[int]]:
         """Return the ids of the Python workers by that of their daemon."""
         here = psutil.Process(self._server._process.pid).children(recursive=True)
-        python = {one.pid: one.ppid() for one in here if worker_daemon.__name__ in " ".join(one.cmdline())}
+        python = {one.pid: one.ppid() for one in here if worker_daemon.__name__ in one.cmdline()}
         daemons = [pid for pid, parent in python.items() if parent not in python]
         return {daemon: {pid for pid, parent in python.items() if parent == daemon} for daemon in daemons}
 
@@ -116,7 +116,7 @@ def test_all_jobs_of_a_home_run_in_the_same_python_workers(server: Server, tmp_p
         job = JobProcess("micro_batch", environment() | {"SPARK_REMOTE": server.url})
         arguments = [f"--home={home}", f"--landing={tmp_path / 'landing'}"]
         outcome, error = job.run(arguments, tmp_path / f"result{number}.json")
-        assert error is None and outcome is not None and outcome["result"]["match"]["objects"]
+        assert outcome is not None and outcome["result"]["match"]["objects"], outcome or error
         now = server.workers()
         daemons.append(set(now))
         workers.append(set().union(*now.values()))

@@ -76,6 +76,7 @@ class SparkJob(SparkSubmitOperator):
     """
 
     jars: str | None
+    env_vars: dict[str, Any] | None
 
     def __init__(
         self,
