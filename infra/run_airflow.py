@@ -1,11 +1,13 @@
-"""Run Airflow on this machine, reachable from this machine only, with the DAGs, the Spark connection and the pool.
+"""Run Airflow and a Spark Connect server on this machine, reachable from this machine only, with the DAGs and the pool.
 
     make airflow
     .venv/bin/python infra/run_airflow.py [--port 8080] [--airflow-home DIR] [--home DIR] [--landing DIR]
                                           [--master 'local[2]'] [--check]
 
-It sets up and runs `airflow standalone` (SQLite, one user); Ctrl-C or SIGTERM ends all of its processes. `--check`
-starts it, waits until it is healthy and has read the DAGs, checks that it listens on loopback only, and ends it.
+It sets up and runs `airflow standalone` (SQLite, one user), and the server on which the jobs run their steps, with a
+token of its own; Ctrl-C or SIGTERM ends all of its processes. No server starts with PSTSTREAM_ENGINE=local, or if the
+environment has a connection to Spark and `--master` is not given. `--check` starts all, waits until Airflow is healthy
+and has read the DAGs, checks that they listen on loopback only, and ends them.
 Exit codes: 0 stopped on request; 1 it did not start, or died; 2 the port is in use.
 """
 
@@ -24,13 +26,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 
+from pststream.base.errors import PstError
+from pststream.engine.spark_server import SparkServer, is_local
+from pststream.engine.spark_session import shared_conf
+from pststream.settings import load_settings
+
 ROOT = Path(__file__).resolve().parents[1]
-DEFINITIONS = ROOT / "infra" / "airflow"
 BINARIES = Path(sys.executable).parent
-CONNECTION = "pststream_spark"
+CONNECTION = "AIRFLOW_CONN_PSTSTREAM_SPARK"
 DAGS = {
     f"pststream_{name}"
     for name in (
@@ -38,6 +45,9 @@ DAGS = {
         *("repartition", "term_statistics"),
     )
 }
+UI_PORT = 4040
+"""The port of Spark's pages, if it is free."""
+
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 SECONDS_TO_STOP = 30
 PRIVATE = 0o077
@@ -56,23 +66,24 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.default_int_handler)
-    environment = airflow_environment(options)
     os.umask(PRIVATE)
     try:
         make_folders(options)
-        with standalone(options.airflow_home, environment) as process:
-            wait_until_healthy(process, base_url(options.port), options.timeout)
-            if options.check:
-                return check(process, options)
-            print(start_message(options), flush=True)
-            process.wait()
-            raise DidNotStart(f"Airflow ended with {process.returncode}")
+        conf = server_conf(options)
+        with spark(conf, options.airflow_home) as server:
+            environment = airflow_environment(options, server and server.url)
+            with standalone(options.airflow_home, environment) as process:
+                wait_until_healthy(process, base_url(options.port), options.timeout)
+                if options.check:
+                    return check(process, options)
+                print(start_message(options, conf.get("spark.ui.port")), flush=True)
+                wait_for_end(process, server)
     except KeyboardInterrupt:
         print("stopped")
         return 0
-    except DidNotStart as error:
-        print(f"{error}\n  see {log_file(options.airflow_home)}", file=sys.stderr)
-        return 1
+    except (DidNotStart, PstError, RuntimeError) as error:
+        print(f"{error}\n  see {log_file(options.airflow_home)} and spark.log beside it", file=sys.stderr)
+    return 1
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -84,7 +95,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--airflow-home", type=Path, default=environment("AIRFLOW_HOME") or here / "airflow-home")
     parser.add_argument("--home", default=environment("PSTSTREAM_HOME"), help="a folder, or s3://bucket/prefix")
     parser.add_argument("--landing", default=environment("PSTSTREAM_LANDING"), help="a folder, or s3://bucket/prefix")
-    parser.add_argument("--master", default=None, help="where Spark runs; default: infra/airflow/connections.json")
+    parser.add_argument("--master", default=None, help="where Spark runs; default: PSTSTREAM_SPARK_MASTER or local[*]")
     parser.add_argument("--timeout", type=float, default=240, help="seconds to wait until it is healthy")
     parser.add_argument("--check", action="store_true", help="start, check, stop")
     options = parser.parse_args(arguments)
@@ -101,11 +112,48 @@ def normalize(place: str | Path) -> str | Path:
     return f"s3://{address.partition('://')[2]}" if address.startswith(("s3://", "s3a://")) else Path(place).absolute()
 
 
-def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
-    """Return the environment of every process of Airflow, and so of every job that it submits."""
+def server_conf(options: argparse.Namespace) -> dict[str, str]:
+    """Return the configuration of the Spark Connect server; empty if none is to start."""
+    is_wanted = options.master or CONNECTION not in os.environ
+    if not is_wanted or os.environ.get("PSTSTREAM_ENGINE") == "local":
+        return {}
+    conf = shared_conf(load_settings(None, spark_master=options.master))
+    if not is_local(conf["spark.master"]):
+        return conf | {"spark.ui.enabled": "false"}  # the nodes reach the driver, and so would others its pages
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return conf | {"spark.ui.port": str(UI_PORT if port_is_free(UI_PORT) else free_port())}
+
+
+@contextmanager
+def spark(conf: dict[str, str], logs: Path) -> Iterator[SparkServer | None]:
+    """Run a Spark Connect server with this configuration, none without one."""
+    server = SparkServer(conf, logs) if conf else None
+    try:
+        yield server
+    finally:
+        if server:
+            server.stop()
+
+
+def wait_for_end(process: subprocess.Popen[bytes], server: SparkServer | None) -> None:
+    """Raise DidNotStart when Airflow or Spark has ended."""
+    while process.poll() is None:
+        if server and not server.is_alive():
+            raise DidNotStart("Spark ended")
+        time.sleep(1)
+    raise DidNotStart(f"Airflow ended with {process.returncode}")
+
+
+def connection_to(url: str) -> dict[str, Any]:
+    """Return Airflow's connection to a Spark Connect server. A token is sent to `localhost` alone without TLS."""
+    parts = urlsplit(url)
+    token = parts.path.partition("token=")[2]
+    return {"conn_type": "spark_connect", "host": parts.hostname, "port": parts.port, "password": token}
+
+
+def airflow_environment(options: argparse.Namespace, spark_url: str | None) -> dict[str, str]:
+    """Return the environment of every process of Airflow, and so of every job that it starts."""
     url = base_url(options.port)
-    spark = json.loads((DEFINITIONS / "connections.json").read_text("utf-8"))[CONNECTION]
-    spark |= {"host": options.master} if options.master else {}
     required = {
         "AIRFLOW_HOME": str(options.airflow_home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
@@ -123,10 +171,9 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    connection = {f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(spark)}
-    if options.master:
-        required |= connection
-    defaults = connection | {
+    if spark_url:
+        required[CONNECTION] = json.dumps(connection_to(spark_url))
+    defaults = {
         "AIRFLOW__CORE__PARALLELISM": "4",
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
@@ -225,9 +272,9 @@ def check(process: subprocess.Popen[bytes], options: argparse.Namespace) -> int:
 
 
 def listens_on(leader: int) -> set[tuple[str, int]]:
-    """Return the addresses and ports on which a process of the session listens."""
+    """Return the addresses and ports on which a process of the session, or a child of this one, listens."""
     addresses = set()
-    for process in session(leader):
+    for process in {*session(leader), *psutil.Process().children(recursive=True)}:
         try:
             connections = process.net_connections("inet")
         except psutil.Error:
@@ -252,8 +299,8 @@ def call(url: str, token: str | None = None, body: Any = None) -> Any:
         return json.load(response)
 
 
-def start_message(options: argparse.Namespace) -> str:
-    """Return where to log in, and what to do next."""
+def start_message(options: argparse.Namespace, ui_port: str | None) -> str:
+    """Return where to log in, and what to do next; ui_port: that of Spark's pages, if it has any."""
     return "\n".join(
         [
             f"Airflow  {base_url(options.port)}  (this machine only; Ctrl-C stops it)",
@@ -261,6 +308,7 @@ def start_message(options: argparse.Namespace) -> str:
             f"home     {options.home}",
             f"landing  {options.landing}  (objects/ and requests/)",
             f"log      {log_file(options.airflow_home)}",
+            *([f"Spark    http://127.0.0.1:{ui_port}"] if ui_port else []),
             "DAGs are paused at first: enable pststream_micro_batch and the others; see docs/airflow.md",
         ]
     )
@@ -290,6 +338,13 @@ def port_is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def free_port() -> int:
+    """Return a port that can be listened on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def is_loopback(address: str) -> bool:

@@ -23,6 +23,18 @@ ALLOWED_OPTIONS = {
 """Options of Airflow's configuration: what they list, an example."""
 
 
+OPERATORS = "pststream.airflow.operators"
+"""The module of operators and hooks."""
+
+LINKS = [
+    "pststream.airflow.dags.questions.AnswerLink",
+    "pststream.airflow.tasks.data_docs.DataDocsLink",
+    "pststream.airflow.tasks.plan_change.PageLink",
+    "pststream.airflow.tasks.plan_change.ReplayLink",
+]
+"""The buttons of tasks."""
+
+
 def provider_info() -> dict[str, Any]:
     """Return the document that Airflow reads."""
     address = ["host", "port", "schema", "login"]
@@ -38,6 +50,10 @@ def provider_info() -> dict[str, Any]:
         "package-name": "pststream",
         "name": "PSTStream",
         "description": "Standing spatio-textual queries over a stream",
+        "integrations": [{"integration-name": "PSTStream", "tags": ["service"]}],
+        "operators": [{"integration-name": "PSTStream", "python-modules": [OPERATORS]}],
+        "hooks": [{"integration-name": "PSTStream", "python-modules": [OPERATORS]}],
+        "extra-links": LINKS,
         "connection-types": [
             connection_type("pststream", "PSTStreamHook", "PSTStream", HOME_FIELDS, [*address, "password"]),
             sink,
@@ -57,7 +73,7 @@ def connection_type(
     """Describe a connection type: its hook, the fields of its extra, the fields of Airflow's form that are hidden."""
     return {
         "connection-type": name,
-        "hook-class-name": f"pststream.airflow.operators.{hook}",
+        "hook-class-name": f"{OPERATORS}.{hook}",
         "hook-name": title,
         "ui-field-behaviour": {"hidden-fields": list(hidden), "relabeling": {}},
         "conn-fields": {field: conn_field(field, *texts) for field, texts in fields.items()},

@@ -89,10 +89,11 @@ class SparkServer:
     url   its address for clients, with the token
     """
 
-    def __init__(self, conf: Mapping[str, str]) -> None:
+    def __init__(self, conf: Mapping[str, str], logs: Path | None = None) -> None:
         """Start a server and wait until it listens.
 
         conf: configuration of Spark, with its master and the heap and options of the JVM
+        logs: a folder for its logs; None: as `log_to_folder` said
 
         Raises UsageError if there is no Java or no place for sockets, and RuntimeError with the lines that the JVM
         wrote to standard error if it ends at once.
@@ -110,10 +111,8 @@ class SparkServer:
         }
         if self._is_local:  # the nodes of a cluster have folders of their own
             ours |= {SOCKETS: sockets, "spark.local.dir": temporary}
-        command = [str(_spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS]
-        for key, value in {**conf, **ours}.items():
-            command += ["--conf", f"{key}={value}"]
-        stderr, variables = _open_log()
+        command = server_command({**conf, **ours})
+        stderr, variables = _open_log(logs)
         environment = os.environ | variables | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
         if self._is_local:
@@ -123,7 +122,7 @@ class SparkServer:
             output = stack.enter_context(stderr) if stderr is not None else None
             start = output.tell() if output is not None else 0
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", SUPERVISE, "sh", *command, "spark-internal"],
+                ["/bin/sh", "-c", SUPERVISE, "sh", *command],
                 stdin=subprocess.PIPE,
                 stdout=output or sys.stderr,
                 stderr=output or sys.stderr,
@@ -178,6 +177,12 @@ class SparkServer:
         raise RuntimeError(f"Spark has not started for {START_SECONDS:.0f} s")
 
 
+def server_command(conf: Mapping[str, str]) -> list[str]:
+    """Return the command that runs a Spark Connect server with this configuration."""
+    options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    return [str(_spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS, *options, "spark-internal"]
+
+
 def is_local(master: str) -> bool:
     """Whether the tasks of a master run in the driver's own process, so that no other machine needs to reach it."""
     return master == "local" or master.startswith("local[")
@@ -219,12 +224,13 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _open_log() -> tuple[IO[bytes] | None, dict[str, str]]:
+def _open_log(folder: Path | None) -> tuple[IO[bytes] | None, dict[str, str]]:
     """Return the file for standard error and the variables for log4j; none without a folder for them."""
-    if _Log.home is None:
-        return None, {}
     try:
-        folder = _make_folder(_Log.home)
+        if folder is None:
+            if _Log.home is None:
+                return None, {}
+            folder = _make_folder(_Log.home)
         path = folder / "spark-stderr.log"
         is_full = path.exists() and path.stat().st_size > MAX_STDERR_BYTES
         file = open(path, "wb" if is_full else "ab")  # noqa: SIM115

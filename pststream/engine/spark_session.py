@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from pststream.base import names
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.optional_packages import needs_extra
+from pststream.base.utc_times import utc_now
 from pststream.engine import code_version
 from pststream.engine.spark_server import JVM_OPTIONS, LOOPBACK, SparkServer, is_local
 from pststream.settings import Settings
@@ -60,6 +61,9 @@ OF_ENGINE = {
     "spark.connect.progress.reportInterval": "250ms",
 }
 """Configuration that the engine needs of every Spark."""
+
+FAIR_POOL = Path(__file__).with_name("fair_scheduler.xml")
+"""Makes the pool of all jobs a fair one: `spark.scheduler.mode` alone is about several pools."""
 
 LEAVES = "spark.sql.leafNodeDefaultParallelism"
 
@@ -122,6 +126,17 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
+
+
+def shared_conf(settings: Settings) -> dict[str, str]:
+    """Return the configuration of a server that many processes use: with pages, and cores for each of their jobs."""
+    return spark_conf(settings) | {
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": FAIR_POOL.as_uri(),
+        "spark.ui.enabled": "true",
+        # Whoever reaches the pages could end the jobs.
+        "spark.ui.killEnabled": "false",
     }
 
 
@@ -241,7 +256,8 @@ class EngineSession:
     """The session in which the engine runs its tasks.
 
     On a server that other processes use, all processes of this code share one session, which none of them stops: each
-    session has Python workers of its own, and new ones would load the kernels again. Other code has other workers.
+    session has Python workers of its own, and new ones would load the kernels again. Other code has other workers, and
+    so has a process that starts on another day: a server remembers each session that it closed.
     """
 
     def __init__(self, url: str, is_shared: bool, local_cores: int | None) -> None:
@@ -284,7 +300,7 @@ class EngineSession:
     def _open(self) -> "SparkSession":
         with self._lock:
             if self._session is None:
-                name = f"pststream {code_version.code_digest()} {self._number}"
+                name = f"pststream {code_version.code_digest()} {utc_now():%F} {self._number}"
                 session = _connect(self._url, str(uuid.uuid5(uuid.NAMESPACE_OID, name)) if self._is_shared else None)
                 for key, value in ENGINE_SETTINGS.items():
                     session.conf.set(key, value)

@@ -242,6 +242,10 @@ def test_entry_points_are_there_and_airflow_accepts_the_provider() -> None:
     for connection in info["connection-types"]:
         module, _, name = connection["hook-class-name"].rpartition(".")
         assert getattr(import_module(module), name).conn_type == connection["connection-type"]
+    classes = [*info["extra-links"], *(f"{module}.PSTStreamHook" for module in info["hooks"][0]["python-modules"])]
+    for path in classes:
+        module, _, name = path.rpartition(".")
+        assert getattr(import_module(module), name)
     assert loaded["airflow.plugins"].name == "pststream_pages"
 
 

@@ -57,7 +57,9 @@ class Submission:
         monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
         monkeypatch.setattr(SparkSubmitOperator, "poll_until_complete", poll)
 
-    def run(self, connection: dict[str, Any], **operator: Any) -> tuple[dict[str, Any] | None, Exception | None]:
+    def run(
+        self, connection: dict[str, Any], *words: str, **operator: Any
+    ) -> tuple[dict[str, Any] | None, Exception | None]:
         """Submit the job `match`; return its outcome."""
         from pststream.airflow.runners.spark_job import SparkJob, _master
 
@@ -65,7 +67,7 @@ class Submission:
         job = SparkJob(task_id="t", job="match", arguments=[], **operator)
         ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=1, stats_tags={})
         context: Any = {"ti": ti, "task_state_store": self.store}
-        arguments = [f"--home={self._home}"]
+        arguments = [*words, f"--home={self._home}"]
         return job._submit(context, arguments, Path("/result"), _master(names.SPARK_CONNECTION))
 
     def options(self, name: str) -> list[str]:
@@ -131,6 +133,28 @@ def test_a_driver_on_the_cluster(
         assert submission.words[-5:-3] == [PROGRAM, str(ROOT)]
     # The id of the driver is kept until it has ended; the outcome is that of the try which submitted it.
     assert submission.store == {"pststream_outcome": OUTCOME}
+
+
+@pytest.mark.parametrize(
+    ("host", "extra", "driver"),
+    [
+        ("yarn", {"yarn_resourcemanager_webapp_address": "rm:8088"}, "spark.yarn.appMasterEnv"),
+        ("k8s://https://h:6443", {"namespace": "n"}, "spark.kubernetes.driverEnv"),
+    ],
+)
+def test_a_driver_on_the_cluster_has_landing_folder_settings_and_store(
+    submission: Submission, monkeypatch: pytest.MonkeyPatch, host: str, extra: dict[str, str], driver: str
+) -> None:
+    passed = {"PSTSTREAM_MAX_OBJECTS": "7", "AWS_REGION": "eu-north-1", "AWS_ENDPOINT_URL_S3": "https://store:7070"}
+    others = {"PSTSTREAM_CACHE_DIR": "/mine", "PSTSTREAM_SINK_ALERTS_SECRET": "hush", "AWS_SECRET_ACCESS_KEY": "hush"}
+    for name, value in (passed | others | {"PSTSTREAM_LANDING": "landing"}).items():
+        monkeypatch.setenv(name, value)
+    submission.run(spark(host, **{"deploy-mode": "cluster"}, **extra), "--landing=", env_vars={"OWN": "1"})
+    assert f"--landing={Path.cwd()}/landing" in submission.words and "--landing=" not in submission.words
+    conf = set(submission.options("--conf"))
+    assert {f"{driver}.{name}={value}" for name, value in (passed | {"OWN": "1"}).items()} <= conf
+    assert {f"spark.executorEnv.{name}={value}" for name, value in passed.items()} <= conf
+    assert not [word for word in submission.words if "hush" in word or "/mine" in word]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_submitted_runs_end_as_runs_without_spark_do(
     form = {"home": str(spark.path), "landing": landing}
     submitted = killed_once(dagbag.dags["pststream_micro_batch"], form, monkeypatch)
     assert submissions(java) == 2 and submitted.tries["match"] == 2
-    measured = {"seconds": None, "home": None, "balance": None}
+    measured = dict.fromkeys(("seconds", "home", "balance", "table", "answered"))
     assert submitted.xcom("match") | measured == here.xcom("match") | measured
     assert submitted.states == here.states
     assert submitted.events() == [submitted.xcom("match")]

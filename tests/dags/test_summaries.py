@@ -78,6 +78,22 @@ def test_the_moves_table_has_moves_and_bars() -> None:
     assert [line.count("#") for line in lines[-4:]] == [40, 30, 20, 30]
 
 
+def test_an_xcom_is_bounded_and_says_what_is_cut() -> None:
+    from pststream.airflow.runners.job_outcome import XCOM_BYTES, within_xcom
+    from pststream.airflow.tasks.summaries import moves_table, summarize_balance
+
+    summary = summarize_balance({"result": MOVED})
+    assert within_xcom(summary) is summary
+    many = {"moves": MOVED["moves"] * 5000, "load_before": [4.0, 2.0] * 5000, "load_after": [3.0] * 10_000}
+    short = within_xcom(summarize_balance({"result": MOVED | many}) | {"was": {"worker_seconds": [0.25] * 10_000}})
+    assert XCOM_BYTES / 4 < len(json.dumps(short)) <= XCOM_BYTES
+    lengths = {"moves": 10_000, "load_before": 10_000, "load_after": 10_000, "was.worker_seconds": 10_000}
+    assert short["cut"] == lengths and short["moved_subscriptions"] == 12
+    text = moves_table(short)
+    assert f"the first {len(short['moves'])} of 10000 moves" in text and "of 10000 workers" in text
+    assert "imbalance    2 before, 1 after" in text
+
+
 def test_the_moves_table_without_moves_or_without_figures() -> None:
     from pststream.airflow.tasks.summaries import moves_table, summarize_balance
 

@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import json
+import re
 import shutil
 import stat
 import urllib.error
@@ -107,6 +108,18 @@ def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) ->
     assert "batch 2" in airflow.log("pststream_micro_batch", run, "match")
     pairs = [(object_id, subscription_id) for object_id, _, subscription_id in Home(airflow.folder / "home").exported()]
     assert pairs == PAIRS
+    assert event["extra"]["table"] == f"file://{airflow.folder}/home/tables/matches"
+
+
+def test_the_batch_ran_on_the_server_that_started_with_airflow(airflow: Airflow) -> None:
+    [pages] = re.findall(
+        r"^Spark +(http://127\.0\.0\.1:\d+)$", (airflow.folder / "output.txt").read_text("utf-8"), re.M
+    )
+    [application] = json.loads(airflow.page(f"{pages}/api/v1/applications", logged_in=False))
+    jobs = json.loads(airflow.page(f"{pages}/api/v1/applications/{application['id']}/jobs", logged_in=False))
+    assert jobs and {job["status"] for job in jobs} == {"SUCCEEDED"}
+    [settings] = [json.loads(airflow.page(f"{pages}/api/v1/applications/{application['id']}/environment", False))]
+    assert ["spark.scheduler.mode", "FAIR"] in settings["sparkProperties"]
 
 
 def test_a_question_of_a_form_is_answered_on_a_page(airflow: Airflow) -> None:

@@ -36,6 +36,7 @@ WRITTEN = {
     "scheduler": {"/tmp", "/var/lib/airflow", "/var/cache/pststream", "/var/lib/pststream/home"},
     "dag-processor": {"/tmp", "/var/lib/airflow"},
     "triggerer": {"/tmp", "/var/lib/airflow"},
+    "spark-connect": {"/tmp", "/var/cache/pststream", "/var/lib/pststream/home"},
     "spark-master": {"/tmp"},
     "spark-worker-1": {"/tmp", "/var/cache/pststream", "/var/lib/pststream/home"},
     "spark-worker-2": {"/tmp", "/var/cache/pststream", "/var/lib/pststream/home"},
@@ -179,6 +180,30 @@ def test_the_secret_of_spark_is_a_file_that_only_its_user_reads(tmp_path: Path) 
     )
 
 
+def test_the_spark_connect_server_is_reached_by_airflow_alone() -> None:
+    conn = json.loads(SERVICES["scheduler"]["environment"][f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}"])
+    name, port = conn["host"].split(":")
+    assert (conn["conn_type"], port) == ("spark_connect", "15002")
+    assert {one for one, service in SERVICES.items() if "connect" in service.get("networks", [])} == {
+        "scheduler",
+        "spark-connect",
+    }
+    server = SERVICES["spark-connect"]
+    assert COMPOSE["networks"] == {"connect": {"internal": True}}
+    assert server["networks"]["connect"]["aliases"] == [name]
+    assert f"spark.connect.grpc.binding.address={name}" in server["command"], "it listens in that network alone"
+    [service] = [one for one in MANIFESTS if one["kind"] == "Service" and one["metadata"]["name"] == name]
+    assert [one["port"] for one in service["spec"]["ports"]] == [int(port)]
+    [policy] = [one for one in yaml.safe_load_all(text_of("infra/kubernetes/network.yaml")) if
+                one["metadata"]["name"] == "spark-connect"]  # fmt: skip
+    assert policy["spec"]["podSelector"]["matchLabels"] == service["spec"]["selector"]
+    [rule] = [one for one in policy["spec"]["ingress"] if {"port": int(port), "protocol": "TCP"} in one["ports"]]
+    assert rule["from"] == [{"podSelector": {"matchLabels": {"tier": "airflow", "component": "scheduler"}}}]
+    for properties in (pod["containers"][0]["args"] for one, pod in pods() if one == "spark-connect"):
+        ports = {int(word.rpartition("=")[2]) for word in properties if ".port=" in word}
+        assert ports == {one["port"] for rule in policy["spec"]["ingress"] for one in rule["ports"]} - {int(port)}
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_service_waits_for_what_it_needs(name: str) -> None:
     for other, how in SERVICES[name].get("depends_on", {}).items():
@@ -191,7 +216,7 @@ def test_a_service_waits_for_what_it_needs(name: str) -> None:
 def test_spark_is_given_an_option_and_its_value_as_two_words() -> None:
     commands = [words for one in SERVICES.values() if (words := one.get("command", [""]))[0] == "spark-class"]
     commands += [container["args"] for _, pod in pods() for container in pod["containers"]]
-    assert len(commands) == 5
+    assert len(commands) == 6
     for words in commands:
         assert not [word for word in words if word.startswith("--") and "=" in word], (
             "it would print its usage, and end"

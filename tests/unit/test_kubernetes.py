@@ -130,6 +130,7 @@ LABELS = {
     "dag-processor": DRIVER | {"component": "dag-processor"},
     "master": {"app": "spark-master", "part-of": "spark"},
     "node": {"app": "spark-worker", "part-of": "spark"},
+    "connect": {"app": "spark-connect"},
     "watcher": {"app": "watcher"},
     "stranger": {"app": "anything"},
     "impostor": {"component": "scheduler"},
@@ -139,6 +140,7 @@ LABELS = {
 ADMITTED = {
     ("master", "node"), ("node", "master"), ("master", "master"), ("node", "node"),
     ("scheduler", "master"), ("scheduler", "node"), ("master", "scheduler"), ("node", "scheduler"),
+    ("scheduler", "connect"), ("master", "connect"), ("node", "connect"), ("connect", "master"), ("connect", "node"),
     ("scheduler", "api-server"), ("triggerer", "api-server"), ("dag-processor", "api-server"),
     ("api-server", "api-server"),
 }  # fmt: skip
@@ -171,7 +173,7 @@ def test_a_pod_is_reached_only_by_those_that_need_it(target: str) -> None:
 def test_the_labels_of_our_pods_are_those_of_the_policies() -> None:
     manifests = [one for folder in (".", "watcher") for one in render(FOLDER / folder) if "template" in one["spec"]]
     labels = [one["spec"]["template"]["metadata"]["labels"] for one in manifests]
-    assert sorted(map(str, labels)) == sorted(str(LABELS[name]) for name in ("master", "node", "watcher"))
+    assert sorted(map(str, labels)) == sorted(str(LABELS[name]) for name in ("connect", "master", "node", "watcher"))
 
 
 def test_the_arguments_of_the_watcher_are_those_of_the_command() -> None:

@@ -1,13 +1,14 @@
 """Prepare a job whose driver runs on a node of the cluster, and read the outcome that it leaves in the home."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from pststream.airflow.runners.engine_choice import home_of, read_file
+from pststream.airflow.runners.engine_choice import home_of, landing_of, read_file
 from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.job_outcome import JobRefused
 from pststream.airflow.runners.job_process import JOBS
@@ -18,6 +19,12 @@ PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 
 OUTCOME_KEY = "pststream_outcome"
 """Key in Airflow's store of a task: the file of the outcome of the submission that runs or ran last."""
+
+
+NODE_SETTINGS = ("cache_", "spark_")
+"""How settings begin that belong to a node, or to whoever starts Spark."""
+
+STORE_VARIABLES = {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"}
 
 
 def outcome_name(task_instance: Any) -> str:
@@ -45,6 +52,25 @@ def read_outcome_of(home: str, name: str) -> dict[str, Any] | None:
 def python_program(job: str, arguments: Sequence[str]) -> list[str]:
     """Return the arguments of PYTHON_RUNNER: the program, folders for its PYTHONPATH, its own arguments."""
     return [str(JOBS / f"{job}.py"), str(JOBS.parent), *arguments]
+
+
+def absolute_landing(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of a job with its landing folder, if it has one, as any node finds it."""
+    landing = landing_of(arguments)
+    landing = landing if names.storage_prefix(landing) else str(Path(landing).absolute())
+    return [f"--landing={landing}" if word.startswith("--landing=") else word for word in arguments]
+
+
+def passed_variables() -> dict[str, str]:
+    """Return the variables of this process that a driver on YARN or Kubernetes and its executors need.
+
+    These are settings, except those of a node or of Spark, and where a store is. No keys: other users see the arguments
+    of spark-submit.
+    """
+    from pststream.settings import setting_keys  # slow to import
+
+    settings = {f"PSTSTREAM_{key.name.upper()}" for key in setting_keys() if not key.name.startswith(NODE_SETTINGS)}
+    return {name: value for name, value in os.environ.items() if name in settings | STORE_VARIABLES}
 
 
 def in_image(paths: str | None) -> str | None:

@@ -1,6 +1,7 @@
 """Read the outcome that a job writes to its result file, and raise the error that decides about a retry."""
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ ANSWER_QUESTIONS = "answer_questions"
 
 WORK_WAITS = "WorkWaits"
 """The kind of error of a job that was to run only if there is no work."""
+
+
+XCOM_BYTES = 48_000
+"""The most that a task stores: Airflow's database keeps each XCom in a row, and its API reads it whole."""
 
 
 class JobRefused(AirflowFailException):
@@ -63,3 +68,28 @@ def check_outcome(job: str, outcome: dict[str, Any] | None, cause: Exception | N
         raise AirflowSkipException(outcome["error"])
     kind = JobRefused if outcome["exit_code"] == REFUSED else JobFailed
     raise kind(f"job {job} ended with {outcome['exit_code']}: {outcome['error']}") from None
+
+
+def within_xcom(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document whose JSON has at most XCOM_BYTES; the same one if it has.
+
+    Its longest lists, by bytes, are cut; `cut` has how many entries each had, by its keys with dots between.
+    """
+    if len(json.dumps(document, default=str)) <= XCOM_BYTES:
+        return document
+    short: dict[str, Any] = json.loads(json.dumps(document, default=str)) | {"cut": {}}
+    while len(json.dumps(short)) > XCOM_BYTES:
+        name, longest = max(_lists_in(short), key=lambda one: len(json.dumps(one[1])), default=("", []))
+        if not longest:
+            break  # of texts
+        short["cut"].setdefault(name, len(longest))
+        del longest[len(longest) // 2 :]
+    return short
+
+
+def _lists_in(document: dict[str, Any], place: str = "") -> Iterator[tuple[str, list[Any]]]:
+    for key, value in document.items():
+        if isinstance(value, dict):
+            yield from _lists_in(value, f"{place}{key}.")
+        elif isinstance(value, list):
+            yield f"{place}{key}", value

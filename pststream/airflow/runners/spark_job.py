@@ -1,6 +1,7 @@
 """Define the operator that runs an entry of jobs/ here or submits it to Spark, and returns the job's result."""
 
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -8,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
@@ -18,16 +20,25 @@ from pststream.airflow.runners.cluster_mode import (
     OUTCOME_KEY,
     PYTHON_RUNNER,
     absolute_home,
+    absolute_landing,
     check_cluster_manager,
     in_image,
     outcome_name,
+    passed_variables,
     python_program,
     read_outcome_of,
 )
 from pststream.airflow.runners.engine_choice import engine_of, home_of, is_local, runs_here
 from pststream.airflow.runners.environment_variables import with_variables
 from pststream.airflow.runners.job_log import log_result
-from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
+from pststream.airflow.runners.job_outcome import (
+    RETRY_POLICY,
+    WORK_WAITS,
+    JobRefused,
+    check_outcome,
+    read_outcome,
+    within_xcom,
+)
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_properties import properties_of
@@ -40,6 +51,11 @@ JARS_KEY, MEMORY_KEY = "spark.jars", "spark.driver.memory"
 NO_SPARK = "spark://local"
 """The master of the engine `local`, which starts no Spark."""
 
+CONNECT = f"{SparkConnectHook.conn_type}://"
+"""How the address of a Spark Connect server begins where others have a master."""
+
+log = logging.getLogger(__name__)
+
 Outcome = tuple[dict[str, Any] | None, Exception | None]
 """The content of the result file, None if there is none, and the error of spark-submit or of the process."""
 
@@ -47,9 +63,10 @@ Outcome = tuple[dict[str, Any] | None, Exception | None]
 class SparkJob(SparkSubmitOperator):
     """Runs `jobs/<job>.py` in the pool of one slot, here or on Spark; returns the job's JSON document.
 
-    The setting `engine` and the master of the project's connection decide. `spark` submits the job. `local` runs it as
-    a process of the task, and so does `auto` with a master `local[…]`: that process starts Spark, configured as if it
-    had been submitted, only for a large step. On a cluster `auto` submits the job.
+    The setting `engine` and the project's connection decide. `local` runs the job as a process of the task. So does a
+    connection of type `spark_connect`, whose server then runs all steps. With one of type `spark`, `spark` submits the
+    job; `auto` submits it to a cluster, and with a master `local[…]` runs it as a process of the task, which starts
+    Spark, configured as if it had been submitted, only for a large step.
 
     job            name of the entry
     arguments      its arguments, templated; `--option=` with an empty value counts as not given
@@ -59,6 +76,7 @@ class SparkJob(SparkSubmitOperator):
     """
 
     jars: str | None
+    env_vars: dict[str, Any] | None
 
     def __init__(
         self,
@@ -95,7 +113,11 @@ class SparkJob(SparkSubmitOperator):
         lineage.report_tables(self.job, place.arguments, self)
         assert outcome is not None
         log_result(self.job, outcome["result"])
-        return self.summarize(outcome) if self.summarize else outcome["result"]
+        return within_xcom(self.summarize(outcome) if self.summarize else outcome["result"])
+
+    def table_uri(self, name: str) -> str:
+        """Return the URI of a table of the home on which the job works."""
+        return f"{lineage.home_uri(admit(self.application_args or []).home)}/tables/{name}"
 
     def on_kill(self) -> None:
         """Kill the process, or what was submitted."""
@@ -108,6 +130,8 @@ class SparkJob(SparkSubmitOperator):
         """Run the job where it belongs."""
         engine = engine_of(home_of(arguments), os.environ | (self.env_vars or {}))
         master = NO_SPARK if engine == "local" else _master(self._conn_id)
+        if master.startswith(CONNECT):
+            return self._run_connected(context, arguments, result)
         if runs_here(engine, master):
             return self._run_here(context, arguments, result, master)
         if self.asks_for_work and engine != "spark" and not self._is_submitted(context):
@@ -121,8 +145,23 @@ class SparkJob(SparkSubmitOperator):
         """Run the job as a process of the task."""
         submitted = {"spark.master": master.partition("://")[2], "spark.app.name": self.name}
         submitted |= properties_of(self) | lineage.spark_properties(self._spark_conf(), self, context)
-        variables = self._variables(context, master) | {names.SPARK_CONF_VARIABLE: json.dumps(submitted)}
-        self._process = JobProcess(self.job, variables)
+        return self._run_process(arguments, result, context, master, {names.SPARK_CONF_VARIABLE: json.dumps(submitted)})
+
+    def _run_connected(self, context: Context, arguments: list[str], result: Path) -> Outcome:
+        """Run the job as a process of the task, whose steps run on the Spark Connect server of the connection."""
+        own = properties_of(self) | {JARS_KEY: self.jars, MEMORY_KEY: self._driver_memory} | (self.conf or {})
+        if ignored := sorted(name for name, value in own.items() if value):
+            log.warning("a Spark Connect server has a configuration of its own: %s do not count", ", ".join(ignored))
+        try:
+            url = SparkConnectHook(self._conn_id).get_connection_url()
+        except ValueError as error:
+            raise JobRefused(f"connection {self._conn_id!r}: {error}") from error
+        return self._run_process(arguments, result, context, CONNECT, {"SPARK_REMOTE": url})
+
+    def _run_process(
+        self, arguments: list[str], result: Path, context: Context, master: str, variables: Mapping[str, str]
+    ) -> Outcome:
+        self._process = JobProcess(self.job, {**self._variables(context, master), **variables})
         try:
             return self._process.run(arguments, result)
         finally:
@@ -171,7 +210,11 @@ class SparkJob(SparkSubmitOperator):
         """Submit the job, or find the one that an earlier try has submitted; the outcome is in the home."""
         check_cluster_manager(master, self.env_vars)
         home, store = absolute_home(arguments), context["task_state_store"]
-        words = [f"--result={home}/{outcome_name(context['ti'])}", *arguments, f"--home={home}"]
+        words = [f"--result={home}/{outcome_name(context['ti'])}", *absolute_landing(arguments), f"--home={home}"]
+        if "yarn" in master or "k8s" in master:  # a standalone master passes the whole environment on
+            passed = passed_variables()
+            self.env_vars = passed | (self.env_vars or {})
+            self.conf = {f"spark.executorEnv.{name}": value for name, value in passed.items()} | (self.conf or {})
         # Airflow's operator then stores the id of the driver on each kind of cluster, so that the next try finds it.
         self._yarn_track_via_rm_api = "yarn" in master and self.durable
         self._track_driver_via_k8s_api = "k8s" in master and self.durable
@@ -207,7 +250,12 @@ def spark_conf() -> dict[str, str]:
     """Return the Spark configuration that the JVM needs at its start; the job sets the rest."""
     memory = os.environ.get("PSTSTREAM_SPARK_DRIVER_MEMORY") or DRIVER_MEMORY
     jars = ",".join(sorted(map(str, JARS.glob("*.jar"))))
-    conf = {"spark.driver.memory": memory, "spark.log.level": "WARN"}
+    conf = {
+        "spark.driver.memory": memory,
+        "spark.log.level": "WARN",
+        # Arrow needs it; a standalone master starts drivers without it.
+        "spark.driver.defaultJavaOptions": "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    }
     return conf | ({"spark.jars": jars} if jars else {})
 
 
@@ -229,6 +277,7 @@ def _master(connection_id: str) -> str:
         connection = BaseHook.get_connection(connection_id)
     except AirflowNotFoundException:
         raise JobRefused(
-            f"no connection {connection_id!r}: add it in Airflow (Admin, Connections; type Spark, host e.g. local[2])"
+            f"no connection {connection_id!r}: add it in Airflow (Admin, Connections; type Spark Connect, host e.g. "
+            "localhost, port 15002)"
         ) from None
     return f"{connection.conn_type}://{connection.host}"

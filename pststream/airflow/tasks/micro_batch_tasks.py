@@ -17,7 +17,6 @@ from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.operators import PSTStreamSinkHook
 from pststream.airflow.runners.allowed_places import HOMES, RunPlace, admit, belongs_to
 from pststream.airflow.runners.engine_choice import landing_of, settings_in
-from pststream.airflow.runners.lineage import home_uri
 from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_job import SparkJob
@@ -45,6 +44,8 @@ class MatchJob(DataDocsJob):
     def execute(self, context: Context) -> Any:
         """Run the job; return its summary, after storing it if tasks are skipped."""
         summary: dict[str, Any] = super().execute(context)
+        summary["table"] = self.table_uri(names.MATCHES)
+        summary["answered"]["table"] = self.table_uri(names.QUESTION_ANSWERS)
         idle = tasks_without_work(summary, summary.pop("waiting_sinks"))
         idle = [self.task_group.child_id(task) if self.task_group else task for task in idle]
         if idle:
@@ -139,7 +140,7 @@ class AnswerFilesJob(SparkJob):
         landing = landing_of(place.arguments)
         if names.storage_prefix(landing):
             raise AirflowSkipException(f"{landing}: questions in a bucket are not read")
-        return {**super().execute(context), "table": f"{home_uri(place.home)}/tables/{names.QUESTION_ANSWERS}"}
+        return {**super().execute(context), "table": self.table_uri(names.QUESTION_ANSWERS)}
 
 
 def add_publish_answers(answers: Asset, summary: Any) -> None:

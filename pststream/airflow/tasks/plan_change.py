@@ -48,7 +48,7 @@ class PageLink(BaseOperatorLink):
 
 
 class PagedJob(SparkJob):
-    """A Spark job that writes a page about its moves to `page`, if there are any; its XCom also has the URL."""
+    """A Spark job that writes a page about its moves to `page`, if there are any; its XCom also has URLs."""
 
     template_fields = (*SparkJob.template_fields, "page")
     operator_extra_links = (PageLink(),)
@@ -58,8 +58,8 @@ class PagedJob(SparkJob):
         self.page = page
 
     def execute(self, context: Any) -> Any:
-        """Run the job; return its summary with the URL of the page."""
-        return {**super().execute(context), "page": page_url(self.page)}
+        """Run the job; return its summary with the URLs of the page and of the table of plans."""
+        return {**super().execute(context), "page": page_url(self.page), "table": self.table_uri(names.PLANS)}
 
 
 BATCHES = 8
@@ -110,7 +110,16 @@ Expected gain: {{ task.summary.gain }} of the greatest load.
 
     {{ ti.xcom_pull(task_ids="show") | indent(4) }}
 """
-PUBLISHED = ("kind", "plan_version", "plan_version_before", "moved_subscriptions", "moved_bytes", "gain", "page")
+PUBLISHED = (
+    "kind",
+    "plan_version",
+    "plan_version_before",
+    "moved_subscriptions",
+    "moved_bytes",
+    "gain",
+    "page",
+    "table",
+)
 
 
 def confirmation_fields() -> dict[str, Param]:

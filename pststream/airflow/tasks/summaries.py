@@ -89,7 +89,9 @@ def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:
     fields = ("kind", "reason", "dry_run", "plan_version_before", "measured_imbalance", "moved_subscriptions",
             "moved_bytes", "moves", "load_before", "load_after", "seconds")  # fmt: skip
     summary = {name: result.get(name) for name in fields}
-    return summary | {"plan_version": result.get("plan_version_after"), "gain": result.get("expected_gain")}
+    imbalances = [_imbalance(summary[name] or []) for name in ("load_before", "load_after")]
+    gained = {"plan_version": result.get("plan_version_after"), "gain": result.get("expected_gain")}
+    return summary | gained | {"imbalances": imbalances}
 
 
 def summarize_replay(outcome: dict[str, Any]) -> dict[str, Any]:
@@ -112,17 +114,23 @@ def moves_table(summary: dict[str, Any]) -> str:
             f"{counted(moved[0], 'subscription')} to move, about {byte_size(moved[1])};"
             f" expected gain {summary['gain']:.1%}"
         )
+    full = summary.get("cut", {})
     for move in summary["moves"]:
         terms = "" if move["terms"] is None else f"{counted(move['terms'], 'term')} of "
         workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
         lines.append(f"  {terms}{counted(move['cells'], 'raster cell')}{workers}, {move['reason']}")
-    return "\n".join([*lines, *_load_bars(summary["load_before"], summary["load_after"])])
+    if "moves" in full:
+        lines.append(f"  the first {len(summary['moves'])} of {full['moves']} moves; the page shows all of them")
+    was, will_be = summary["imbalances"]
+    lines.append(f"imbalance    {was} before, {will_be} after (greatest load over least)")
+    before, after = summary["load_before"], summary["load_after"]
+    workers = max(full.get("load_before", len(before)), full.get("load_after", len(after)))
+    return "\n".join([*lines, *_load_bars(before, after, workers)])
 
 
-def _load_bars(before: list[float], after: list[float]) -> list[str]:
+def _load_bars(before: list[float], after: list[float], workers: int) -> list[str]:
     most = max([*before, *after], default=0.0) or 1.0
-    lines = [f"imbalance    {_imbalance(before)} before, {_imbalance(after)} after (greatest load over least)"]
-    workers = max(len(before), len(after))
+    lines = []
     if workers > MAX_BARS:
         lines.append(f"the first {MAX_BARS} of {workers} workers; the page shows all of them")
     for worker in range(min(workers, MAX_BARS)):
