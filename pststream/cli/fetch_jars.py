@@ -18,7 +18,7 @@ from pathlib import Path
 CHECKSUMS = Path(__file__).with_name("jars.sha256")
 TARGET = Path(sys.prefix) / "share" / "pststream" / "jars"
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
-"""The Python package delta-spark is not needed. Its version 4.4.1 asks for a jar that does not exist."""
+"""Of the version of the Python package delta-spark. Version 4.4.1 asks for a jar that does not exist."""
 
 SPARK_HAS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,org.*:*"
 
