@@ -48,6 +48,7 @@ from pststream.base.texts import mask_urls
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"
 JARS_KEY, MEMORY_KEY = "spark.jars", "spark.driver.memory"
+OPTIONS_KEY = "spark.driver.extraJavaOptions"
 NO_SPARK = "spark://local"
 """The master of the engine `local`, which starts no Spark."""
 
@@ -238,7 +239,10 @@ class SparkJob(SparkSubmitOperator):
         if self.jars:
             jars = ",".join(filter(None, [own.get(JARS_KEY), self.jars]))
             own[JARS_KEY] = ",".join(dict.fromkeys(jars.split(",")))
-        return own | (self.conf or {})
+        given = self.conf or {}
+        if options := given.get(OPTIONS_KEY):
+            given = given | {OPTIONS_KEY: f"{own[OPTIONS_KEY]} {options}"}
+        return own | given
 
     def _variables(self, context: Context, master: str) -> dict[str, str]:
         """Return the environment variables of a job on this machine."""
@@ -254,7 +258,7 @@ def spark_conf() -> dict[str, str]:
         "spark.driver.memory": memory,
         "spark.log.level": "WARN",
         # Arrow needs it; a standalone master starts drivers without it.
-        "spark.driver.defaultJavaOptions": "--add-opens=java.base/java.nio=ALL-UNNAMED",
+        OPTIONS_KEY: "--add-opens=java.base/java.nio=ALL-UNNAMED",
     }
     return conf | ({"spark.jars": jars} if jars else {})
 
