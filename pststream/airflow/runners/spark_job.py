@@ -177,6 +177,8 @@ class SparkJob(SparkSubmitOperator):
     def _submit(self, context: Context, arguments: list[str], result: Path, master: str) -> Outcome:
         """Submit the job with spark-submit."""
         self.conf = self._spark_conf()
+        # Arrow needs java.nio; a standalone master starts drivers without it.
+        self.conf[OPTIONS_KEY] = f"--add-opens=java.base/java.nio=ALL-UNNAMED {self.conf.get(OPTIONS_KEY, '')}".strip()
         self.jars, self._driver_memory = self.conf.pop(JARS_KEY, None), self.conf.pop(MEMORY_KEY)
         if self._in_cluster_mode():
             return self._submit_to_cluster(context, arguments, master)
@@ -239,10 +241,7 @@ class SparkJob(SparkSubmitOperator):
         if self.jars:
             jars = ",".join(filter(None, [own.get(JARS_KEY), self.jars]))
             own[JARS_KEY] = ",".join(dict.fromkeys(jars.split(",")))
-        given = self.conf or {}
-        if options := given.get(OPTIONS_KEY):
-            given = given | {OPTIONS_KEY: f"{own[OPTIONS_KEY]} {options}"}
-        return own | given
+        return own | (self.conf or {})
 
     def _variables(self, context: Context, master: str) -> dict[str, str]:
         """Return the environment variables of a job on this machine."""
@@ -257,8 +256,6 @@ def spark_conf() -> dict[str, str]:
     conf = {
         "spark.driver.memory": memory,
         "spark.log.level": "WARN",
-        # Arrow needs it; a standalone master starts drivers without it.
-        OPTIONS_KEY: "--add-opens=java.base/java.nio=ALL-UNNAMED",
     }
     return conf | ({"spark.jars": jars} if jars else {})
 
