@@ -14,6 +14,7 @@ from pststream.engine.spark_session import shared_conf
 from pststream.settings import load_settings
 
 if __name__ == "__main__":
+    os.environ.pop("SPARK_DAEMON_MEMORY", None)  # it would count before spark.driver.memory
     own = dict(word.split("=", 1) for word in sys.argv[1:])
     command = server_command(shared_conf(load_settings(None)) | own)
     os.execvp(command[0], command)

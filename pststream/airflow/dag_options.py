@@ -43,6 +43,8 @@ class DagOptions:
     on_failure     callbacks or notifiers, called after the alert is logged when a task has failed its last try; of
                    the DAG `health`: when a check begins to fail
     on_recovery    callbacks or notifiers, called when a check of the DAG `health` passes again
+    assigned_users the users who may approve a change of the plan, as Airflow's HITLUser; none: each who may edit tasks
+    notifiers      notifiers of Airflow, called when a change waits for approval
     schedules      by name of a DAG: its schedule, as Airflow's `DAG` takes it; None: manual runs only
     owner, tags    of all DAGs; each DAG also has the tag `pststream`
     """
@@ -58,6 +60,8 @@ class DagOptions:
     pool: str | None = None
     on_failure: Callback | Sequence[Callback] = ()
     on_recovery: Callback | Sequence[Callback] = ()
+    assigned_users: Sequence[Mapping[str, str]] = ()
+    notifiers: Sequence[Any] = ()
     schedules: Mapping[str, Any] = field(default_factory=dict)
     owner: str = "pststream"
     tags: Sequence[str] = ()

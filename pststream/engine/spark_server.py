@@ -115,6 +115,7 @@ class SparkServer:
         stderr, variables = _open_log(logs)
         environment = os.environ | variables | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
+        environment.pop("SPARK_DAEMON_MEMORY", None)  # it would count before spark.driver.memory
         if self._is_local:
             environment.setdefault("SPARK_LOCAL_IP", LOOPBACK)
             environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)  # workers as this one

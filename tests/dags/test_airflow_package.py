@@ -146,6 +146,22 @@ def test_callbacks_follow_the_alert() -> None:
     assert [call.__name__ for call in DagOptions().task_defaults(1)["on_failure_callback"]] == ["report_failure"]
 
 
+def test_an_approval_has_its_users_and_notifiers() -> None:
+    from airflow.sdk import BaseNotifier
+
+    from pststream.airflow import make_dag
+
+    class Bell(BaseNotifier):
+        def notify(self, context: Any) -> None:
+            raise NotImplementedError
+
+    ann, bell = {"id": "7", "name": "ann"}, Bell()
+    for name in ("adjust_load", "repartition"):
+        approve = make_dag(name, assigned_users=[ann], notifiers=[bell]).get_task("approve")
+        assert (approve.assigned_users, approve.notifiers) == ([ann], [bell])
+        assert make_dag(name).get_task("approve").assigned_users is None
+
+
 def test_a_micro_batch_is_before_plan_changes_and_these_before_maintenance() -> None:
     from pststream.airflow import make_dags
 

@@ -206,7 +206,8 @@ def change_plan(
     common: dict[str, Any] = {"hours": hours, "job": job, "operator": PagedJob, "summarize": summarize_balance}
     common |= {"page": run_file(options, ".html")}
     plan = add_job(options, "plan", words, **common)
-    approve = Approval(task_id="approve", summary=plan.output)
+    people: dict[str, Any] = {"assigned_users": list(options.assigned_users) or None, "notifiers": options.notifiers}
+    approve = Approval(task_id="approve", summary=plan.output, **people)
     apply = add_job(options, "apply", [*words, "--apply"], **common)
     check_balance(*options.home_arguments, *check) >> plan
     replayed = {"summary": plan.output, "page": run_file(options, "-replay.html"), "summarize": summarize_replay}
