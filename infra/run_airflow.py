@@ -34,8 +34,8 @@ CONNECTION = "pststream_spark"
 DAGS = {
     f"pststream_{name}"
     for name in (
-        *("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "questions"),
-        *("repartition", "term_statistics"),
+        *("adjust_load", "check_tables", "health", "maintain", "micro_batch", "pairs", "quarantine"),
+        *("questions", "repartition", "term_statistics"),
     )
 }
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")

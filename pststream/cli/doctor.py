@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pststream.base import names
-from pststream.base.errors import PstError, SettingError
+from pststream.base.errors import PstError, SettingError, UsageError
 from pststream.base.texts import mask_url
 from pststream.cli.fetch_jars import TARGET, find_invalid, read_checksums
 
@@ -46,7 +46,8 @@ def diagnose(home: str) -> list[Check]:
 
     home: a local folder (it need not exist yet), or an object store's prefix.
     """
-    checks = [check_python(), *check_spark(), check_kernels(), check_settings(home), *check_sinks(home)]
+    checks = [check_python(), *check_spark(), check_kernels(), check_settings(home), *check_pairs_table(home)]
+    checks += check_sinks(home)
     checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
     landing = os.environ.get("PSTSTREAM_LANDING", "")
     if names.storage_prefix(landing):
@@ -169,6 +170,24 @@ def check_settings(home: str) -> Check:
     except OSError as error:
         return Check("settings", False, str(error), f"make {home} readable for this user")
     return Check("settings", True, f"{settings.planner}, {settings.workers} workers ({home})")
+
+
+def check_pairs_table(home: str) -> list[Check]:
+    """Check that Spark can write the gold table of pairs, if the settings ask for it."""
+    from pststream.engine.spark_session import check_jars
+    from pststream.state.home import Home
+
+    try:
+        settings = Home(home).load_settings()
+    except (PstError, OSError):
+        return []
+    if settings.pairs_table == names.NEVER:
+        return []
+    try:
+        check_jars(settings, Home(home))
+    except UsageError as error:
+        return [Check("pairs_table", False, error.args[0], error.hint)]
+    return [Check("pairs_table", True, settings.pairs_table)]
 
 
 def check_sinks(home: str) -> list[Check]:
