@@ -73,7 +73,9 @@ INGEST = {"files": 1, "accepted": 8, "rejected": 0, "rejects_by_reason": {}, "qu
         ("quarantine", {"discarded": [{}, {}]}, "INFO", "2 files discarded"),
         ("pairs", None, "INFO", "nothing to do: the setting pairs_table is never"),
         (
-            "pairs", {"batch_from": 1, "batch_to": 3, "rows": 10, "deleted": 1}, "INFO",
+            "pairs",
+            {"batch_from": 1, "batch_to": 3, "rows": 10, "deleted": 1},
+            "INFO",
             "batch 1 to 3: 10 rows, 1 retracted",
         ),
         ("term_statistics", {"version": 3, "objects": 10, "terms": 1}, "INFO", "version 3: 10 objects with 1 term"),

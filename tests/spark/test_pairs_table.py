@@ -1,4 +1,4 @@
-"""The gold table of pairs equals the view after every update, also after a kill; `erase` and `keep` leave nothing in it.
+"""The gold table of pairs is the view after every update, also after a kill; `erase` and `keep` leave nothing in it.
 
 The commands that are killed use the Spark of this process.
 """

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.base.arrow_columns import TIME, sum_column
+from pststream.base.arrow_columns import TIME
 from pststream.base.errors import PairsBusy, PstError
 from pststream.base.progress import Progress, no_progress
 from pststream.engine.spark_session import check_jars, get_session
@@ -33,7 +33,7 @@ from pststream.tables.delta_tables import latest_dataset
 from pststream.tables.ledgers import read_batches
 
 MARK = f"{names.GOLD}/deleting"
-"""File of a home that is there while rows are deleted for good: the next `maintain` finishes that."""
+"""File of a home that is there from a deletion until older versions are deleted, too; `erase` and `maintain` finish that."""
 
 COLUMNS = {
     **dict.fromkeys(("object_key", "object_id", "ts"), names.MATCHES),
@@ -77,7 +77,7 @@ def update_pairs(
         if not dry_run:
             if rebuild and has_gold_table(home):
                 progress(f"pairs: rebuilding up to batch {after}")
-                _write(home, settings, 0, after, overwrite=True)
+                _write(home, settings, 0, after, replace_all=True)
             if not has_gold_table(home) or to > after:
                 progress(f"pairs: batches {after + 1} to {to}")
                 _create(home, settings)
@@ -153,7 +153,7 @@ def _merge_away(home: Home, settings: Settings, source: str, keys: Sequence[str]
     return int(counts["num_deleted_rows"])
 
 
-def _write(home: Home, settings: Settings, after: int, to: int, *, overwrite: bool = False) -> None:
+def _write(home: Home, settings: Settings, after: int, to: int, *, replace_all: bool = False) -> None:
     """Append the pairs of the batches in (after, to], or replace all rows by them, in one commit."""
     batches = f"batch_id > {after} AND batch_id <= {to}"
     keys = f"SELECT min(object_key), max(object_key) FROM {_table(home, names.MATCHES)} WHERE {batches}"
@@ -165,8 +165,11 @@ def _write(home: Home, settings: Settings, after: int, to: int, *, overwrite: bo
         f" LEFT JOIN (SELECT object_key AS number, lon, lat, text FROM {_table(home, names.OBJECTS)}"
         f" WHERE object_key BETWEEN {low or 0} AND {high or 0}) AS objects ON objects.number = pairs.object_key",
     )
-    writer = rows.write.format("delta").mode("overwrite" if overwrite else "append")
-    if not overwrite:  # one that has been committed is not written again
+    writer = rows.write.format("delta").mode("overwrite")
+    if not replace_all:
+        # A server may still run the append of a process that was killed: the later of two such commits fails, and if
+        # that append was committed after this update read the position, its rows are replaced, not repeated.
+        writer = writer.option("replaceWhere", batches)
         writer = writer.option("txnAppId", names.PAIRS).option("txnVersion", to)
     writer.save(home.storage.spark_uri(gold_table(home)))
 
@@ -246,8 +249,7 @@ def count_pairs_off(home: Home) -> int | None:
             to, rows = gold_batch(home), count_gold_rows(home)
     except PairsBusy:
         return None
-    done = pa.Table.from_pylist([row for row in read_batches(home, 0, to) if row["status"] == "done"])
-    counted = sum_column(done, "matches") - sum_column(done, "retractions") if done.num_rows else 0
+    counted = sum((row["matches"] or 0) - (row["retractions"] or 0) for row in read_batches(home, 0, to))
     gone = count_removed_pairs(removed_rows(home))
     removed = gone.batch_ids <= to
     return int(rows - counted + gone.pairs[removed].sum() - gone.retractions[removed].sum())
