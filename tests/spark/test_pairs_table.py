@@ -171,9 +171,12 @@ def test_an_erasure_leaves_no_byte_below_the_table(filled: tuple[Home, WrittenWo
     folder = home.path / names.GOLD
     assert raw_files_with(folder), "the table names the ids"
     both = ("--object-id", OBJECT, "--subscription-id", SUBSCRIPTION)
+    planned = home.run("erase", *both, "--dry-run")["rows"]["gold/pairs"]
+    before = latest_dataset(gold_table(State(home.path))).count_rows()
     assert home.crash("pairs.erased", "erase", *both).code == KILLED
     assert (home.path / MARK).exists() and raw_files_with(folder), "older versions are still there"
     home.run("erase", "--object-id", "unknown")  # finishes it
+    assert before - latest_dataset(gold_table(State(home.path))).count_rows() == planned
     assert raw_files_with(folder) == [] and not (home.path / MARK).exists()
     assert MARKER not in json.dumps(assert_equal(home)) and not list(folder.rglob("_change_data/*"))
     home.run("maintain")

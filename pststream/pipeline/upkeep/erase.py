@@ -33,7 +33,7 @@ from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.ingest.ingest_transaction import clear_staging, finish_interrupted_ingest
 from pststream.pipeline.questions.written_answers import commit_unfinished_answers
-from pststream.pipeline.upkeep.pairs_table import check_gold, erase_pairs, locked_pairs
+from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, check_gold, count_pairs_of, erase_pairs, locked_pairs
 from pststream.pipeline.upkeep.row_changes import (
     MAX_SOUGHT,
     AnswersOf,
@@ -342,7 +342,8 @@ def erase(
     home.check()
     if dry_run:
         asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
-        counts = Counter[str]()
+        found = (keys[kind].keys for kind in LOGS)
+        counts = Counter({GOLD_PAIRS: count_pairs_of(home, *found)})
         for change in _changes(asked, keys):
             counts[change.table] += find_rows(home, settings, change).rows
         return _document(home, asked, keys, dict(+counts), dry_run=True)
@@ -445,8 +446,8 @@ def _run(
     """
     rows = Counter[str]()
     if count := erase_pairs(home, settings, keys["objects"].keys, keys["requests"].keys):
-        progress(f"{names.GOLD}/{names.PAIRS}: {count:,} rows removed, with older versions")
-        rows[f"{names.GOLD}/{names.PAIRS}"] = count
+        progress(f"{GOLD_PAIRS}: {count:,} rows removed, with older versions")
+        rows[GOLD_PAIRS] = count
     for change in _changes(asked, keys):
         if count := remove_rows(home, settings, change, asked.erasure_id, ERASE):
             progress(f"{change.table}: {count:,} rows removed or changed")

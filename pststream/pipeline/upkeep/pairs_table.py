@@ -32,8 +32,11 @@ from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import latest_dataset
 from pststream.tables.ledgers import read_batches
 
+GOLD_PAIRS = f"{names.GOLD}/{names.PAIRS}"
+"""The table in counts of removed rows."""
+
 MARK = f"{names.GOLD}/deleting"
-"""File of a home that is there from a deletion until older versions are deleted, too; `erase` and `maintain` finish that."""
+"""File of a home that is there from a deletion of rows until older versions are deleted, which `maintain` finishes."""
 
 COLUMNS = {
     **dict.fromkeys(("object_key", "object_id", "ts"), names.MATCHES),
@@ -176,31 +179,45 @@ def _write(home: Home, settings: Settings, after: int, to: int, *, replace_all: 
 
 @contextmanager
 def _deleting(home: Home, settings: Settings) -> Iterator[None]:
-    """Delete older versions and change files after a block that deletes rows, also if the block was killed."""
+    """Delete older versions and change files after a block that deletes rows."""
     home.files.write(MARK, b"")
     yield
     crash_point("pairs.erased")
-    get_session(settings).conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    _sql(settings, f"VACUUM {_table(home)} RETAIN 0 HOURS")
+    _vacuum(home, settings, 0)
     home.files.delete([MARK])
+
+
+def _vacuum(home: Home, settings: Settings, hours: int) -> None:
+    """Delete data files and change files that the table has not listed for some hours."""
+    get_session(settings).conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    _sql(settings, f"VACUUM {_table(home)} RETAIN {hours} HOURS")
 
 
 def erase_pairs(home: Home, settings: Settings, objects: np.ndarray, subscriptions: np.ndarray) -> int:
     """Delete the pairs of objects and subscriptions with these keys (int64, ascending), with all older versions.
 
-    Returns the rows deleted. The table is locked (`locked_pairs`); without a table nothing is done.
+    Returns the rows deleted; starts no Spark if there are none. The table is locked (`locked_pairs`).
     """
+    count = count_pairs_of(home, objects, subscriptions)
+    if count or home.files.exists(MARK):
+        with _deleting(home, settings):
+            for column, keys in (("object_key", objects), ("subscription_key", subscriptions)):
+                if len(keys):
+                    spark = get_session(settings)
+                    spark.createDataFrame(pa.table({column: keys})).createOrReplaceTempView("gone_keys")
+                    bounds = f"pairs.{column} BETWEEN {keys[0]} AND {keys[-1]}"
+                    _merge_away(home, settings, "SELECT * FROM gone_keys", (column,), bounds)
+    return count
+
+
+def count_pairs_of(home: Home, objects: np.ndarray, subscriptions: np.ndarray) -> int:
+    """Count the pairs of objects and subscriptions with these keys; 0 without a table."""
     if not has_gold_table(home):
         return 0
-    deleted = 0
-    with _deleting(home, settings):
-        for column, keys in (("object_key", objects), ("subscription_key", subscriptions)):
-            if len(keys):
-                spark = get_session(settings)
-                spark.createDataFrame(pa.table({column: keys})).createOrReplaceTempView("gone_keys")
-                bounds = f"pairs.{column} BETWEEN {keys[0]} AND {keys[-1]}"
-                deleted += _merge_away(home, settings, "SELECT * FROM gone_keys", (column,), bounds)
-    return deleted
+    among = pds.field("object_key").isin(pa.array(objects)) | pds.field("subscription_key").isin(
+        pa.array(subscriptions)
+    )
+    return int(latest_dataset(gold_table(home)).count_rows(filter=among))
 
 
 def drop_old_pairs(home: Home, settings: Settings, bound: int) -> int:
@@ -210,8 +227,8 @@ def drop_old_pairs(home: Home, settings: Settings, bound: int) -> int:
     """
     if not has_gold_table(home):
         return 0
-    count = latest_dataset(gold_table(home)).count_rows(filter=pds.field("ts") < pa.scalar(bound, TIME))
-    if count or home.files.exists(MARK):
+    count = int(latest_dataset(gold_table(home)).count_rows(filter=pds.field("ts") < pa.scalar(bound, TIME)))
+    if count:
         with _deleting(home, settings):
             _sql(settings, f"DELETE FROM {_table(home)} WHERE ts < timestamp_micros({bound})")
     return count
@@ -235,8 +252,9 @@ def compact_pairs(home: Home, settings: Settings) -> None:
     if has_gold_table(home):
         with locked_pairs(home):
             _sql(settings, f"OPTIMIZE {_table(home)}")
-            get_session(settings).conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-            _sql(settings, f"VACUUM {_table(home)} RETAIN {settings.retention_days * 24} HOURS")
+            was_killed = home.files.exists(MARK)
+            _vacuum(home, settings, 0 if was_killed else settings.retention_days * 24)
+            home.files.delete([MARK])
 
 
 def count_pairs_off(home: Home) -> int | None:
