@@ -80,7 +80,7 @@ def update_pairs(
         if not dry_run:
             if rebuild and has_gold_table(home):
                 progress(f"pairs: rebuilding up to batch {after}")
-                _write(home, settings, 0, after, replace_all=True)
+                _write(home, settings, 0, after, again=True)
             if not has_gold_table(home) or to > after:
                 progress(f"pairs: batches {after + 1} to {to}")
                 _create(home, settings)
@@ -156,8 +156,11 @@ def _merge_away(home: Home, settings: Settings, source: str, keys: Sequence[str]
     return int(counts["num_deleted_rows"])
 
 
-def _write(home: Home, settings: Settings, after: int, to: int, *, replace_all: bool = False) -> None:
-    """Append the pairs of the batches in (after, to], or replace all rows by them, in one commit."""
+def _write(home: Home, settings: Settings, after: int, to: int, *, again: bool = False) -> None:
+    """Append the pairs of the batches in (after, to], in one commit that makes `to` the last batch of the table.
+
+    again: replace the rows of these batches, which the table has
+    """
     batches = f"batch_id > {after} AND batch_id <= {to}"
     keys = f"SELECT min(object_key), max(object_key) FROM {_table(home, names.MATCHES)} WHERE {batches}"
     ((low, high),) = _sql(settings, keys).collect()
@@ -168,11 +171,10 @@ def _write(home: Home, settings: Settings, after: int, to: int, *, replace_all: 
         f" LEFT JOIN (SELECT object_key AS number, lon, lat, text FROM {_table(home, names.OBJECTS)}"
         f" WHERE object_key BETWEEN {low or 0} AND {high or 0}) AS objects ON objects.number = pairs.object_key",
     )
-    writer = rows.write.format("delta").mode("overwrite")
-    if not replace_all:
-        # A server may still run the append of a process that was killed: the later of two such commits fails, and if
-        # that append was committed after this update read the position, its rows are replaced, not repeated.
-        writer = writer.option("replaceWhere", batches)
+    # A server may still run the append of a process that was killed: the later of two such commits fails, and if that
+    # append was committed after this update read the position, its rows are replaced, not repeated.
+    writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", batches)
+    if not again:
         writer = writer.option("txnAppId", names.PAIRS).option("txnVersion", to)
     writer.save(home.storage.spark_uri(gold_table(home)))
 
