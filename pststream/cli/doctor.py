@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pststream.base import names
-from pststream.base.errors import PstError, SettingError, UsageError
+from pststream.base.errors import PstError, SettingError
 from pststream.base.texts import mask_url
 from pststream.cli.fetch_jars import TARGET, find_invalid, read_checksums
 
@@ -46,8 +46,7 @@ def diagnose(home: str) -> list[Check]:
 
     home: a local folder (it need not exist yet), or an object store's prefix.
     """
-    checks = [check_python(), *check_spark(), check_kernels(), check_settings(home), *check_pairs_table(home)]
-    checks += check_sinks(home)
+    checks = [check_python(), *check_spark(), check_kernels(), check_settings(home), *check_sinks(home)]
     checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
     landing = os.environ.get("PSTSTREAM_LANDING", "")
     if names.storage_prefix(landing):
@@ -157,11 +156,14 @@ def _existing(folder: Path) -> Path:
 
 
 def check_settings(home: str) -> Check:
-    """Check that the settings of the home and the environment are valid."""
+    """Check that the settings of the home and the environment are valid, and that Spark has the jars they need."""
+    from pststream.engine.spark_session import check_jars
     from pststream.state.home import Home
 
     try:
         settings = Home(home).load_settings()
+        if settings.pairs_table != names.NEVER:
+            check_jars(settings, Home(home))
     except SettingError as error:
         remedy = error.hint or "correct the key, or delete it to use its default (docs/settings.md)"
         return Check("settings", False, error.args[0], remedy)
@@ -170,24 +172,6 @@ def check_settings(home: str) -> Check:
     except OSError as error:
         return Check("settings", False, str(error), f"make {home} readable for this user")
     return Check("settings", True, f"{settings.planner}, {settings.workers} workers ({home})")
-
-
-def check_pairs_table(home: str) -> list[Check]:
-    """Check that Spark can write the gold table of pairs, if the settings ask for it."""
-    from pststream.engine.spark_session import check_jars
-    from pststream.state.home import Home
-
-    try:
-        settings = Home(home).load_settings()
-    except (PstError, OSError):
-        return []
-    if settings.pairs_table == names.NEVER:
-        return []
-    try:
-        check_jars(settings, Home(home))
-    except UsageError as error:
-        return [Check("pairs_table", False, error.args[0], error.hint)]
-    return [Check("pairs_table", True, settings.pairs_table)]
 
 
 def check_sinks(home: str) -> list[Check]:

@@ -211,13 +211,8 @@ def pairs_command(context: CommandContext, arguments: Any) -> CommandResult:
 
     if arguments.dry_run:
         refuse_options("pairs --dry-run", {"--rebuild": arguments.rebuild})
-    document = update_pairs(
-        context.home,
-        context.settings,
-        rebuild=arguments.rebuild,
-        dry_run=arguments.dry_run,
-        progress=context.progress,
-    )
+    options = {"rebuild": arguments.rebuild, "dry_run": arguments.dry_run}
+    document = update_pairs(context.home, context.settings, **options, progress=context.progress)
     return CommandResult(document, result_texts.describe_pairs(document))
 
 

@@ -80,14 +80,10 @@ def run(
                 progress(LogMessage(f"questions wait: {error.holder}"))
             except RetryableError as error:
                 failures.append(error)
-        gold = {}
-        if settings.pairs_table == names.AFTER_RUNS:
-            try:
-                gold["pairs"] = update_pairs(home, settings, progress=progress)
-            except RetryableError as error:
-                failures.append(error)
         if failures:
             raise failures[0]
+        is_wanted = settings.pairs_table == names.AFTER_RUNS
+        gold = {"pairs": update_pairs(home, settings, progress=progress)} if is_wanted else {}
         return gold | {"ingest": ingested, "match": matched, "deliver": delivered, "questions": answered}
 
 

@@ -51,12 +51,7 @@ TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "STRING", TI
 
 
 def update_pairs(
-    home: Home,
-    settings: Settings,
-    *,
-    rebuild: bool = False,
-    dry_run: bool = False,
-    progress: Progress = no_progress,
+    home: Home, settings: Settings, *, rebuild: bool = False, dry_run: bool = False, progress: Progress = no_progress
 ) -> dict[str, Any]:
     """Add the pairs of the batches that are done and not in the table yet, and delete those that they retract.
 

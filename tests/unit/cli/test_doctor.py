@@ -183,11 +183,11 @@ def test_home_in_an_object_store_is_no_folder() -> None:
 
 def test_the_table_of_pairs_needs_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = str(tmp_path / "home")
-    assert doctor.check_pairs_table(home) == []
-    monkeypatch.setenv("PSTSTREAM_PAIRS_TABLE", "hourly")
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     monkeypatch.setattr(spark_session, "jar_folder", lambda: tmp_path)
-    (missing,) = doctor.check_pairs_table(home)
+    assert doctor.check_settings(home).ok
+    monkeypatch.setenv("PSTSTREAM_PAIRS_TABLE", "hourly")
+    missing = doctor.check_settings(home)
     assert not missing.ok and "fetch_jars" in missing.remedy
     (tmp_path / "delta-spark.jar").touch()
-    assert doctor.check_pairs_table(home)[0].ok
+    assert doctor.check_settings(home).ok
