@@ -41,8 +41,8 @@ CONNECTION = "AIRFLOW_CONN_PSTSTREAM_SPARK"
 DAGS = {
     f"pststream_{name}"
     for name in (
-        *("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "questions"),
-        *("repartition", "term_statistics"),
+        *("adjust_load", "check_tables", "health", "maintain", "micro_batch", "pairs", "quarantine"),
+        *("questions", "repartition", "term_statistics"),
     )
 }
 UI_PORT = 4040

@@ -246,6 +246,12 @@ class Settings:
     spark_driver_memory: str = declare("2g", "heap of the driver")
     cache_dir: str = declare("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
     cache_bytes: int = declare(20_000_000_000, "bound on the size of the segments in that folder", least=1)
+    pairs_table: str = declare(
+        names.NEVER,
+        "when Spark updates the table of pairs for other programs (docs/tables.md): never, run (after each pststream "
+        "run), or hourly (by the DAG pairs)",
+        choices=(names.NEVER, names.AFTER_RUNS, names.HOURLY),
+    )
     delivery_seconds: int = declare(20, "time for each sink in one run; the rest waits for the next run", least=1)
     sinks: tuple[SinkSettings, ...] = ()
 

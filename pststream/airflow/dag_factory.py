@@ -14,7 +14,7 @@ from pststream.airflow.tasks.micro_batch_tasks import add_micro_batch_tasks
 
 NAMES = (
     *("micro_batch", "adjust_load", "repartition", "maintain", "check_tables", "term_statistics", "quarantine"),
-    *("health", "questions"),
+    *("health", "questions", "pairs"),
 )
 
 

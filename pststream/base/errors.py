@@ -96,6 +96,12 @@ class QuestionsBusy(HomeBusy):
     advice = "files of questions are being answered: wait until they are, then run this again"
 
 
+class PairsBusy(HomeBusy):
+    """Another process writes to the table of pairs of this home; nothing was changed."""
+
+    advice = "`pststream pairs` or upkeep writes to the table of pairs: wait until it ends, then run this again"
+
+
 class WorkWaits(RetryableError):
     """There is work for a job that was to run only without; nothing was changed."""
 

@@ -118,6 +118,14 @@ KEEPABLE = (ANSWER_LOG, QUESTION_ANSWERS, QUESTIONS, MATCHES, DEAD_LETTERS, REJE
 HOME_MARK = "home.json"
 """File that makes a folder a home. It names the format and the tokenizer, and is written last."""
 
+GOLD, PAIRS = "gold", "pairs"
+"""Folder of a home for tables that Spark makes of the others, and its table: the pairs. PAIRS is also the application
+of its transaction ids, which are batches.
+"""
+
+NEVER, AFTER_RUNS, HOURLY = "never", "run", "hourly"
+"""When the gold table is updated: the values of the setting `pairs_table`."""
+
 DELTA_LOG = "_delta_log"
 """Folder of the log of a Delta table, in the folder of the table."""
 

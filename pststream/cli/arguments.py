@@ -433,6 +433,11 @@ def _add_reports(commands: Any) -> None:
     register.add_argument("--catalog", required=True, help="name of the catalog in Spark's configuration")
     register.add_argument("--schema", default="pststream", help="schema, one for each home (default %(default)s)")
 
+    text = "write new pairs to the table gold/pairs, which Spark keeps for other programs; safe to run again"
+    pairs = _add(commands, "pairs", writing.pairs_command, text, "pststream pairs")
+    pairs.add_argument("--rebuild", action="store_true", help="first make its rows again from `matches`")
+    pairs.add_argument("--dry-run", action="store_true", help="only say how many batches are new; starts no Spark")
+
     text = "explain why an object did or did not match a subscription, or is or is not in its answer"
     explain = _add(commands, "explain", reading.explain_command, text, "pststream explain o1 s1")
     explain.add_argument("object_id")

@@ -147,11 +147,14 @@ def _existing(folder: Path) -> Path:
 
 
 def check_settings(home: str) -> Check:
-    """Check that the settings of the home and the environment are valid."""
+    """Check that the settings of the home and the environment are valid, and that Spark has the jars they need."""
+    from pststream.engine.spark_session import check_jars
     from pststream.state.home import Home
 
     try:
         settings = Home(home).load_settings()
+        if settings.pairs_table != names.NEVER:
+            check_jars(settings, Home(home))
     except SettingError as error:
         remedy = error.hint or "correct the key, or delete it to use its default (docs/settings.md)"
         return Check("settings", False, error.args[0], remedy)

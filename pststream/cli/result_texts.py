@@ -110,6 +110,15 @@ def describe_maintenance(document: dict[str, Any]) -> str:
     return text
 
 
+def describe_pairs(document: dict[str, Any]) -> str:
+    """Describe an update of the gold table of pairs: up to which batch it is, and what changed."""
+    before, now = document["batch_from"], document["batch_to"]
+    if document["dry_run"]:
+        return f"gold/pairs: up to batch {before:,}; {counted(now - before, 'batch', 'batches')} would follow"
+    rows = f"{counted(document['rows'], 'row')}, {document['deleted']:,} retracted"
+    return f"gold/pairs: batch {before:,} -> {now:,}; {rows}{'; rebuilt' if document['rebuilt'] else ''}"
+
+
 def describe_erasure(document: dict[str, Any]) -> str:
     """Describe an erasure: rows by table, where the data still is, and until when."""
     if not document["rows"]:

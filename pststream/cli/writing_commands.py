@@ -207,6 +207,17 @@ def register_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult(document, f"{arguments.catalog}.{arguments.schema}: {what}")
 
 
+def pairs_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Bring the gold table of pairs up to the last batch."""
+    from pststream.pipeline.upkeep.pairs_table import update_pairs
+
+    if arguments.dry_run:
+        refuse_options("pairs --dry-run", {"--rebuild": arguments.rebuild})
+    options = {"rebuild": arguments.rebuild, "dry_run": arguments.dry_run}
+    document = update_pairs(context.home, context.settings, **options, progress=context.progress)
+    return CommandResult(document, result_texts.describe_pairs(document))
+
+
 def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest, match, deliver and answer what is new in a landing folder, once or until SIGTERM or SIGINT."""
     from pststream.pipeline.ingest.init_home import init_home

@@ -28,6 +28,7 @@ from pststream.base.utc_times import utc_now
 from pststream.engine import code_version
 from pststream.engine.spark_server import JVM_OPTIONS, LOOPBACK, SparkServer, is_local
 from pststream.settings import Settings
+from pststream.state.home import Home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,9 +97,14 @@ def jar_folder() -> Path:
     return Path(sys.prefix) / "share" / "pststream" / "jars"
 
 
+def s3a_folder() -> Path:
+    """Return the folder for the jars by which Spark SQL reads and writes a bucket: hadoop-aws, and those it needs."""
+    return jar_folder() / "s3a"
+
+
 def spark_conf(settings: Settings) -> dict[str, str]:
     """Return the configuration of a server or of spark-submit; the comments say why each entry is there."""
-    jars = sorted(str(path) for path in jar_folder().glob("*.jar"))
+    jars = sorted(str(path) for path in jar_folder().rglob("*.jar"))
     delta = {
         "spark.jars": ",".join(jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -206,17 +212,28 @@ def _serve_submitted(settings: Settings) -> str:
 
 
 def get_session(settings: Settings) -> "SparkSession":
-    """Return a session with Delta's SQL and Spark's defaults, for queries of the tables.
-
-    Raises UsageError if a server of our own would lack the jars of Delta.
-    """
-    if not (remote_of(settings) or under_spark_submit() or any(jar_folder().glob("*.jar"))):
-        hint = f"run: {sys.executable} -m pststream.cli.fetch_jars"
-        raise UsageError(f"the jars that Spark needs for Delta are not in {jar_folder()}", hint)
+    """Return a session with Delta's SQL and Spark's defaults, for queries of the tables. Raises as `check_jars`."""
+    check_jars(settings)
     with _Spark.lock:
         if _Spark.session is None:
             _Spark.session = _connect(spark_url(settings))
+            _Spark.session.conf.set("spark.sql.session.timeZone", "UTC")  # also on a server that others configured
         return _Spark.session
+
+
+def check_jars(settings: Settings, home: Home | None = None) -> None:
+    """Raise UsageError if a server of our own would lack the jars of Delta, or those of S3A for a home in a bucket.
+
+    Nothing is known about the jars of a server that runs already, or of what spark-submit started.
+    """
+    if remote_of(settings) or under_spark_submit():
+        return
+    if not any(jar_folder().glob("*.jar")):
+        hint = f"run: {sys.executable} -m pststream.cli.fetch_jars"
+        raise UsageError(f"the jars that Spark needs for Delta are not in {jar_folder()}", hint)
+    if home is not None and home.storage.is_remote and not any(s3a_folder().glob("hadoop-aws-*.jar")):
+        hint = f"put them into {s3a_folder()}, or set spark_remote to a Spark Connect server that has them"
+        raise UsageError(f"Spark needs the jars of S3A (hadoop-aws and its own) for the tables of {home.path}", hint)
 
 
 def get_engine_session(settings: Settings) -> "EngineSession":

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.engine.spark_session import get_session
+from pststream.reports.reading.pairs import gold_table, has_gold_table
 from pststream.reports.views import SPARK, VIEWS, view_query
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -24,6 +26,8 @@ def create_temporary_views(spark: "SparkSession", home: Home) -> None:
 def register(home: Home, settings: Settings, catalog: str, schema: str) -> dict[str, Any]:
     """Register the tables of a home by their location, and the views, in a catalog of Spark. May run again.
 
+    `pairs` is the gold table if there is one, else the view.
+
     Returns {"catalog", "schema", "tables", "views"}. Raises UsageError if the catalog is in memory, or has a table of
     the same name at another location.
     """
@@ -38,17 +42,29 @@ def register(home: Home, settings: Settings, catalog: str, schema: str) -> dict[
         return ".".join(SPARK.quoted(part.replace("`", "``")) for part in (catalog, schema, name))
 
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {qualified('').removesuffix('.``')}")
-    for name in TABLES:
-        location = home.storage.spark_uri(home.table(name))
+    tables = {name: home.table(name) for name in TABLES}
+    views = dict(VIEWS)
+    if has_gold_table(home):
+        tables[names.PAIRS] = gold_table(home)
+        del views[names.PAIRS]
+    _drop_other_pairs(spark, qualified(names.PAIRS), names.PAIRS in tables)
+    for name, address in tables.items():
+        location = home.storage.spark_uri(address)
         quoted = location.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"CREATE TABLE IF NOT EXISTS {qualified(name)} USING DELTA LOCATION '{quoted}'")
         known = _location(spark, qualified(name))
         if known is None or _path(known) != _path(location):
             taken = "a view" if known is None else f"a table at {known}"
             raise UsageError(f"{schema}.{name} is already {taken}", "choose another --schema")
-    for view, query in VIEWS.items():
+    for view, query in views.items():
         spark.sql(f"CREATE OR REPLACE VIEW {qualified(view)} AS\n{query(SPARK, qualified)}")
-    return {"catalog": catalog, "schema": schema, "tables": list(TABLES), "views": list(VIEWS)}
+    return {"catalog": catalog, "schema": schema, "tables": list(tables), "views": list(views)}
+
+
+def _drop_other_pairs(spark: "SparkSession", name: str, as_table: bool) -> None:
+    """Drop the view `pairs` where a table will be, or the entry of the table where a view will be."""
+    if spark.catalog.tableExists(name) and (_location(spark, name) is None) == as_table:
+        spark.sql(f"DROP {'VIEW' if as_table else 'TABLE'} {name}")
 
 
 def _location(spark: "SparkSession", table: str) -> str | None:

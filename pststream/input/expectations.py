@@ -122,6 +122,9 @@ FIGURES: dict[str, dict[str, str]] = {
         "ranks_off": "{value} changes have a rank that is not theirs",
         "snapshot_off": "{value} rows of the last snapshot of the answers differ from the log before it",
     },
+    "gold": {
+        "gold_off": "gold/pairs has {value} more rows than the view; pststream pairs --rebuild makes it again",
+    },
 }
 """The figures of each check, each with the sentence to report if it is not zero."""
 
@@ -131,6 +134,7 @@ UNCOUNTED = {
     "rejects_off": "the number of rows of rejects: a file is unfinished",
     "answers_off": "the number of rows of question_answers: a file of questions is unfinished",
     "stray": "rows of worker_index at workers without their units: a migration may have left some",
+    "gold_off": "the number of rows of gold/pairs: another process writes to it",
     "snapshot_off": "the last snapshot of the answers: there is none, or an earlier check has passed it",
 }
 """The figures that a check may leave out, None then, each with what is not compared."""

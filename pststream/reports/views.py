@@ -58,8 +58,8 @@ class Dialect:
         return f"CAST({value} AS {self.text_type})"
 
 
-def _spark_table(home: AnyHome, name: str) -> str:
-    address = home.table(name)
+def spark_path(address: str) -> str:
+    """Return the name of the Delta table at an address in the SQL of Spark."""
     return "delta.`" + storage_of(address).spark_uri(address).replace("`", "``") + "`"
 
 
@@ -67,19 +67,20 @@ def _register_in_trino(home: AnyHome, tables: Iterable[str]) -> list[str]:
     """Register the tables, where the catalog has `delta.register-table-procedure.enabled`."""
     registered = [
         f"CALL {CATALOG}.system.register_table(schema_name => '{SCHEMA}', table_name => '{name}',"
-        f" table_location => {_literal(address if storage_of(address).is_remote else f'file://{address}')})"
+        f" table_location => {sql_literal(address if storage_of(address).is_remote else f'file://{address}')})"
         for name, address in ((name, home.table(name)) for name in tables)
     ]
     return [f"CREATE SCHEMA IF NOT EXISTS {CATALOG}.{SCHEMA}", *registered]
 
 
-def _literal(text: str) -> str:
+def sql_literal(text: str) -> str:
+    """Return a text as standard SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
 
 
 SPARK = Dialect(
     "spark",
-    table=_spark_table,
+    table=lambda home, name: spark_path(home.table(name)),
     prepare=lambda home, tables: [],
     prefix="",
     quote="`",
@@ -95,7 +96,7 @@ SPARK = Dialect(
 
 DUCKDB = Dialect(
     "duckdb",
-    table=lambda home, name: f"delta_scan({_literal(home.table(name))})",
+    table=lambda home, name: f"delta_scan({sql_literal(home.table(name))})",
     prepare=lambda home, tables: ["INSTALL delta", "LOAD delta"],
     prefix="",
     quote='"',
@@ -181,20 +182,29 @@ TableName = Callable[[str], str]
 
 def _pairs(d: Dialect, table: TableName) -> str:
     """Each pair that `export matches` writes, once: without retracted pairs."""
-    done = f"batch_id IN (SELECT batch_id FROM {table(names.BATCHES)} WHERE status = 'done')"
+    return pairs_query(d, table, f"batch_id IN (SELECT batch_id FROM {table(names.BATCHES)} WHERE status = 'done')")
+
+
+def pairs_query(d: Dialect, table: TableName, batches: str, *further: str) -> str:
+    """Return the query of the pairs of some batches, without those that one of these batches retracts.
+
+    batches: a condition on `batch_id`; further: columns of `requests` after those of the view
+    """
 
     def exploded(columns: str, condition: str) -> str:
         pairs = d.unnest("subscription_keys", "subscription_key")
         return (
-            f"SELECT {columns}, subscription_key\n  FROM {table(names.MATCHES)} {pairs}\n  WHERE {condition} AND {done}"
+            f"SELECT {columns}, subscription_key\n  FROM {table(names.MATCHES)} {pairs}\n  WHERE {condition} AND"
+            f" {batches}"
         )
 
     columns = "object_key, object_id, ts, batch_id, plan_version, worker"
+    more = "".join(f",\n  inserted.{column}" for column in further)
     return f"""\
 SELECT
   matched.object_key, matched.object_id, matched.ts,
   matched.subscription_key, inserted.subscription_id, inserted.payload,
-  matched.batch_id, matched.plan_version, matched.worker
+  matched.batch_id, matched.plan_version, matched.worker{more}
 FROM (
   {exploded(columns, "NOT retracted")}
 ) AS matched

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 ELSEWHERE = {
     "fetch.copied": "tests/e2e/test_buckets.py",  # needs a store
+    "pairs.*": "tests/spark/test_pairs_table.py",  # needs Spark
     "upgrade.*": "tests/unit/state/test_upgrade.py",  # needs a home of another version
 }
 """Crash points that no command on this home reaches, and the module that kills there."""

@@ -31,8 +31,8 @@ SECONDS = 30.0
 
 
 NAMES = (
-    *("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "questions", "repartition"),
-    "term_statistics",
+    *("adjust_load", "check_tables", "health", "maintain", "micro_batch", "pairs", "quarantine", "questions"),
+    *("repartition", "term_statistics"),
 )
 
 
@@ -65,6 +65,7 @@ def test_one_run_at_a_time_and_no_catchup(dagbag: Any) -> None:
     assert dagbag.dags["pststream_maintain"].schedule == "10 2 * * *"
     assert dagbag.dags["pststream_check_tables"].schedule == "50 4 * * *"
     assert dagbag.dags["pststream_term_statistics"].schedule == "20 1 * * *"
+    assert dagbag.dags["pststream_pairs"].schedule == "15 * * * *"
     assert dagbag.dags["pststream_quarantine"].schedule is None
     assert dagbag.dags["pststream_health"].schedule == "*/5 * * * *"
     hourly = dagbag.dags["pststream_adjust_load"].schedule
@@ -121,7 +122,7 @@ def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None
     jobs = [(dag, task) for dag in ("repartition", "adjust_load") for task in ("plan", "replay", "apply")]
     jobs += [("micro_batch", "match"), ("check_tables", "check"), ("maintain", "maintain"), ("quarantine", "decide")]
     jobs += [("questions", "answer_files")]
-    jobs += [("term_statistics", "count")]
+    jobs += [("term_statistics", "count"), ("pairs", "update")]
     for dag, task in jobs:
         job = dagbag.dags[f"pststream_{dag}"].get_task(task)
         assert job.pool == names.SPARK_POOL

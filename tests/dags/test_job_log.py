@@ -71,6 +71,13 @@ INGEST = {"files": 1, "accepted": 8, "rejected": 0, "rejects_by_reason": {}, "qu
             "1 file ingested, 8 rows accepted, 3 rejected (2 late, 1 duplicate), 1 file quarantined",
         ),
         ("quarantine", {"discarded": [{}, {}]}, "INFO", "2 files discarded"),
+        ("pairs", None, "INFO", "nothing to do: the setting pairs_table is never"),
+        (
+            "pairs",
+            {"batch_from": 1, "batch_to": 3, "rows": 10, "deleted": 1},
+            "INFO",
+            "batch 1 to 3: 10 rows, 1 retracted",
+        ),
         ("term_statistics", {"version": 3, "objects": 10, "terms": 1}, "INFO", "version 3: 10 objects with 1 term"),
         (
             "check_tables",

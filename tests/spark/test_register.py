@@ -29,6 +29,11 @@ spark.sql("CREATE VIEW taken.objects AS SELECT 'a column' AS Location")
 for schema, home in zip(("alerts", "alerts", "alerts", "taken"), sys.argv[1:]):
     done = run_here("register", "--catalog", "spark_catalog", "--schema", schema, "--home", home, "--json")
     print("DONE", json.dumps([done.code, done.out, done.err]))
+home = sys.argv[1]
+done = run_here("pairs", "--home", home, "--json")
+print("DONE", json.dumps([done.code, done.out, done.err]))
+done = run_here("register", "--catalog", "spark_catalog", "--schema", "alerts", "--home", home, "--json")
+print("DONE", json.dumps([done.code, done.out, done.err]))
 """
 
 READ = """
@@ -40,6 +45,7 @@ pairs = spark.sql("SELECT object_id, subscription_id FROM spark_catalog.alerts.p
 meanings = spark.sql("DESCRIBE spark_catalog.alerts.objects").collect()
 history = spark.sql("DESCRIBE HISTORY spark_catalog.alerts.batches").collect()
 shown = [list(map(list, pairs)), meanings[0].comment, history[0].userMetadata]
+spark.sql("DESCRIBE DETAIL spark_catalog.alerts.pairs").collect()  # of a view it fails
 print("SHOWN", json.dumps([*shown, spark.table("alerts.subscriptions").count()]))
 """
 
@@ -76,12 +82,17 @@ def test_another_session_reads_tables_and_views(metastore: Path) -> None:
     for one in (home, other):
         one.init()
     filled(home)
-    first, again, refused, taken = lines_of(REGISTER, "DONE ", home.path, home.path, other.path, home.path)
+    first, again, refused, taken, pairs, with_gold = lines_of(
+        REGISTER, "DONE ", home.path, home.path, other.path, home.path
+    )
     for code, out, err in (first, again):
         assert code == 0, err
         assert json.loads(out)["views"] == ["pairs", "subscriptions", "batches_done", "rejects_by_file"]
     assert refused[0] == 2 and f"is already a table at file:{home.path}" in refused[2]
     assert taken[0] == 2 and "taken.objects is already a view" in taken[2]
+    assert pairs[0] == 0, pairs[2]
+    assert with_gold[0] == 0, with_gold[2]
+    assert "pairs" in json.loads(with_gold[1])["tables"] and "pairs" not in json.loads(with_gold[1])["views"]
     (shown,) = lines_of(READ, "SHOWN ")
     wanted = pststream.open(home.path).sql("SELECT object_id, subscription_id FROM pairs ORDER BY ALL").to_pylist()
     comment, metadata = "position in the log: file_seq << 32 | row", '{"batch_id": 3, "plan_version": 1}'

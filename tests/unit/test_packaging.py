@@ -12,7 +12,7 @@ from pststream.base.optional_packages import MissingExtra, hidden_packages, need
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TOOLS_OF_EXTRAS = "pyspark py4j airflow great_expectations boto3 botocore openlineage duckdb mtkahypar".split()
+TOOLS_OF_EXTRAS = "pyspark delta py4j airflow great_expectations boto3 botocore openlineage duckdb mtkahypar".split()
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -161,6 +161,13 @@ def _term_statistics(document: dict[str, Any]) -> Line:
     return logging.INFO, f"version {document['version']}: {counts}"
 
 
+def _pairs(document: dict[str, Any] | None) -> Line:
+    if document is None:
+        return logging.INFO, "nothing to do: the setting pairs_table is never"
+    rows = f"{counted(document['rows'], 'row')}, {document['deleted']:,} retracted"
+    return logging.INFO, f"batch {document['batch_from']:,} to {document['batch_to']:,}: {rows}"
+
+
 def _quarantine(document: dict[str, Any]) -> Line:
     if "discarded" not in document:
         return _ingest(document)
@@ -200,6 +207,7 @@ DESCRIPTIONS: dict[str, Callable[[Any], Line]] = {
     "maintain": _maintain,
     "check_tables": _check_tables,
     "term_statistics": _term_statistics,
+    "pairs": _pairs,
     "quarantine": _quarantine,
     "ask": _ask,
     "answer_questions": _answer_questions,

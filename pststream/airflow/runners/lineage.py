@@ -34,6 +34,7 @@ READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "ask": ((names.OBJECTS,), ()),
     "answer_questions": ((names.OBJECTS,), (names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)),
     "term_statistics": ((names.OBJECTS,), (names.TERM_STATISTICS,)),
+    "pairs": ((names.MATCHES, names.OBJECTS, names.REQUESTS), ()),
     "quarantine": ((names.QUARANTINE,), (names.OBJECTS, names.REQUESTS, names.REJECTS, names.QUARANTINE)),
 }
 """By job: the tables that it reads, and the tables that it writes."""

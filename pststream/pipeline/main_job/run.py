@@ -14,6 +14,7 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.errors import QuestionsBusy, RetryableError, RunnerBusy, UsageError
 from pststream.base.progress import LogMessage, Progress, no_progress, with_fields
+from pststream.engine.spark_session import check_jars
 from pststream.input.input_files import files_below, has_format
 from pststream.pipeline.batch.micro_batch import batch_summary, match
 from pststream.pipeline.delivery.deliver import deliver
@@ -25,6 +26,7 @@ from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
+from pststream.pipeline.upkeep.pairs_table import update_pairs
 from pststream.settings import Settings
 from pststream.state import fetched_files
 from pststream.state.home import RUNNER, Home
@@ -45,14 +47,17 @@ def run(
     `landing/questions`.
 
     `landing`: a folder, or an address in a bucket, whose questions are not read. Returns {"ingest": {"requests": …,
-    "objects": …}, "match": …, "deliver": …, "questions": …}. These are no errors: a missing or empty folder of a kind,
-    a sink that is down, and another process that answers files of questions (new files then wait for the next run).
+    "objects": …}, "match": …, "deliver": …, "questions": …}, and "pairs" if the setting `pairs_table` is `run`. These
+    are no errors: a missing or empty folder of a kind, a sink that is down, and another process that answers files of
+    questions (new files then wait for the next run).
     Raises RunnerBusy while another runner, or a watcher, uses the home; SuiteError before any work if a suite cannot be
     used; RetryableError at the end if the files of a kind could not be read at the moment, or questions could not be
     answered.
     """
     check_landing(landing)
     load_landed_suites(home, KINDS)
+    if settings.pairs_table == names.AFTER_RUNS:
+        check_jars(settings, home)
     fetched = local_path(landing) is None
     ingested = {}
     with home.locked(RUNNER, RunnerBusy):
@@ -77,7 +82,9 @@ def run(
                 failures.append(error)
         if failures:
             raise failures[0]
-        return {"ingest": ingested, "match": matched, "deliver": delivered, "questions": answered}
+        is_wanted = settings.pairs_table == names.AFTER_RUNS
+        gold = {"pairs": update_pairs(home, settings, progress=progress)} if is_wanted else {}
+        return gold | {"ingest": ingested, "match": matched, "deliver": delivered, "questions": answered}
 
 
 def check_landing(landing: str) -> None:

@@ -34,8 +34,10 @@ from pststream.input.suite_files import Suite
 from pststream.pipeline.ingest.landing_gate import quality_row
 from pststream.pipeline.upkeep.check_answers import count_answer_faults
 from pststream.pipeline.upkeep.check_index import count_placement_faults
+from pststream.pipeline.upkeep.pairs_table import count_pairs_off
 from pststream.planning.papers.topk_planners import plan_levels
 from pststream.plans.plan_rows import topk_plan_from_row
+from pststream.reports.reading.pairs import has_gold_table
 from pststream.reports.views import run_query
 from pststream.settings import Settings, read_planner_options
 from pststream.state import ledger_tables
@@ -415,6 +417,8 @@ def _fault_counters(
         counters["answers"] = lambda: count_answer_faults(
             home, settings, last["batch_id"], 0 if everything else _passed(home, SUITE, "answers"), progress
         )
+    if has_gold_table(home):
+        counters["gold"] = lambda: TableFaults({"gold_off": count_pairs_off(home)})
     return counters
 
 

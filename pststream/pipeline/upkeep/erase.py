@@ -33,6 +33,7 @@ from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.ingest.ingest_transaction import clear_staging, finish_interrupted_ingest
 from pststream.pipeline.questions.written_answers import commit_unfinished_answers
+from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, check_gold, count_pairs_of, erase_pairs, locked_pairs
 from pststream.pipeline.upkeep.row_changes import (
     MAX_SOUGHT,
     AnswersOf,
@@ -341,10 +342,12 @@ def erase(
     home.check()
     if dry_run:
         asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
-        counts = Counter[str]()
+        found = (keys[kind].keys for kind in LOGS)
+        counts = Counter({GOLD_PAIRS: count_pairs_of(home, *found)})
         for change in _changes(asked, keys):
             counts[change.table] += find_rows(home, settings, change).rows
         return _document(home, asked, keys, dict(+counts), dry_run=True)
+    check_gold(home, settings)
     with home.locked(), without_other_writers(home, settings):
         finish_interrupted_work(home, settings, progress)
         finish_erasure(home, settings, progress)
@@ -385,14 +388,15 @@ def finish_interrupted_work(home: Home, settings: Settings, progress: Progress) 
 
 @contextmanager
 def without_other_writers(home: Home, settings: Settings) -> Iterator[None]:
-    """Keep deliveries, the compaction of their tables, and the answering of files of questions from beginning, after
-    waiting for those that run; commit answers that a killed process has written.
+    """Keep deliveries, the compaction of their tables, updates of the gold table, and the answering of files of
+    questions from beginning, after waiting for those that run; commit answers that a killed process has written.
     """
     scopes = [f"deliver-{sink.name}" for sink in settings.sinks]
     scopes += [f"compact-{name}" for name in (names.DELIVERIES, names.DEAD_LETTERS)]
     with ExitStack() as locks:
         for scope in scopes:
             locks.enter_context(home.locked(scope, SinkBusy, wait_seconds=RUNNER_WAIT_SECONDS))
+        locks.enter_context(locked_pairs(home))
         locks.enter_context(home.locked(names.QUESTIONS, QuestionsBusy, wait_seconds=RUNNER_WAIT_SECONDS))
         commit_unfinished_answers(home)
         yield
@@ -441,6 +445,9 @@ def _run(
     Returns the rows removed or changed, by table, and the number of deleted files.
     """
     rows = Counter[str]()
+    if count := erase_pairs(home, settings, keys["objects"].keys, keys["requests"].keys):
+        progress(f"{GOLD_PAIRS}: {count:,} rows removed, with older versions")
+        rows[GOLD_PAIRS] = count
     for change in _changes(asked, keys):
         if count := remove_rows(home, settings, change, asked.erasure_id, ERASE):
             progress(f"{change.table}: {count:,} rows removed or changed")

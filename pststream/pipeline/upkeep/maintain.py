@@ -23,6 +23,7 @@ from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.questions.written_answers import commit_waiting_answers
 from pststream.pipeline.upkeep.old_rows import remove_old_changes, remove_old_rows
+from pststream.pipeline.upkeep.pairs_table import check_gold, compact_pairs
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
 from pststream.search.open_snapshot import discard_segments, list_segments, object_cache
 from pststream.settings import Settings
@@ -174,6 +175,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
     "answer_snapshot": {"batch_id", "rows", "bytes"}, None if none was written}.
     """
     home.check()
+    check_gold(home, settings)
     with home.locked():
         segments = _segment_groups(home, settings)
         idle = Ledger(home).unfinished_batch() is None
@@ -198,6 +200,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
                 ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
             ledger_tables.trim_log(home, table.name, settings.retention_days)
         removed = _delete_unused_files(home, settings.retention_days, progress)
+        compact_pairs(home, settings)
         return {
             "plan_version": version,
             "dropped_rows": dropped,

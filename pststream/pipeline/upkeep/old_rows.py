@@ -20,6 +20,7 @@ from pststream.base.progress import Progress
 from pststream.base.utc_times import to_micros, utc_now
 from pststream.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_other_writers
+from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, drop_old_pairs
 from pststream.pipeline.upkeep.row_changes import RejectsBelow, ReportsBelow, RowChange, RowsBelow
 from pststream.settings import Settings, read_keep
 from pststream.state import erasures
@@ -71,6 +72,8 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
             bound = _bound(home, settings, ledger, name, oldest)
             if bound is None:
                 continue
+            if name == names.MATCHES and (count := drop_old_pairs(home, settings, bound)):
+                removed[GOLD_PAIRS] = count
             for change in _changes(home, name, bound, oldest):
                 if count := remove_rows(home, settings, change, erasure_id, KEEP):
                     removed[change.table] = removed.get(change.table, 0) + count

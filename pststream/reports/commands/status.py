@@ -18,6 +18,7 @@ from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_
 from pststream.reports.commands.topk_plan import read_topk_planners
 from pststream.reports.reading import home_figures
 from pststream.reports.reading.answer_view import read_answer_sizes, render_answer_sizes
+from pststream.reports.reading.pairs import gold_batch, has_gold_table
 from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.ledgers import COLUMNS, LedgerHistory, log_key, seconds_ahead, step_seconds, sum_counts
 
@@ -85,12 +86,22 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
         "deliveries": home_figures.read_deliveries(reader, ledgers),
         "watcher": home_figures.read_watcher(home, now),
         "unfinished": _unfinished(home, ledgers),
+        "pairs_table": _pairs_table(home, ledgers),
         "quarantined": len(quarantined),
         "quarantined_ids": [row["hold_id"] for row in quarantined],
         "index": _index(reader, plan),
         "questions": home_figures.count_questions(reader),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
+
+
+def _pairs_table(home: AnyHome, ledgers: LedgerHistory) -> dict[str, int] | None:
+    """The last batch of which the gold table has the pairs, and how many are done since; None without a table."""
+    if not has_gold_table(home):
+        return None
+    last = gold_batch(home)
+    since = pc.greater(ledgers.batches.column("batch_id"), last)
+    return {"batch_id": last, "behind": int(pc.sum(since).as_py() or 0)}
 
 
 def _totals(ledgers: LedgerHistory) -> dict[str, Any]:
@@ -258,7 +269,15 @@ def _lines_of_logs(document: dict[str, Any]) -> list[str]:
         f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
         f" {totals['retractions']:,} retracted",
         *render_answer_sizes(document["answers"], totals, document["batches"]),
+        *_lines_of_pairs_table(document["pairs_table"]),
     ]
+
+
+def _lines_of_pairs_table(table: dict[str, int] | None) -> list[str]:
+    if table is None:
+        return []
+    behind = f", {counted(table['behind'], 'batch', 'batches')} behind" if table["behind"] else ""
+    return [f"gold/pairs     up to batch {table['batch_id']:,}{behind}"]
 
 
 def _lines_of_questions(answered: dict[str, int]) -> list[str]:

@@ -16,8 +16,32 @@ from pststream.base import names
 from pststream.base.arrays import distinct_values, find_among, is_among
 from pststream.base.arrow_columns import TIME, sum_column
 from pststream.base.errors import PstError
-from pststream.tables.delta_tables import AnyHome, TableReader
+from pststream.storage.registry import files_at
+from pststream.tables.delta_tables import AnyHome, TableReader, last_transaction
 from pststream.tables.ledgers import done_batches_filter, read_done_batches
+from pststream.tables.open_tables import latest_table
+
+
+def gold_table(home: AnyHome) -> str:
+    """Return the address of the table of pairs that `pststream pairs` keeps."""
+    return f"{home.path}/{names.GOLD}/{names.PAIRS}"
+
+
+def has_gold_table(home: AnyHome) -> bool:
+    """Whether `pststream pairs` has made its table."""
+    return names.PAIRS in files_at(home.path).tables(names.GOLD)
+
+
+def gold_batch(home: AnyHome) -> int:
+    """Return the last batch whose pairs are in the table that `pststream pairs` keeps; 0: none, or no table."""
+    return max(0, last_transaction(gold_table(home), names.PAIRS)) if has_gold_table(home) else 0
+
+
+def count_gold_rows(home: AnyHome) -> int:
+    """Return the number of rows of the table that `pststream pairs` keeps, by its log."""
+    with latest_table(gold_table(home)) as table:
+        return sum_column(pa.table(table.get_add_actions()), "num_records")
+
 
 ROW_COLUMNS = ("object_id", "ts", "batch_id", "plan_version")
 _ROWS = 8_192

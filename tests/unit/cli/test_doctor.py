@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from pststream.cli import doctor
+from pststream.engine import spark_session
 from tests.commands import run_here
 
 
@@ -186,3 +187,15 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_home_in_an_object_store_is_no_folder() -> None:
     assert doctor.check_disk("s3a://bucket/home").ok
+
+
+def test_the_table_of_pairs_needs_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = str(tmp_path / "home")
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setattr(spark_session, "jar_folder", lambda: tmp_path)
+    assert doctor.check_settings(home).ok
+    monkeypatch.setenv("PSTSTREAM_PAIRS_TABLE", "hourly")
+    missing = doctor.check_settings(home)
+    assert not missing.ok and "fetch_jars" in missing.remedy
+    (tmp_path / "delta-spark.jar").touch()
+    assert doctor.check_settings(home).ok
