@@ -116,6 +116,7 @@ class SparkServer:
             command += ["--conf", f"{key}={value}"]
         stderr, variables = _open_log()
         environment = os.environ | variables | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+        environment["SPARK_DAEMON_MEMORY"] = conf["spark.driver.memory"]  # comes before the setting, as of a daemon
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
         if self._is_local:
             environment.setdefault("SPARK_LOCAL_IP", LOOPBACK)
