@@ -99,15 +99,17 @@ class SparkServer:
         """
         _check_java()
         self._is_local = is_local(conf["spark.master"])
-        self._folders = [_socket_folder(), tempfile.mkdtemp(prefix="pststream-spark-")]
-        sockets, temporary = self._folders
+        temporary = tempfile.mkdtemp(prefix="pststream-spark-")
+        # A folder of this machine is none of a node's, where Spark takes the folder of temporary files.
+        sockets = {f"{SOCKETS}.dir": _socket_folder()} if self._is_local else {}
+        self._folders = [temporary, *sockets.values()]
         port, token = _free_port(), secrets.token_urlsafe(24)
         self.url = f"sc://localhost:{port}/;token={token}"
         ours = {
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(port),
             f"{SOCKETS}.enabled": "true",
-            f"{SOCKETS}.dir": sockets,
+            **sockets,
             "spark.local.dir": temporary,
             "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} -Djava.io.tmpdir={temporary}",
         }

@@ -99,8 +99,7 @@ def copy_object(home: Home, store: ObjectStore, stored: StoredObject) -> str:
 
 def _make_folder(home: Home) -> Path:
     folder = home.work_folder / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     return folder
 
 

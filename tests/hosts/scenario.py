@@ -92,7 +92,7 @@ def run(address: str, landing: str, folder: Path) -> dict[str, Any]:
     results["matches"] = home.exported()
     results["rejects"] = sorted(f"{key}: {count}" for key, count in home.rejects().items())
     results["answers"] = step("answers", "answers", "--limit", "100000")
-    left = [name for name in files_at(home.path).names() if name.startswith(("staging/", "scratch/", "compare/"))]
+    left = [name for name in files_at(address).names() if name.startswith(("staging/", "scratch/", "compare/"))]
     results["left"] = left
     return results
 

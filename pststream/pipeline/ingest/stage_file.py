@@ -305,7 +305,11 @@ def _split_files(
     if again:  # ranges that begin in quotes are counted again
         tasks = [(large[path], of_file) for path, of_file in again.items()]
         parts_of |= dict(engine.run_tasks(tasks, _count_again, seconds=seconds))
-    return [(file, part) for file in files for part in parts_of.get(file["path"]) or [None]]
+    split: list[tuple[File, FilePart | None]] = []
+    for file in files:
+        parts = parts_of.get(file["path"])
+        split += [(file, part) for part in parts] if parts else [(file, None)]
+    return split
 
 
 @dataclass(frozen=True)
