@@ -15,7 +15,7 @@ MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-deep test-pyspark-4.1 test-days fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
+.PHONY: help setup demo docs test test-deep test-pyspark-4.1 test-days test-hosts fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -26,10 +26,10 @@ demo: setup  ## run the main job end to end on built-in data and write a report
 	$(BIN)/pststream demo
 
 test: setup lint  ## run all checks and the first tier of tests: each promise once
-	$(PYTEST) -m "not deep and (not slow or promise) and not days and not chaos"
+	$(PYTEST) -m "not deep and (not slow or promise) and not days and not chaos and not hosts"
 
 test-deep: setup  ## run the second tier of tests: more cases of each promise, benchmarks, clusters, all DAGs
-	$(PYTEST) -m "(deep or (slow and not promise)) and not days and not chaos"
+	$(PYTEST) -m "(deep or (slow and not promise)) and not days and not chaos and not hosts"
 
 test-pyspark-4.1: setup  ## run the conformance tests of the engine with PySpark 4.1
 	test -d $(VENV)/pyspark-4.1 || $(BIN)/pip install --quiet --no-deps --target $(VENV)/pyspark-4.1 "pyspark==4.1.*"
@@ -37,6 +37,13 @@ test-pyspark-4.1: setup  ## run the conformance tests of the engine with PySpark
 
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days
+
+test-hosts: setup  ## run a Spark cluster and an S3 server as hosts that share nothing (skipped without Go or root)
+	-$(MAKE) build/bin/versitygw
+	$(BIN)/python -m pytest -m hosts tests/hosts
+
+build/bin/versitygw:
+	GOBIN=$(CURDIR)/build/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 fuzz: setup  ## test hostile files, settings, power cuts, erasures, withdrawals, old rows, TIMES times, and all random cases
 	PSTSTREAM_FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest tests/fuzz tests/e2e/test_power_cut.py \

@@ -36,3 +36,8 @@ ENGINES: dict[str, Callable[[Settings], Engine]] = {
 def get_engine(settings: Settings) -> Engine:
     """Return the engine that the settings name; `spark` starts Spark if it does not run yet."""
     return ENGINES[settings.engine](settings)
+
+
+def runs_elsewhere(settings: Settings) -> bool:
+    """Whether tasks may run on other machines, which do not see the disk of this one."""
+    return settings.engine != "local" and not is_one_machine(settings)

@@ -17,7 +17,7 @@ from pststream.base.errors import InputFileError, UsageError
 from pststream.base.utc_times import utc_now
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
-from pststream.state.fetched_files import readable_path
+from pststream.state.fetched_files import fetch
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, known_hashes
@@ -82,7 +82,7 @@ def add_entries(
         number = first + len(rows)
         copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
         try:
-            with opener(file, readable_path(home, file)) as path:
+            with opener(file, fetch(home, file)) as path:
                 is_copied = _copy_unchanged(home, path, file["sha256"], copy)
         except InputFileError:  # it is a link by now, or gone
             continue

@@ -46,7 +46,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
         offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
     header = json.dumps(entries).encode()
     header += b" " * (-(16 + len(header)) % ALIGNMENT)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
     with replacing(path, several_writers=True, durable=False) as temporary, open(temporary, "wb") as file:
         file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
         file.write(header)

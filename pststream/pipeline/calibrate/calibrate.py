@@ -200,7 +200,7 @@ def _run_trials(
         trials: list[Trial] = []
         for planner, workers in PLANS:
             chosen = replace(settings, workers=workers, cache_dir=f"{folder}/cache")
-            trials.append(Trial(bench.home, chosen, planner, objects, Path(folder) / f"trial-{len(trials)}"))
+            trials.append(Trial(bench.home, chosen, planner, objects, f"{folder}/trial-{len(trials)}"))
             steps.end(f"{style.kind}, keywords joined by {style.connective}, {planner} over {workers} workers")
         for _ in range(ROUNDS):
             for trial in trials:

@@ -1,4 +1,4 @@
-"""Download new input files from a bucket into the home for an ingest, in groups of bounded size.
+"""Find the new input files of a bucket, and let the nodes copy and hash them, in groups of bounded size.
 
 "Object" means an object of the bucket in this module: one input file or one manifest.
 """
@@ -10,10 +10,14 @@ import shutil
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from pststream.base import names
 from pststream.base.errors import InputFileError, PassingError, PstError, RetryableError, passing_number
 from pststream.base.utc_times import utc_now
+from pststream.engine.running_engine import get_engine
+from pststream.input.file_parts import MIN_PART_BYTES
 from pststream.input.input_files import format_of
 from pststream.input.manifests import (
     MAX_MANIFEST_BYTES,
@@ -25,10 +29,11 @@ from pststream.input.manifests import (
     is_manifest,
     parse_manifest,
 )
+from pststream.settings import Settings
 from pststream.state import fetched_files
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.storage.contract import ObjectChanged, ObjectStore, StoredObject
+from pststream.storage.contract import ObjectChanged, StoredObject
 from pststream.storage.registry import local_path, storage_of
 
 GROUP_BYTES = 4 << 30
@@ -39,11 +44,15 @@ MAX_MANIFESTS_BYTES = 64 << 20
 """A run reads this many manifests of so many bytes together at most; of more it draws some at random."""
 
 DISK_FACTOR = 3
-"""Free bytes that the disk must have for each byte to copy: for the copy, its staged rows and its rows in the log."""
+"""Free bytes that the disk of a home in a folder must have for each byte to copy: for the copy, its staged rows and its
+rows in the log.
+"""
 
 THREADS = 4
+"""Objects that are requested at the same time, or one in each task."""
+
 MAX_FAILURES = 8
-"""After this many failures in a row, the run requests no more objects."""
+"""After this many failures in a row, a task requests no more objects."""
 
 _DONE = "done"
 
@@ -85,10 +94,10 @@ class ObjectSource:
     ) -> None:
         self._home = home
         self._max_bytes = max_bytes
+        self._address = address
         self._store = storage_of(address).objects(address)
         self._tolerant = tolerant
         self._hashes = hashes
-        self._failures = 0
         self._failure: PstError | None = None
         self._failed: list[PendingObject] = []
         self._pending: list[PendingObject] = []
@@ -109,16 +118,14 @@ class ObjectSource:
                 address, f"has no input file that is ready, {len(self._pending)} pending{first}", "see docs/input.md"
             )
 
-    def fetch_groups(self) -> Iterator[list[OfferedFile]]:
-        """Copy the ready files and yield them in groups; copies of a group are removed when the next one starts."""
+    def fetch_groups(self, settings: Settings) -> Iterator[list[OfferedFile]]:
+        """Let tasks copy and hash the ready files, and yield them in groups.
+
+        The copies on this node are removed when the next group starts.
+        """
         copied = 0
         for group in _split_into_groups(self.ready):
-            fitting = self._select_fitting(group)
-            with ThreadPoolExecutor(THREADS) as pool:
-                try:
-                    offered = [one for one in pool.map(self._copy, fitting) if one is not None]
-                finally:
-                    pool.shutdown(cancel_futures=True)
+            offered = self._offer(settings, self._select_fitting(group))
             fetched_files.write_hash_cache(self._home, self._hashes)
             crash_point("fetch.copied")
             copied += len(offered)
@@ -193,8 +200,8 @@ class ObjectSource:
 
     def _select_fitting(self, group: list[StoredObject]) -> list[StoredObject]:
         """Return the objects that can be copied: whose keys are names, and for which the disk has room; in order."""
-        self._home.work_folder.mkdir(parents=True, exist_ok=True)
-        left = shutil.disk_usage(self._home.work_folder).free // DISK_FACTOR
+        folder = local_path(self._home.path)
+        left = shutil.disk_usage(folder).free // DISK_FACTOR if folder is not None else names.MAX_INT64
         fitting = []
         for one in group:
             address = self._store.address(one.key)
@@ -210,26 +217,25 @@ class ObjectSource:
                 left -= one.bytes
         return fitting
 
-    def _copy(self, stored: StoredObject) -> OfferedFile | None:
-        """Copy an object into the home; None if it cannot be copied now."""
-        address = self._store.address(stored.key)
-        if self._failures >= MAX_FAILURES:
-            self._postpone(stored, RetryableError(f"{address}: not requested: other requests have failed"))
-            return None
-        try:
-            sha256 = _copy_object(self._home, self._store, stored, address)
-        except PstError as error:
-            self._failures += isinstance(error, RetryableError) and not isinstance(error, ObjectChanged)
-            self._postpone(stored, error)
-            return None
-        except OSError as error:
-            if number := passing_number(error):
-                self._postpone(stored, PassingError(address, number))
-                return None
-            raise
-        self._failures = 0
-        self._cache(stored, sha256)
-        return OfferedFile(address, sha256, stored.bytes)
+    def _offer(self, settings: Settings, objects: list[StoredObject]) -> list[OfferedFile]:
+        """Return the objects that tasks could copy, in order, with their hashes."""
+        if not objects:
+            return []
+        engine = get_engine(settings)
+        count = min(len(objects), engine.parallelism)
+        tasks = [_CopyTask(tuple(objects[number::count]), max(THREADS // count, 1)) for number in range(count)]
+        hashes = dict[str, str | PstError]()
+        for of_task in engine.run_tasks(tasks, partial(_copy_objects, self._home.path, self._address)):
+            hashes |= of_task
+        offered = []
+        for one in objects:
+            found = hashes[one.key]
+            if isinstance(found, PstError):
+                self._postpone(one, found)
+            else:
+                self._cache(one, found)
+                offered.append(OfferedFile(self._store.address(one.key), found, one.bytes))
+        return offered
 
     def _postpone(self, stored: StoredObject, error: PstError) -> None:
         """Leave an object for the next ingest, or raise the error if the source is not tolerant."""
@@ -240,21 +246,44 @@ class ObjectSource:
         self._failed.append(PendingObject(stored.key, error.args[0], stored.modified))
 
 
-def fetch_again(home: Home, file: dict[str, Any]) -> None:
-    """Copy the object of a row of `files` again, unless its size has changed; its content may have."""
-    store = storage_of(file["path"]).objects(file["path"])
-    stored = store.find_object(store.prefix)
-    if stored is not None and stored.bytes == file["bytes"]:
-        _copy_object(home, store, stored, file["path"])
+@dataclass(frozen=True)
+class _CopyTask:
+    """Objects to copy to a node, so many at the same time."""
+
+    objects: tuple[StoredObject, ...]
+    threads: int
+
+    @property
+    def weight(self) -> float:
+        return sum(one.bytes for one in self.objects) / MIN_PART_BYTES
 
 
-def _copy_object(home: Home, store: ObjectStore, stored: StoredObject, address: str) -> str:
-    """Copy an object into the home, and return the SHA-256 of the copy, by which it is named."""
-    partial = fetched_files.partial_copy_path(home, address)
-    with open(partial, "wb") as file:
-        sha256 = store.copy_object(stored, file)
-    fetched_files.finish_copy(partial, fetched_files.readable_path(home, {"path": address, "sha256": sha256}))
-    return sha256
+def _copy_objects(home: str, address: str, task: _CopyTask) -> dict[str, str | PstError]:
+    """Copy objects at an address to this node; return the SHA-256 of each, or why it cannot be copied now, by key."""
+    store, target = storage_of(address).objects(address), Home(home)
+    failures = 0
+
+    def copy(stored: StoredObject) -> str | PstError:
+        nonlocal failures
+        if failures >= MAX_FAILURES:
+            return RetryableError(f"{store.address(stored.key)}: not requested: other requests have failed")
+        try:
+            sha256 = fetched_files.copy_object(target, store, stored)
+        except PstError as error:
+            failures += isinstance(error, RetryableError) and not isinstance(error, ObjectChanged)
+            return error
+        except OSError as error:
+            if number := passing_number(error):
+                return PassingError(store.address(stored.key), number)
+            raise
+        failures = 0
+        return sha256
+
+    with ThreadPoolExecutor(task.threads) as pool:
+        try:
+            return dict(zip((one.key for one in task.objects), pool.map(copy, task.objects)))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _draw_manifests(manifests: list[StoredObject]) -> tuple[list[StoredObject], list[StoredObject]]:

@@ -109,7 +109,7 @@ def ingest(
         try:
             for source in sources:  # copy the objects at an address group by group, and ingest each group
                 intake.skipped += source.skipped
-                for group in source.fetch_groups():
+                for group in source.fetch_groups(settings):
                     intake.ingest_group(group, Ledger(home))
         finally:
             fetched_files.remove_unneeded_copies(home)

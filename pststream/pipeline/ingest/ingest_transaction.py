@@ -7,6 +7,7 @@ files are not flushed to disk: if one is missing or damaged, the same input file
 """
 
 import datetime as dt
+import errno
 import json
 from collections import Counter
 from dataclasses import asdict
@@ -21,7 +22,6 @@ from pststream.engine.contract import TasksStalled
 from pststream.engine.running_engine import get_engine
 from pststream.input.input_files import sha256_of
 from pststream.pipeline.ingest.deduplicate import TABLE_OF, AppendedFile, AppendTask, append_staged_rows, deduplicate
-from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
 from pststream.pipeline.ingest.stage_file import File, StagedFile, stage_in_parts
 from pststream.pipeline.ingest.staged_rows import StagedRows, is_intact
@@ -90,10 +90,10 @@ def stage_files(
 ) -> list[StagedFile]:
     """Read the files of one kind into staged files, one task a file or part; returns them in the order of `files`."""
     clear_staging(home)
-    readable = [file | {"path": fetched_files.readable_path(home, file)} for file in files]
-    staged = _stage_suspects_apart(home, settings, readable, progress)
+    of_home = [file | {"home": home.path} for file in files]
+    staged = _stage_suspects_apart(home, settings, of_home, progress)
     for file, one in zip(files, staged, strict=True):
-        if not one.exists and Path(fetched_files.readable_path(home, file)).exists():
+        if not one.exists and Path(file["path"]).exists():
             raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
         if one.passing and not quarantine_unreadable:
             raise PassingError(file["path"], one.passing)
@@ -142,16 +142,13 @@ def append_file_of_home(
 ) -> list[dict[str, Any]]:
     """Append a file in a folder of the home, without the landing gate; arguments and result as of `append_files`."""
     files = number_files(ledger, [file])
-    if is_fetched(home.path):
-        fetch_again(home, files[0])
     return append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
 
 
 def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress) -> Ledger:
     """Finish the ingest that the ledger says was interrupted, if there is one; return the ledger after it.
 
-    The home is locked. An object of a bucket is fetched again if its copy is gone; raises HomeError if a file that must
-    be read again has changed.
+    The home is locked. Raises HomeError if a file that must be read again has changed.
     """
     ledger = Ledger(home)
     files = [dict(file) for file in ledger.unfinished_ingest()]
@@ -161,8 +158,6 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
     staged = load_staged(home, files)
     if staged is None:
         for file in files:
-            if not _is_unchanged(home, file) and is_fetched(str(file["path"])):
-                fetch_again(home, file)
             if not _is_unchanged(home, file):
                 raise HomeError(
                     home.path,
@@ -176,7 +171,12 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
 
 def _is_unchanged(home: Home, file: File) -> bool:
     """Whether the file has the content that the ledger says."""
-    path = fetched_files.readable_path(home, file)
+    try:
+        path = fetched_files.fetch(home, file)
+    except PassingError as error:
+        if error.number == errno.ESTALE:
+            return False
+        raise
     return Path(path).is_file() and sha256_of(path) == file["sha256"]
 
 

@@ -5,12 +5,11 @@ A large file is read by several tasks, each of which reads a part of it.
 
 import datetime as dt
 import json
-import os
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -42,13 +41,16 @@ from pststream.input.parse_objects import ObjectOptions, parse_objects
 from pststream.input.parse_requests import REQUESTS, parse_request_chunk, request_fields
 from pststream.input.readers import read_chunks, read_requests
 from pststream.input.row_chunks import REASONS, FilePart, check_row_number
+from pststream.pipeline.ingest.fetch_objects import is_fetched
 from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
 from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.shapes.contract import RegionLimits
+from pststream.state import fetched_files
+from pststream.state.home import Home
 from pststream.state.tables import IDS
 
 File = dict[str, Any]
-"""A row of the ledger of files; its path can be read where a task reads the file."""
+"""A row of the ledger of files; that of an object of a bucket has the address of the home too."""
 
 
 def split_future_objects(objects: pa.RecordBatch, latest: int) -> list[pa.RecordBatch]:
@@ -138,7 +140,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
     parts: tuple[StagedRows, ...] = ()
     try:
         try:
-            with readable_below(file["path"], folder_of(file)) as path:
+            with open_input(file) as path:
                 for parsed in _explain_failures(path, _parse(kind, file | {"path": path}, at, part)):
                     if parsed.num_rows:
                         rows = _add_missing_columns(parsed, SCHEMAS[kind])
@@ -165,9 +167,20 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
         None if greatest == names.NO_TIME else greatest,
         problem,
         faults,
-        problem is None or Path(file["path"]).exists(),
+        problem is None or is_fetched(file["path"]) or Path(file["path"]).exists(),
         passing,
     )
+
+
+@contextmanager
+def open_input(file: File) -> Iterator[str]:
+    """Yield a local path with the name of an input file, under which readers open this very file; on any node.
+
+    Raises InputFileError or PassingError.
+    """
+    path = fetched_files.fetch(Home(file["home"]), file) if is_fetched(file["path"]) else file["path"]
+    with readable_below(path, folder_of(file)) as readable:
+        yield readable
 
 
 def folder_of(file: File) -> str | None:
@@ -276,42 +289,59 @@ def _split_files(
     engine: Engine, files: Sequence[File], seconds: float | None = None
 ) -> list[tuple[File, FilePart | None]]:
     """Return each file with each of its parts, or with None if it is read as a whole."""
-    part_bytes = choose_part_bytes([_size(file["path"]) for file in files])
-    folders = {file["path"]: folder_of(file) for file in files}
-    ranges: list[FileRange] = []
-    parts_of: dict[str, list[FilePart]] = {}
-    for path, format in {file["path"]: json.loads(file["options"])["format"] for file in files}.items():
-        with suppress(PstError), readable_below(path, folders[path]) as readable:
-            cuts = cut_into_ranges(readable, format, part_bytes)
-            ranges += [replace(one, path=path) for one in cuts]
-            parts_of[path] = [] if cuts else split_row_groups(readable, format, part_bytes)
-    counts = engine.run_tasks(ranges, partial(_count_range, folders), seconds=seconds) if ranges else []
-    counted = sorted(counts, key=lambda one: one.range.start)
+    part_bytes = choose_part_bytes([file["bytes"] for file in files])
+    large = {file["path"]: file for file in files if file["bytes"] >= part_bytes // 2}
+    if not large:
+        return [(file, None) for file in files]
+    cuts = engine.run_tasks([_CutTask(file) for file in large.values()], partial(_cut, part_bytes), seconds=seconds)
+    parts_of = {path: parts for path, _, parts in cuts}
+    ranges = [one for _, of_file, _ in cuts for one in of_file]
+    counts = engine.run_tasks(ranges, partial(_count_range, large), seconds=seconds) if ranges else []
+    counted: dict[str, list[CountedRange]] = {}
+    for count in sorted(counts, key=lambda one: one.range.start):
+        counted.setdefault(count.range.path, []).append(count)
+    again = {path: of_file for path, of_file in counted.items() if any(one.quoted for one in of_file)}
+    parts_of |= {path: make_parts(of_file) for path, of_file in counted.items() if path not in again}
+    if again:  # ranges that begin in quotes are counted again
+        tasks = [(large[path], of_file) for path, of_file in again.items()]
+        parts_of |= dict(engine.run_tasks(tasks, _count_again, seconds=seconds))
     split: list[tuple[File, FilePart | None]] = []
     for file in files:
-        path = file["path"]
-        if of_file := [one for one in counted if one.range.path == path]:
-            with suppress(PstError), readable_below(path, folders[path]) as readable:
-                parts_of[path] = make_parts([replace(one, range=replace(one.range, path=readable)) for one in of_file])
-        parts = parts_of.get(path)
+        parts = parts_of.get(file["path"])
         split += [(file, part) for part in parts] if parts else [(file, None)]
     return split
 
 
-def _count_range(folders: dict[str, str | None], task: FileRange) -> CountedRange:
+@dataclass(frozen=True)
+class _CutTask:
+    """A large file, of which little is read to cut it."""
+
+    file: File
+    weight: float = 0.0
+
+
+def _cut(part_bytes: int, task: _CutTask) -> tuple[str, list[FileRange], list[FilePart]]:
+    """Return the path of a file and its ranges, or its parts of row groups; neither if it is not to be split."""
+    path, format = task.file["path"], json.loads(task.file["options"])["format"]
+    with suppress(PstError), open_input(task.file) as readable:
+        cuts = cut_into_ranges(readable, format, part_bytes)
+        parts = [] if cuts else split_row_groups(readable, format, part_bytes)
+        return path, [replace(one, path=path) for one in cuts], parts
+    return path, [], []
+
+
+def _count_range(files: dict[str, File], task: FileRange) -> CountedRange:
     """Count a range; one that cannot be read has no records, so the file is not split and its one reader decides.
 
-    folders: those that the files must not lead out of, by path
+    files: by path
     """
-    try:
-        with readable_below(task.path, folders[task.path]) as readable:
-            return replace(count_range(replace(task, path=readable)), range=task)
-    except PstError:
-        return CountedRange(task, 0, -1, False, 0)
+    with suppress(PstError), open_input(files[task.path]) as readable:
+        return replace(count_range(replace(task, path=readable)), range=task)
+    return CountedRange(task, 0, -1, False, 0)
 
 
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0
+def _count_again(task: tuple[File, list[CountedRange]]) -> tuple[str, list[FilePart]]:
+    file, counted = task
+    with suppress(PstError), open_input(file) as readable:
+        return file["path"], make_parts([replace(one, range=replace(one.range, path=readable)) for one in counted])
+    return file["path"], []

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,10 +121,10 @@ class Trial:
     running stream.
     """
 
-    def __init__(self, home: Home, settings: Settings, planner: str, objects: int, folder: Path) -> None:
-        """Plan, index and match about `objects` objects; folder: for the scratch home, never used before."""
+    def __init__(self, home: Home, settings: Settings, planner: str, objects: int, place: str) -> None:
+        """Plan, index and match about `objects` objects; place: address of the scratch home, never used before."""
         self.planner = planner
-        self.scratch = Home(str(folder))
+        self.scratch = Home(place)
         self.scratch.init()
         options = settings.planner_options if planner == settings.planner else ""
         self.settings = replace(settings, planner=planner, planner_options=options)

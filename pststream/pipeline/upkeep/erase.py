@@ -54,7 +54,7 @@ from pststream.pipeline.upkeep.row_changes import (
 )
 from pststream.queries.text.tokenizer import term_id
 from pststream.settings import Settings
-from pststream.state import erasures, fetched_files, quarantine
+from pststream.state import erasures, fetched_files, quarantine, scratch
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.deliveries import read_progress
@@ -459,6 +459,7 @@ def _run(
     retry_rejects.remove_unneeded_files(home)
     fetched_files.remove_unneeded_copies(home)
     quarantine.remove_unneeded_copies(home)
+    scratch.remove_left_folders(home, days=0)
     deleted = delete_files_that_name(home, _finder(asked, PAGE_CHARACTERS))
     SegmentCache(settings.cache_dir, settings.cache_bytes).clear()
     crash_point("erase.files_deleted")

@@ -27,7 +27,7 @@ from pststream.pipeline.upkeep.pairs_table import check_gold, compact_pairs
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
 from pststream.search.open_snapshot import discard_segments, list_segments, object_cache
 from pststream.settings import Settings
-from pststream.state import ledger_tables, quarantine
+from pststream.state import ledger_tables, quarantine, scratch
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
@@ -223,6 +223,7 @@ def _delete_unused_files(home: Home, retention_days: int, progress: Progress) ->
     quarantine.remove_unneeded_copies(home)
     retry_rejects.remove_unneeded_files(home)
     delete_old_docs(home.files)
+    scratch.remove_left_folders(home)
     removed = delete_old_outcomes(home, retention_days)
     counter = StepCounter(progress, "deleting unused files", "table", len(TABLES))
     for table in TABLES.values():

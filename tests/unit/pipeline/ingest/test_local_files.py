@@ -1,20 +1,15 @@
 """A file's hash is computed once, and again when the file may have changed; objects of a bucket are fetched again."""
 
-import datetime as dt
 import os
 from pathlib import Path
-from types import SimpleNamespace
-from typing import IO
 
 import pytest
 
 from pststream.base.errors import InputFileError
 from pststream.input.input_files import files_below, find_files, sha256_of
-from pststream.pipeline.ingest import fetch_objects, local_files, retry_rejects
-from pststream.pipeline.ingest.fetch_objects import fetch_again
+from pststream.pipeline.ingest import local_files, retry_rejects
 from pststream.state import fetched_files
 from pststream.state.home import Home
-from pststream.storage.contract import StoredObject
 
 
 @pytest.fixture
@@ -129,33 +124,6 @@ def test_a_name_that_is_not_utf_8_stops_no_other(tmp_path: Path) -> None:
     assert len(said) == 1 and "not UTF-8" in said[0] and said[0].isprintable()
     with pytest.raises(InputFileError, match="not UTF-8"):
         find_files([tmp_path])
-
-
-CONTENT = b"id,ts\n"
-
-
-class Store:
-    """A bucket with one object."""
-
-    prefix = "a.csv"
-
-    def find_object(self, key: str) -> StoredObject:
-        return StoredObject(key, "etag", len(CONTENT), dt.datetime(2026, 3, 1, tzinfo=dt.UTC))
-
-    def copy_object(self, stored: StoredObject, file: IO[bytes]) -> str:
-        file.write(CONTENT)
-        return "hash"
-
-
-@pytest.mark.parametrize(("size", "fetched"), [(len(CONTENT), True), (len(CONTENT) - 1, False)])
-def test_an_object_that_has_grown_is_not_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, fetched: bool
-) -> None:
-    monkeypatch.setattr(fetch_objects, "storage_of", lambda _: SimpleNamespace(objects=lambda _: Store()))
-    path = tmp_path / "copy.csv"
-    monkeypatch.setattr(fetch_objects.fetched_files, "readable_path", lambda *_: str(path))
-    fetch_again(Home(tmp_path / "home"), {"path": "s3://b/a.csv", "sha256": "hash", "bytes": size})
-    assert path.exists() == fetched
 
 
 def test_the_local_file_of_a_killed_retry_goes(

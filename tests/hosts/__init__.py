@@ -1,0 +1,1 @@
+"""Three hosts that share nothing but an object store."""
