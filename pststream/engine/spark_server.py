@@ -137,7 +137,7 @@ class SparkServer:
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End the server: its tasks have ended, so only a cluster must be told."""
+        """End the server. Its tasks have ended; a cluster must see that its cores are free."""
         if not self._is_local:
             self._signal(signal.SIGTERM)
             until = time.monotonic() + STOP_SECONDS

@@ -328,14 +328,14 @@ class EngineSession:
 
 
 def _count_cores(session: "SparkSession") -> int:
-    """Return into how many partitions Spark divides rows when no setting tells it: one for each core."""
+    """Return the number of partitions into which Spark divides rows without a setting: one for each core."""
     session.conf.unset(LEAVES)
     try:
         numbers = session.range(0, MAX_CORES).selectExpr("spark_partition_id() AS number")
-        found = numbers.agg({"number": "max"}).toArrow()[0][0].as_py()
+        greatest = numbers.agg({"number": "max"}).toArrow()[0][0].as_py()
     finally:
         session.conf.set(LEAVES, ENGINE_SETTINGS[LEAVES])
-    return int(found) + 1
+    return int(greatest) + 1
 
 
 def spark_has_died() -> bool:

@@ -229,12 +229,12 @@ class ObjectSource:
             hashes |= of_task
         offered = []
         for one in objects:
-            found = hashes[one.key]
-            if isinstance(found, PstError):
-                self._postpone(one, found)
+            sha256 = hashes[one.key]
+            if isinstance(sha256, PstError):
+                self._postpone(one, sha256)
             else:
-                self._cache(one, found)
-                offered.append(OfferedFile(self._store.address(one.key), found, one.bytes))
+                self._cache(one, sha256)
+                offered.append(OfferedFile(self._store.address(one.key), sha256, one.bytes))
         return offered
 
     def _postpone(self, stored: StoredObject, error: PstError) -> None:

@@ -1,4 +1,4 @@
-"""Do one `pststream run`: ingest, match, deliver, answer; tell if it has work; sum up what was done since a time.
+"""Do one `pststream run`: ingest, match, deliver and answer; find out if it has work; sum up what earlier tries did.
 
 The job ingests new files of a landing folder or bucket, matches, delivers, and answers. It runs unattended, so a file
 that cannot be read is quarantined and the other files are ingested.

@@ -342,8 +342,7 @@ def erase(
     home.check()
     if dry_run:
         asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
-        found = (keys[kind].keys for kind in LOGS)
-        counts = Counter({GOLD_PAIRS: count_pairs_of(home, *found)})
+        counts = Counter({GOLD_PAIRS: count_pairs_of(home, *(keys[kind].keys for kind in LOGS))})
         for change in _changes(asked, keys):
             counts[change.table] += find_rows(home, settings, change).rows
         return _document(home, asked, keys, dict(+counts), dry_run=True)
