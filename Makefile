@@ -32,7 +32,8 @@ test-deep: setup  ## run the second tier of tests: more cases of each promise, b
 	$(PYTEST) -m "(deep or (slow and not promise)) and not days and not chaos and not hosts"
 
 test-pyspark-4.1: setup  ## run the conformance tests of the engine with PySpark 4.1
-	test -d $(VENV)/pyspark-4.1 || $(BIN)/pip install --quiet --no-deps --target $(VENV)/pyspark-4.1 "pyspark==4.1.*"
+	test -d $(VENV)/pyspark-4.1 || $(BIN)/pip install --quiet --no-deps --require-hashes \
+		--target $(VENV)/pyspark-4.1 --requirement infra/pyspark-4.1/requirements.txt
 	PYTHONPATH=$(VENV)/pyspark-4.1 $(BIN)/python -m pytest tests/conformance/test_engines.py
 
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
