@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("stopped")
         return 0
     except (DidNotStart, PstError, RuntimeError) as error:
-        print(f"{error}\n  see {log_file(options.airflow_home)} and spark.log in its folder", file=sys.stderr)
+        print(f"{error}\n  see {log_file(options.airflow_home)} and spark.log in the same folder", file=sys.stderr)
     return 1
 
 

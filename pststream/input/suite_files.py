@@ -56,7 +56,7 @@ DEFAULT_NAME = "default"
 
 _DEFAULTS = {
     OBJECTS: [
-        ("expect_column_values_to_be_unique", {"column": "object_id"}),
+        ("expect_column_values_to_be_unique", {"column": "object_key"}),
         ("expect_column_values_to_not_be_null", {"column": "ts"}),
         ("expect_column_values_to_be_between", {"column": "lon", "min_value": -180, "max_value": 180}),
         ("expect_column_values_to_be_between", {"column": "lat", "min_value": -90, "max_value": 90}),

@@ -21,8 +21,8 @@ OUTCOME_KEY = "pststream_outcome"
 """Key in Airflow's store of a task: the file of the outcome of the submission that runs or ran last."""
 
 
-NODE_SETTINGS = ("cache_", "spark_")
-"""How settings begin that belong to a node, or to whoever starts Spark."""
+OWN_VARIABLES = (names.SINK_VARIABLES, "PSTSTREAM_CACHE_", "PSTSTREAM_SPARK_")
+"""How variables begin that are secret, or belong to a node or to whoever starts Spark."""
 
 STORE_VARIABLES = {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"}
 
@@ -64,13 +64,11 @@ def absolute_landing(arguments: Sequence[str]) -> list[str]:
 def passed_variables() -> dict[str, str]:
     """Return the variables of this process that a driver on YARN or Kubernetes and its executors need.
 
-    These are settings, except those of a node or of Spark, and where a store is. No keys: other users see the arguments
-    of spark-submit.
+    These are those of PSTStream, except secrets and those of a node or of Spark, and where a store is. No keys: other
+    users see the arguments of spark-submit.
     """
-    from pststream.settings import setting_keys  # slow to import
-
-    settings = {f"PSTSTREAM_{key.name.upper()}" for key in setting_keys() if not key.name.startswith(NODE_SETTINGS)}
-    return {name: value for name, value in os.environ.items() if name in settings | STORE_VARIABLES}
+    ours = {name for name in os.environ if name.startswith("PSTSTREAM_") and not name.startswith(OWN_VARIABLES)}
+    return {name: value for name, value in os.environ.items() if name in ours | STORE_VARIABLES}
 
 
 def in_image(paths: str | None) -> str | None:
