@@ -105,6 +105,7 @@ def test_the_table_is_the_view_after_every_update(filled: tuple[Home, WrittenWor
 
 def test_a_check_reports_a_table_that_differs(filled: tuple[Home, WrittenWorld], spark: Any) -> None:
     home, _ = filled
+    home.run("pairs")
     key = latest_dataset(gold_table(State(home.path))).head(1, columns=["object_key"]).column(0)[0].as_py()
     spark.sql(f"DELETE FROM delta.`{gold_table(State(home.path))}` WHERE object_key = {key}")
     checked = home.run("check", code=1)["checks"]
@@ -118,6 +119,7 @@ def test_other_readers_count_the_same(filled: tuple[Home, WrittenWorld], tmp_pat
     import polars
 
     home, _ = filled
+    home.run("pairs")
     rows, table = assert_equal(home), gold_table(State(home.path))
     assert polars.scan_delta(table).select(polars.len()).collect().item() == rows
     properties = DeltaTable(table).metadata().configuration
@@ -168,6 +170,7 @@ print(json.dumps({
 
 def test_an_erasure_leaves_no_byte_below_the_table(filled: tuple[Home, WrittenWorld]) -> None:
     home, _ = filled
+    home.run("pairs")
     folder = home.path / names.GOLD
     assert raw_files_with(folder), "the table names the ids"
     both = ("--object-id", OBJECT, "--subscription-id", SUBSCRIPTION)
@@ -187,6 +190,7 @@ def test_an_erasure_leaves_no_byte_below_the_table(filled: tuple[Home, WrittenWo
 
 def test_old_rows_go_with_their_versions(filled: tuple[Home, WrittenWorld]) -> None:
     home, _ = filled
+    home.run("pairs")
     before = latest_dataset(gold_table(State(home.path))).to_table()
     expired = home.run("maintain", "--keep", "matches=1d")["rows_expired"]
     rows = assert_equal(home)
