@@ -361,7 +361,7 @@ def test_a_name_has_plain_characters(name: str) -> None:
 
 def test_suites_are_read_by_name_from_the_folder_of_their_subject(tmp_path: Path) -> None:
     files = files_at(str(tmp_path))
-    assert [read_suites(files, "home", subject) for subject in SUBJECTS] == [[], [], []]
+    assert not any(read_suites(files, "home", subject) for subject in SUBJECTS)
     for name in ("second", "first"):
         write_suite(files, parse(of(NOT_NULL_JSON), name=name))
     folder = tmp_path / "expectations" / "landed_objects"
