@@ -189,5 +189,11 @@ SINK_VARIABLES = "PSTSTREAM_SINK_"
 SINK_CONNECTIONS = "pststream_sink_"
 """How the id of the Airflow connection of one sink begins; the name of the sink follows."""
 
+DELTA_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""Configuration of Spark for Delta's SQL; only with its jars, without which no SQL runs under it."""
+
 SPARK_CONF_VARIABLE = "PSTSTREAM_SPARK_CONF"
 """Environment variable of a job that a DAG runs without spark-submit: Spark's configuration for it, as JSON."""

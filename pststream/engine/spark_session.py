@@ -85,9 +85,6 @@ REMOTE_RETRIES = 6
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """A variable of every process that spark-submit starts, and of no other."""
 
-SUBMITTED_KEYS = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog", *OF_ENGINE)
-"""What a submitted Spark gets from us; all else is as submitted."""
-
 PARENT = os.getppid()
 """The process that started this one; under spark-submit, the JVM."""
 
@@ -107,8 +104,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     jars = sorted(str(path) for path in jar_folder().rglob("*.jar"))
     delta = {
         "spark.jars": ",".join(jars),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **names.DELTA_CONF,
         # The default of 50 tasks a Delta snapshot makes a small commit take seconds.
         "spark.databricks.delta.snapshotPartitions": "2",
     }
@@ -164,7 +160,7 @@ def spark_url(settings: Settings) -> str:
             if remote:
                 _Spark.url = remote
             elif under_spark_submit():
-                _Spark.url = _serve_submitted(settings)
+                _Spark.url = _serve_submitted()
             else:
                 with needs_extra("spark"):
                     _Spark.server = SparkServer(_own_conf(settings))
@@ -189,7 +185,7 @@ def under_spark_submit() -> bool:
     return SUBMITTED in os.environ
 
 
-def _serve_submitted(settings: Settings) -> str:
+def _serve_submitted() -> str:
     """Let the JVM of spark-submit, with what was submitted, serve Spark Connect to this process; return the address."""
     from pyspark.sql import SparkSession
 
@@ -199,7 +195,7 @@ def _serve_submitted(settings: Settings) -> str:
     token = uuid.uuid4().hex
     builder = SparkSession.builder
     for key, value in {
-        **{key: value for key, value in spark_conf(settings).items() if key in SUBMITTED_KEYS},
+        **OF_ENGINE,  # all else is as submitted
         "spark.api.mode": "classic",  # of the JVM's own session, which only starts the server
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": LOOPBACK,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pststream.base import names
 from pststream.engine.spark_server import _free_port
 from pststream.engine.spark_session import spark_conf
 from pststream.settings import Settings
@@ -45,6 +46,7 @@ def test_the_session_is_the_submitted_one(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
     binaries = Path(sys.executable).parent
     submitted = {"spark.driver.memory": "700m", "spark.jars": spark_conf(Settings())["spark.jars"]}
+    submitted |= names.DELTA_CONF
     port = str(_free_port())
     submitted |= {"spark.ui.enabled": "true", "spark.ui.port": port}
     command = [str(binaries / "spark-submit"), "--master", "local[1]", "--name", "submitted"]

@@ -253,11 +253,8 @@ def spark_conf() -> dict[str, str]:
     """Return the Spark configuration that the JVM needs at its start; the job sets the rest."""
     memory = os.environ.get("PSTSTREAM_SPARK_DRIVER_MEMORY") or DRIVER_MEMORY
     jars = ",".join(sorted(map(str, JARS.glob("*.jar"))))
-    conf = {
-        "spark.driver.memory": memory,
-        "spark.log.level": "WARN",
-    }
-    return conf | ({"spark.jars": jars} if jars else {})
+    conf = {"spark.driver.memory": memory, "spark.log.level": "WARN"}
+    return conf | ({JARS_KEY: jars, **names.DELTA_CONF} if jars else {})
 
 
 def _any_jar() -> str:
