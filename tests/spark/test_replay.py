@@ -20,7 +20,6 @@ def test_both_engines_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("PSTSTREAM_ENGINE", engine)
         if elsewhere:  # the scratch home is in the home
             monkeypatch.setattr(replay, "runs_elsewhere", lambda _: True)
-            monkeypatch.setattr(replay.tempfile, "TemporaryDirectory", None)
         documents.append(replayed(home, "--last", "3", "--planner", "hybrid"))
     assert all(one["matches_equal"] for one in documents)
     sides = [{name: one["would_be"][name] for name in NAMES} for one in documents]
