@@ -43,7 +43,7 @@ COMMIT_TRIES = 100
 MAX_BOUND_LENGTH = 64
 """Longer texts are cut in the bounds of a file, so that entries of the log stay short."""
 
-SHARED = "keep home and landing folder on a file system that all nodes mount under one path (docs/where-it-runs.md)"
+SHARED = "keep home and landing folder in a bucket, or on a file system that all nodes mount (docs/where-it-runs.md)"
 
 
 @dataclass(frozen=True)

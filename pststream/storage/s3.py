@@ -102,6 +102,11 @@ class S3Bucket:
                 if aws.status_of(error) in (409, 412) or aws.is_absent(error):
                     return None
                 raise
+            except BotoCoreError:  # a server may close the connection instead of an answer: see what is there
+                stored = self.version(name)
+                if stored is None or stored.etag == etag:
+                    raise
+                return stored.etag if stored.content == content else None
         return str(answer["ETag"])
 
     def create(self, name: str, content: bytes) -> bool:

@@ -11,11 +11,13 @@ from pststream.base.progress import no_progress
 from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
+from pststream.pipeline.replan import compare_planners
 from pststream.pipeline.replan.compare_planners import compare
 from pststream.pipeline.replan.planner_trial import Trial
 from pststream.pipeline.replan.proposal_file import same_plan
 from pststream.planning.dispatch import make_dispatch
 from pststream.settings import Settings
+from pststream.state import home as state_home
 from pststream.state.plans import load_plan
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from tests import worlds
@@ -23,14 +25,29 @@ from tests.commands import ingest_world, new_home
 
 
 @pytest.mark.slow
-def test_planners_find_the_same_and_the_home_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_planners_find_the_same_and_the_home_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    """Where tasks run on other machines, scratch homes are in the home."""
+    monkeypatch.setattr(compare_planners, "runs_elsewhere", lambda _: elsewhere)
+    made: list[str] = []
+    init = state_home.Home.init
+
+    def watch(home: state_home.Home, *arguments: int) -> bool:
+        made.append(home.path)
+        return init(home, *arguments)
+
     world = worlds.write_world(tmp_path, worlds.random_world(31, objects=200, requests=200), 31)
     home = new_home(tmp_path / "home", planner="grid", workers=3, lateness_seconds=world.lateness_seconds)
     ingest_world(home, world)
     before = sorted(str(path) for path in home.path.rglob("*") if path.is_file())
+    monkeypatch.setattr(state_home.Home, "init", watch)
     planners = ("grid", "frequency", "kd_tree")
     document = home.run("plans", "compare", "--planners", ",".join(planners), "--out", tmp_path / "compared.html")
     assert sorted(str(path) for path in home.path.rglob("*") if path.is_file()) == before
+    folder = home.path / ("scratch" if elsewhere else "compare")
+    assert len(made) == 4 and all(Path(path).is_relative_to(folder) for path in made)
     home.match()
     assert document["matches"] >= len(home.exported()) > 0
     assert {figures["planner"] for figures in document["plans"]} == set(planners)

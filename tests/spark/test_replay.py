@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pststream.pipeline.replan import replay
 from tests.replayed import changing_home, replayed
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
@@ -15,10 +16,11 @@ NAMES = ("matches", "retractions", "subscriptions_stored", "worker_subscriptions
 def test_both_engines_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, _ = changing_home(tmp_path)
     documents = []
-    for engine in ("local", "spark"):
+    for engine, elsewhere in (("local", False), ("spark", False), ("spark", True)):
         monkeypatch.setenv("PSTSTREAM_ENGINE", engine)
+        if elsewhere:  # the scratch home is in the home
+            monkeypatch.setattr(replay, "runs_elsewhere", lambda _: True)
         documents.append(replayed(home, "--last", "3", "--planner", "hybrid"))
-    here, there = documents
-    assert here["matches_equal"] and there["matches_equal"]
+    assert all(one["matches_equal"] for one in documents)
     sides = [{name: one["would_be"][name] for name in NAMES} for one in documents]
-    assert sides[0] == sides[1]
+    assert sides[0] == sides[1] == sides[2]

@@ -27,6 +27,7 @@ from scipy.optimize import nnls
 
 from pststream.base.arrays import distinct_values
 from pststream.base.progress import Progress, Steps, no_progress
+from pststream.engine.running_engine import runs_elsewhere
 from pststream.matching.segments import build_deletions, build_segment, deleted_pieces, merge_deletions
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.calibrate.measured_homes import STREAMS, BenchHome, QueryWords, StandingHome, draw_knn
@@ -131,6 +132,8 @@ def calibrate(scale: str, seed: int, settings: Settings, progress: Progress) -> 
     knn_by_range_... predicts `knn` by constants fitted to `range` alone, as if a candidate cost as much as a match.
     least_..., greatest_...: the cost of a match in the fits of the cross-validation.
     """
+    if runs_elsewhere(settings):  # the homes are on the disk of this machine
+        settings = replace(settings, engine="local")
     steps = Steps(progress, (len(STYLES) + len(KNN_STYLES)) * len(PLANS))
     trials = [trial for style in STYLES for trial in _run_trials(scale, seed, style, settings, steps, progress)]
     of_range = [_points(trial) for trial in trials]

@@ -2,9 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import ClientError, SSLError
 
 from pststream.base.errors import PstError, RetryableError, UsageError
 from pststream.storage import aws
@@ -77,6 +81,29 @@ def test_of_two_writers_on_a_condition_one_wins(address: str) -> None:
     version = files.version("lock")
     assert len(won) == 1 and version is not None and version.content == f"next {won[0]}".encode()
     assert 0 <= version.age < 30
+
+
+def test_a_write_without_an_answer_is_looked_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some servers close the TLS connection when they refuse a write; after others an answer is lost."""
+    files = S3Bucket(address)
+    put, lost = files._client.put_object, SSLError(endpoint_url=address, error="EOF")
+
+    def put_without_answer(**request: Any) -> None:
+        with suppress(ClientError):
+            put(**request)
+        raise lost
+
+    monkeypatch.setattr(files._client, "put_object", put_without_answer)
+    etag = files.write_if("lock", b"first", None)
+    version = files.version("lock")
+    assert version is not None and version.etag == etag
+    assert files.write_if("lock", b"second", None) is None
+    newer = files.write_if("lock", b"third", etag)
+    assert newer and files.read("lock") == b"third" and files.write_if("lock", b"fourth", etag) is None
+    monkeypatch.setattr(files._client, "put_object", Mock(side_effect=lost))
+    for name, condition in (("lock", newer), ("absent", None)):
+        with pytest.raises(RetryableError):
+            files.write_if(name, b"fifth", condition)
 
 
 def test_a_body_that_breaks_off_is_asked_for_again(server: BadStore, address: str) -> None:
