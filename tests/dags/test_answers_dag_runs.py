@@ -40,7 +40,7 @@ def test_all_dags_of_a_home_with_answers(dagbag: Any, tmp_path: Path, monkeypatc
     assert [row[1] for row in answers(home, "words")] == ["coffee", "and"]
     assert len(answers(home, "best")) == 2
     checked = ran(dagbag, "check_tables", where).xcom("check")
-    assert checked["success"] and checked["checks"][-1]["check"] == "answers"
+    assert checked["success"] and "answers" in [one["check"] for one in checked["checks"]]
 
 
 def ran(dagbag: Any, name: str, form: dict[str, str]) -> FinishedRun:
