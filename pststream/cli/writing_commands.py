@@ -20,15 +20,21 @@ from pststream.cli.command import (
 )
 from pststream.input.judged_rows import SUBJECTS
 from pststream.input.run_suites import check_suite
-from pststream.input.suite_files import ENDING, Suite, delete_suite, parse_suite, read_suites, write_suite
+from pststream.input.suite_files import (
+    ENDING,
+    Suite,
+    default_suites,
+    delete_suite,
+    parse_suite,
+    read_suites,
+    write_suite,
+)
 from pststream.settings import check_planners
 
 
 def init_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Create a home."""
-    from pststream.pipeline.ingest.init_home import init_home
-
-    created = init_home(context.home, context.settings)
+    created = context.home.init(context.settings.answer_buckets, default_suites())
     state = "created; settings in pststream.toml" if created else "already exists and is complete"
     return CommandResult({"home": context.home.path, "created": created}, f"{context.home.path}: {state}")
 
@@ -220,7 +226,6 @@ def pairs_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest, match, deliver and answer what is new in a landing folder, once or until SIGTERM or SIGINT."""
-    from pststream.pipeline.ingest.init_home import init_home
     from pststream.pipeline.main_job.run import check_landing, run
 
     options = reader_options(context, arguments)
@@ -229,7 +234,7 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     else:
         refuse_options("run without --watch", {"--metrics": arguments.metrics})
     check_landing(arguments.landing)
-    init_home(context.home, context.settings)
+    context.home.init(context.settings.answer_buckets, default_suites())
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
         from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address

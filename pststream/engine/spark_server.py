@@ -62,6 +62,9 @@ LOG_FILE = "PSTSTREAM_SPARK_LOG"
 MAX_STDERR_BYTES = 1_000_000
 """Size from which `spark-stderr.log` starts again. The JVM and Python workers write a few lines to it."""
 
+STARTS = "starts Spark"
+"""The end of a line of `spark-stderr.log` that names the process."""
+
 EXPECTED = "WARNING: Using incubator modules"
 """The start of a line that every JVM of Spark writes to standard error before log4j starts."""
 
@@ -102,7 +105,7 @@ class SparkServer:
         self._is_local = is_local(conf["spark.master"])
         self._folders = [_socket_folder(), tempfile.mkdtemp(prefix="pststream-spark-")]
         sockets, temporary = self._folders
-        port, token = _free_port(), secrets.token_urlsafe(24)
+        port, token = free_port(), secrets.token_urlsafe(24)
         self.url = f"sc://localhost:{port}/;token={token}"
         ours = {
             "spark.connect.grpc.binding.address": LOOPBACK,
@@ -112,16 +115,14 @@ class SparkServer:
         if self._is_local:  # the nodes of a cluster have folders of their own
             ours |= {SOCKETS: sockets, "spark.local.dir": temporary}
         command = server_command({**conf, **ours})
-        stderr, variables = _open_log(logs)
+        output, variables = _open_log(logs)
         environment = os.environ | variables | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
         environment.pop("SPARK_DAEMON_MEMORY", None)  # it would count before spark.driver.memory
         if self._is_local:
             environment.setdefault("SPARK_LOCAL_IP", LOOPBACK)
             environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)  # workers as this one
-        with contextlib.ExitStack() as stack:
-            output = stack.enter_context(stderr) if stderr is not None else None
-            start = output.tell() if output is not None else 0
+        with output or contextlib.nullcontext():
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", SUPERVISE, "sh", *command],
                 stdin=subprocess.PIPE,
@@ -130,7 +131,7 @@ class SparkServer:
                 env=environment,
                 start_new_session=True,  # so that SIGINT of a terminal ends this process, and it the server
             )
-            self._wait_for(port, Path(str(output.name)) if output is not None else None, start)
+            self._wait_for(port, Path(output.name) if output else None)
 
     def is_alive(self) -> bool:
         """Whether the server runs; the operating system may have killed it for its memory."""
@@ -164,12 +165,12 @@ class SparkServer:
             return False
         return True
 
-    def _wait_for(self, port: int, log: Path | None, start: int) -> None:
+    def _wait_for(self, port: int, log: Path | None) -> None:
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
             if self._process.poll() is not None:
                 self._delete_folders()
-                lines = _lines_since(log, start) if log else []
+                lines = _lines_of_last_start(log) if log else []
                 raise RuntimeError("\n".join(["Spark ended while it started", *lines]))
             with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), 1.0):
                 return
@@ -219,7 +220,8 @@ def _socket_folder() -> str:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of loopback that no process uses now."""
     with socket.socket() as one:
         one.bind((LOOPBACK, 0))
         return int(one.getsockname()[1])
@@ -235,7 +237,7 @@ def _open_log(folder: Path | None) -> tuple[IO[bytes] | None, dict[str, str]]:
         path = folder / "spark-stderr.log"
         is_full = path.exists() and path.stat().st_size > MAX_STDERR_BYTES
         file = open(path, "wb" if is_full else "ab")  # noqa: SIM115
-        file.write(f"{iso(utc_now())} process {os.getpid()} starts Spark\n".encode())
+        file.write(f"{iso(utc_now())} process {os.getpid()} {STARTS}\n".encode())
         file.flush()
     except OSError:  # a log must not stop the work
         return None, {}
@@ -256,6 +258,6 @@ def _make_folder(home: Home) -> Path:
     return folder
 
 
-def _lines_since(path: Path, start: int) -> list[str]:
-    text = path.read_bytes()[start:].decode(errors="replace")
+def _lines_of_last_start(path: Path) -> list[str]:
+    text = path.read_text("utf-8", errors="replace").rpartition(f" {STARTS}\n")[2]
     return [line for line in text.splitlines() if not line.startswith(EXPECTED)]

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -26,7 +25,7 @@ from pststream.base.errors import RetryableError, UsageError
 from pststream.base.optional_packages import needs_extra
 from pststream.base.utc_times import utc_now
 from pststream.engine import code_version
-from pststream.engine.spark_server import JVM_OPTIONS, LOOPBACK, SparkServer, is_local
+from pststream.engine.spark_server import JVM_OPTIONS, LOOPBACK, SparkServer, free_port, is_local
 from pststream.settings import Settings
 from pststream.state.home import Home
 
@@ -65,8 +64,6 @@ OF_ENGINE = {
 
 FAIR_POOL = Path(__file__).with_name("fair_scheduler.xml")
 """Makes the pool of all jobs a fair one: `spark.scheduler.mode` alone is about several pools."""
-
-LEAVES = "spark.sql.leafNodeDefaultParallelism"
 
 CORES_SECONDS = 60.0
 """Seconds after which the cores of Spark are counted again: a cluster may grow or shrink."""
@@ -189,10 +186,7 @@ def _serve_submitted() -> str:
     """Let the JVM of spark-submit, with what was submitted, serve Spark Connect to this process; return the address."""
     from pyspark.sql import SparkSession
 
-    with socket.socket() as one:
-        one.bind((LOOPBACK, 0))
-        port = one.getsockname()[1]
-    token = uuid.uuid4().hex
+    port, token = free_port(), uuid.uuid4().hex
     builder = SparkSession.builder
     for key, value in {
         **OF_ENGINE,  # all else is as submitted
@@ -302,7 +296,7 @@ class EngineSession:
         if self._local_cores:
             return self._local_cores
         if not self._cores or time.monotonic() - self._counted_at > CORES_SECONDS:
-            self._cores, self._counted_at = self.run(_count_cores), time.monotonic()
+            self._cores, self._counted_at = _count_cores(self._url), time.monotonic()
         return self._cores
 
     def close(self) -> None:
@@ -323,15 +317,17 @@ class EngineSession:
             return self._session
 
 
-def _count_cores(session: "SparkSession") -> int:
-    """Return the number of partitions into which Spark divides rows without a setting: one for each core."""
-    session.conf.unset(LEAVES)
+def _count_cores(url: str) -> int:
+    """Return the number of partitions into which Spark divides rows without the engine's settings: one for each core.
+
+    In a session of its own, as other processes may use that of the engine.
+    """
+    session = _connect(url)
     try:
         numbers = session.range(0, MAX_CORES).selectExpr("spark_partition_id() AS number")
-        greatest = numbers.agg({"number": "max"}).toArrow()[0][0].as_py()
+        return int(numbers.agg({"number": "max"}).toArrow()[0][0].as_py()) + 1
     finally:
-        session.conf.set(LEAVES, ENGINE_SETTINGS[LEAVES])
-    return int(greatest) + 1
+        session.stop()
 
 
 def spark_has_died() -> bool:
@@ -343,10 +339,12 @@ def spark_has_died() -> bool:
 
 def kill_spark() -> None:
     """Kill the Spark of this process, if it has its own. A stop would wait for its tasks."""
-    logging.disable()  # of broken connections
+    is_submitted = under_spark_submit() and _Spark.url is not None and os.getppid() == PARENT
+    if _Spark.server is not None or is_submitted:
+        logging.disable()  # of broken connections
     if _Spark.server is not None:
         _Spark.server.kill()
-    elif under_spark_submit() and _Spark.url is not None and os.getppid() == PARENT:
+    elif is_submitted:
         os.kill(PARENT, signal.SIGKILL)  # spark-submit's JVM
 
 

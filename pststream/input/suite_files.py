@@ -72,14 +72,6 @@ _DEFAULTS = {
         ("expect_column_values_to_not_be_null", {"column": "subscription_id"}),
     ],
 }
-"""The suites of a new home, which hold for all rows that `ingest` and `match` write."""
-
-
-def write_default_suites(files: Files) -> None:
-    """Write the suites of a new home, as a start for those of its owner."""
-    for subject, listed in _DEFAULTS.items():
-        suite = {"expectations": [{"type": kind, "kwargs": arguments} for kind, arguments in listed]}
-        files.write(suite_file(subject, DEFAULT_NAME), json.dumps(suite, indent=2).encode() + b"\n")
 
 
 @dataclass(frozen=True)
@@ -154,6 +146,15 @@ def delete_suite(files: Files, subject: str, name: str) -> None:
 def suite_file(subject: str, name: str) -> str:
     """Return the name of a suite's file in the home."""
     return f"{FOLDER}/{subject}/{name}{ENDING}"
+
+
+def default_suites() -> dict[str, bytes]:
+    """Return the suites of a new home, by the names of their files: they hold for all rows that the project writes."""
+    contents = {}
+    for subject, listed in _DEFAULTS.items():
+        suite = {"expectations": [{"type": kind, "kwargs": arguments} for kind, arguments in listed]}
+        contents[suite_file(subject, DEFAULT_NAME)] = json.dumps(suite, indent=2).encode() + b"\n"
+    return contents
 
 
 def parse_suite(subject: str, name: str, path: str, content: bytes) -> Suite:

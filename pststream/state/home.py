@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
@@ -130,8 +130,11 @@ class Home:
 
         return node_folder() / "homes" / hashlib.sha256(self.path.encode()).hexdigest()[:32]
 
-    def init(self, answer_buckets: int = Settings.answer_buckets) -> bool:
-        """Create the tables, the settings file and, last, the mark; return whether the home is new. May run again."""
+    def init(self, answer_buckets: int = Settings.answer_buckets, contents: Mapping[str, bytes] | None = None) -> bool:
+        """Create the tables, the settings file and, last, the mark; return whether the home is new. May run again.
+
+        contents: further files of a new home, by name
+        """
         files = self.files
         if files.exists(names.HOME_MARK):
             self.check()
@@ -139,6 +142,8 @@ class Home:
         has_all_new = self.create_tables(TABLES)
         if not files.exists(FILE):
             files.write(FILE, default_file().encode())
+        for name, content in (contents or {}).items():
+            files.write(name, content)
         # In a bucket the lock file is made beside new tables only, which have no fencing token. Beside older tables it
         # was lost, maybe while a process holds it: the next holder looks for the last token in all tables.
         if has_all_new or not self.storage.has_leases:

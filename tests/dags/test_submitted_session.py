@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from pststream.base import names
-from pststream.engine.spark_server import _free_port
 from pststream.engine.spark_session import spark_conf
 from pststream.settings import Settings
+from tests.moto_process import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
@@ -47,7 +47,7 @@ def test_the_session_is_the_submitted_one(tmp_path: Path) -> None:
     binaries = Path(sys.executable).parent
     submitted = {"spark.driver.memory": "700m", "spark.jars": spark_conf(Settings())["spark.jars"]}
     submitted |= names.DELTA_CONF
-    port = str(_free_port())
+    port = str(free_port())
     submitted |= {"spark.ui.enabled": "true", "spark.ui.port": port}
     command = [str(binaries / "spark-submit"), "--master", "local[1]", "--name", "submitted"]
     command += [word for key, value in submitted.items() for word in ("--conf", f"{key}={value}")]

@@ -212,6 +212,20 @@ def test_a_new_home_has_suites_for_stored_rows_and_pairs(fresh: Home) -> None:
     assert [one["check"] for one in failed["checks"] if not one["success"]] == ["objects"]
 
 
+def test_an_init_that_was_killed_before_its_end_leaves_no_home_without_suites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("pststream.state.home.Home.write_mark", killed)
+        run_here("init", "--home", tmp_path / "home")
+    home = Home(tmp_path / "home")
+    home.run("init")
+    assert [one["subject"] for one in home.run("suite", "list")["suites"]] == ["objects", "requests", "pairs"]
+
+
 def test_without_the_library_the_check_says_so_and_passes(fresh: Home) -> None:
     command = [sys.executable, "-c", HIDDEN, "check", "--home", str(fresh.path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

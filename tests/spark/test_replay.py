@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pststream.pipeline.replan import replay
+from pststream.engine import spark_server
+from pststream.engine.running_engine import get_engine
+from pststream.pipeline.replan import planner_trial
+from pststream.settings import Settings
 from tests.replayed import changing_home, replayed
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
@@ -15,11 +18,13 @@ NAMES = ("matches", "retractions", "subscriptions_stored", "worker_subscriptions
 
 def test_both_engines_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, _ = changing_home(tmp_path)
+    monkeypatch.setattr(spark_server._Log, "home", None)  # Spark, if it starts here, does not log to the home
+    get_engine(Settings(engine="spark", spark_master="local[2]"))
     documents = []
     for engine, elsewhere in (("local", False), ("spark", False), ("spark", True)):
         monkeypatch.setenv("PSTSTREAM_ENGINE", engine)
         if elsewhere:  # the scratch home is in the home
-            monkeypatch.setattr(replay, "runs_elsewhere", lambda _: True)
+            monkeypatch.setattr(planner_trial, "runs_elsewhere", lambda _: True)
         documents.append(replayed(home, "--last", "3", "--planner", "hybrid"))
     assert all(one["matches_equal"] for one in documents)
     sides = [{name: one["would_be"][name] for name in NAMES} for one in documents]

@@ -264,7 +264,7 @@ def _match_objects(
     cores = get_engine(settings).parallelism
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)), slice_rows(objects, cores))
     scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
-    parts = worker_parts(home, batch["plan_version"], objects, cores)
+    parts = worker_parts(home, context.plan_version, context.workers, objects, cores)
     scans += stored_scans(home, batch, ledger, withdrawn, settings.cache_bytes)
     buckets = list[BucketReport]()
     if answers is None:

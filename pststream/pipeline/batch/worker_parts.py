@@ -16,7 +16,6 @@ from pststream.base import names
 from pststream.engine.contract import SentRows
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS
 from pststream.state.home import Home
-from pststream.state.plans import read_plan_row
 from pststream.state.slices import SLICE_ROWS
 from pststream.tables.delta_tables import greatest_value, read_table
 from pststream.tables.ledgers import RECENT_BATCHES
@@ -83,12 +82,12 @@ def divide_workers(costs: np.ndarray, tasks: int) -> WorkerParts:
     return WorkerParts(workers, np.where(is_last, 1.0, stops), middles.astype(np.int64))
 
 
-def worker_parts(home: Home, plan_version: int, objects: int, cores: int) -> WorkerParts:
+def worker_parts(home: Home, plan_version: int, workers: int, objects: int, cores: int) -> WorkerParts:
     """Return the parts that match a batch: whole workers, unless the batch has enough objects for two tasks a core.
 
     The costs are CPU seconds of the last batch under the plan; before the first one, those that the plan predicts.
     """
-    workers, tasks = read_plan_row(home, plan_version)["workers"], TASKS_PER_CORE * cores
+    tasks = TASKS_PER_CORE * cores
     if objects < tasks * MIN_TASK_OBJECTS:
         return whole_workers(workers)
     return divide_workers(_expected_costs(home, plan_version, workers), tasks)

@@ -295,8 +295,8 @@ def _split_files(
         return [(file, None) for file in files]
     cuts = engine.run_tasks([_CutTask(file) for file in large.values()], partial(_cut, part_bytes), seconds=seconds)
     parts_of = {path: parts for path, _, parts in cuts}
-    ranges = [one for _, of_file, _ in cuts for one in of_file]
-    counts = engine.run_tasks(ranges, partial(_count_range, large), seconds=seconds) if ranges else []
+    ranges = [(large[path], one) for path, of_file, _ in cuts for one in of_file]
+    counts = engine.run_tasks(ranges, _count_range, seconds=seconds) if ranges else []
     counted: dict[str, list[CountedRange]] = {}
     for count in sorted(counts, key=lambda one: one.range.start):
         counted.setdefault(count.range.path, []).append(count)
@@ -330,14 +330,12 @@ def _cut(part_bytes: int, task: _CutTask) -> tuple[str, list[FileRange], list[Fi
     return path, [], []
 
 
-def _count_range(files: dict[str, File], task: FileRange) -> CountedRange:
-    """Count a range; one that cannot be read has no records, so the file is not split and its one reader decides.
-
-    files: by path
-    """
-    with suppress(PstError), open_input(files[task.path]) as readable:
-        return replace(count_range(replace(task, path=readable)), range=task)
-    return CountedRange(task, 0, -1, False, 0)
+def _count_range(task: tuple[File, FileRange]) -> CountedRange:
+    """Count a range; one that cannot be read has no records, so the file is not split and its one reader decides."""
+    file, range = task
+    with suppress(PstError), open_input(file) as readable:
+        return replace(count_range(replace(range, path=readable)), range=range)
+    return CountedRange(range, 0, -1, False, 0)
 
 
 def _count_again(task: tuple[File, list[CountedRange]]) -> tuple[str, list[FilePart]]:

@@ -79,12 +79,12 @@ def _landing_of(home: Home, landing: str | None) -> str:
 
 
 def _run(home: Home, settings: Settings, landing: str, progress: Progress) -> dict[str, Any]:
+    from pststream.input.suite_files import default_suites
     from pststream.pipeline.ingest.ingest import options_of  # load the code that ingests and matches
-    from pststream.pipeline.ingest.init_home import init_home
     from pststream.pipeline.main_job.run import check_landing, run
 
     check_landing(landing)
-    init_home(home, settings)
+    home.init(settings.answer_buckets, default_suites())
     return run(home, settings, landing, options_of(settings), progress=progress)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress
+from pststream.input.suite_files import default_suites
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
-from pststream.pipeline.ingest.init_home import init_home
 from pststream.reports.pages.report_page import write_report
 from pststream.reports.reading.standing_answers import StandingAnswers
 from pststream.search.ask import answer_for_page
@@ -44,7 +44,7 @@ def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
         shutil.rmtree(part, ignore_errors=True)
     progress("generating objects and subscriptions")
     files = write_demo(landing, SEED)
-    init_home(home, settings)
+    home.init(settings.answer_buckets, default_suites())
     first, later = files.requests[:1] + files.answer_requests, files.requests[1:]
     half = len(files.objects) // 2
     ingest(home, settings, "requests", first, ReaderOptions(), progress)

@@ -29,8 +29,8 @@ from pststream.base.errors import (
 from pststream.base.progress import LogMessage, Progress, no_progress
 from pststream.base.texts import duration, mask_urls
 from pststream.base.utc_times import iso, utc_now
-from pststream.engine.running_engine import get_engine
-from pststream.engine.spark_session import is_one_machine, kill_spark, spark_has_died
+from pststream.engine.running_engine import get_engine, runs_elsewhere
+from pststream.engine.spark_session import kill_spark, spark_has_died
 from pststream.engine.warm_up import load_kernels
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import SinkThreads
@@ -297,7 +297,7 @@ class _Watcher:
     def _warm_up(self) -> None:
         """Load the kernels in the engine's workers; not on a cluster, which may give its executors to others."""
         engine = get_engine(self.settings)
-        if is_one_machine(self.settings):
+        if not runs_elsewhere(self.settings):
             engine.run_tasks(range(engine.parallelism), _load_kernels)
         self._warm_at = time.monotonic()
 

@@ -5,11 +5,10 @@ The measured loads are reported next to those that the load model predicted.
 """
 
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,8 @@ from pststream.answers.topk_units import measure_plan
 from pststream.base import names
 from pststream.base.errors import PstError, UsageError
 from pststream.base.progress import Progress, no_progress
-from pststream.engine.running_engine import runs_elsewhere
 from pststream.pipeline.answers.unit_candidates import DrawnTopk, draw_topk_sample
-from pststream.pipeline.replan.planner_trial import Trial, correlation, done_files, share_rounds
+from pststream.pipeline.replan.planner_trial import Trial, correlation, done_files, scratch_place, share_rounds
 from pststream.planning.papers.topk_planners import make_topk_plan
 from pststream.planning.papers.topk_sample import TopkSample, count_loads
 from pststream.planning.planners.registry import installed_planners, load_planner
@@ -28,7 +26,6 @@ from pststream.plans.imbalance import finite_imbalance
 from pststream.settings import Settings, read_planner_options
 from pststream.state.home import Home
 from pststream.state.plans import current_version, topk_planner_of
-from pststream.state.scratch import scratch_folder
 
 
 def compare(
@@ -58,8 +55,13 @@ def compare(
         for planner in planners or ():
             load_planner(planner)
         chosen = planners or installed_planners(progress)
-        with _trial_places(home, settings) as new_place:
-            figures = _run_trials(home, settings, chosen, objects, rounds, new_place, progress)
+        root = home.work_folder / "compare"
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        try:
+            figures = _run_trials(home, settings, chosen, objects, rounds, root, progress)
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
     matches = {f["planner"]: f["matches"] for f in figures}
     if len(set(matches.values())) > 1:
         raise PstError(f"planners found different numbers of matches: {matches}", "please report this: it is a bug")
@@ -70,69 +72,25 @@ def compare(
     }
 
 
-NewPlace = Callable[[bool], AbstractContextManager[tuple[str, Settings]]]
-"""Returns a new folder or address for a scratch home, and the settings for it; with true, it stays after the block.
-
-Python workers keep plans and segments by the paths of their homes, so each trial has a new path.
-"""
-
-
-@contextmanager
-def _trial_places(home: Home, settings: Settings) -> Iterator[NewPlace]:
-    """Yield what makes places for trials; remove all of them afterwards."""
-    if runs_elsewhere(settings):
-        with ExitStack() as stack:
-
-            @contextmanager
-            def in_home(kept: bool) -> Iterator[tuple[str, Settings]]:
-                with ExitStack() as own:
-                    yield (stack if kept else own).enter_context(scratch_folder(home)), settings
-
-            yield in_home
-        return
-    root = home.work_folder / "compare"
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir(parents=True)
-
-    @contextmanager
-    def on_disk(kept: bool) -> Iterator[tuple[str, Settings]]:
-        folder = tempfile.mkdtemp(dir=root)
-        # Nothing is evicted: an evicted segment would be built again in a measured round.
-        yield folder, replace(settings, cache_dir=f"{root if kept else folder}/cache", cache_bytes=names.MAX_INT64)
-        if not kept:
-            shutil.rmtree(folder)
-
-    try:
-        yield on_disk
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
-
-
 def _run_trials(
-    home: Home,
-    settings: Settings,
-    planners: Sequence[str],
-    objects: int,
-    rounds: int,
-    new_place: NewPlace,
-    progress: Progress,
+    home: Home, settings: Settings, planners: Sequence[str], objects: int, rounds: int, root: Path, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Return the figures of each planner."""
-
-    def run_trial(planner: str, kept: bool) -> Trial:
-        with new_place(kept) as (place, chosen):
-            return Trial(home, chosen, planner, objects, f"{place}/home")
-
+    """Return the figures of each planner; root: folder for scratch homes."""
     progress("warming up")
-    run_trial(planners[0], kept=False)
-    trials = []
-    for number, planner in enumerate(planners, 1):
-        progress(f"planner {number} of {len(planners)}: planning and matching with {planner}")
-        trials.append(run_trial(planner, kept=rounds > 0))
-    for number in range(1, rounds + 1):
-        progress(f"round {number} of {rounds}")
-        for trial in trials:
-            trial.match_again()
+    # Python workers keep plans and segments by the paths of their homes, so each trial has a new path.
+    with scratch_place(home, settings, root) as (place, chosen):
+        Trial(home, chosen, planners[0], objects, f"{place}/home")
+    with ExitStack() as stack:
+        trials, cache = [], f"{root}/cache" if rounds else ""
+        for number, planner in enumerate(planners, 1):
+            progress(f"planner {number} of {len(planners)}: planning and matching with {planner}")
+            with ExitStack() as own:
+                place, chosen = (stack if rounds else own).enter_context(scratch_place(home, settings, root, cache))
+                trials.append(Trial(home, chosen, planner, objects, f"{place}/home"))
+        for number in range(1, rounds + 1):
+            progress(f"round {number} of {rounds}")
+            for trial in trials:
+                trial.match_again()
     share_rounds((trial.made, trial.rounds) for trial in trials)
     return [trial.figures() for trial in trials]
 

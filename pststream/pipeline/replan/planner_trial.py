@@ -1,10 +1,13 @@
 """Measure one planner in a scratch home: make its plan, index the earlier requests, match one batch of new objects."""
 
+import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,7 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrow_columns import sum_column
-from pststream.engine.running_engine import get_engine
+from pststream.engine.running_engine import get_engine, runs_elsewhere
 from pststream.engine.task_context import make_task_context, segment_cache
 from pststream.matching.matcher import LiveTermFilter
 from pststream.pipeline.batch.match_task import WorkerReport
@@ -37,6 +40,7 @@ from pststream.state.data_files import (
 from pststream.state.home import Home
 from pststream.state.index_files import index_files, segment_files
 from pststream.state.plans import load_plan, read_plan_rows
+from pststream.state.scratch import scratch_folder
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import delete_files
@@ -107,6 +111,24 @@ def match_and_discard(
     root = home.table(names.MATCHES)
     delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
     return reports
+
+
+@contextmanager
+def scratch_place(
+    home: Home, settings: Settings, parent: Path | None, cache: str = ""
+) -> Iterator[tuple[str, Settings]]:
+    """Yield a new folder or address for a scratch home, and the settings for it; remove what is there afterwards.
+
+    Tasks on other machines do not see this disk: then it is in the home. Else it is a folder below `parent` (None: that
+    of temporary files), and so is the cache, unless `cache` is one. Nothing is evicted from it: an evicted segment
+    would be built again in a measured batch.
+    """
+    if runs_elsewhere(settings):
+        with scratch_folder(home) as address:
+            yield address, settings
+        return
+    with tempfile.TemporaryDirectory(prefix=".scratch-", dir=parent, ignore_cleanup_errors=True) as folder:
+        yield folder, replace(settings, cache_dir=cache or f"{folder}/cache", cache_bytes=names.MAX_INT64)
 
 
 class Trial:

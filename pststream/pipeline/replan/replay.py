@@ -11,11 +11,9 @@ differing buckets are read and compared one by one.
 """
 
 import json
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -36,8 +34,9 @@ from pststream.base.arrow_columns import TIME, csr
 from pststream.base.atomic_files import write_atomically
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
-from pststream.engine.running_engine import get_engine, runs_elsewhere
+from pststream.engine.running_engine import get_engine
 from pststream.pipeline.answers.log_rows import CHANGE, slices_of
+from pststream.pipeline.replan.planner_trial import scratch_place
 from pststream.pipeline.replan.recorded_batches import (
     BatchLoads,
     ChosenBatches,
@@ -55,7 +54,6 @@ from pststream.state.data_files import DataFile, addresses_and_rows, list_data_f
 from pststream.state.erasures import removed_rows
 from pststream.state.home import Home
 from pststream.state.plans import current_version, load_plan, read_plan_row
-from pststream.state.scratch import scratch_folder
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.storage.registry import local_path
@@ -309,7 +307,7 @@ def replay(
     _check_topk(topk, chosen)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    with _scratch_place(home, settings, out) as (folder, chosen_cache):
+    with scratch_place(home, settings, out) as (folder, chosen_cache):
         scratch = Home(f"{folder}/home")
         own = replace(chosen_cache, workers=read_plan_row(home, chosen.first["plan_version"])["workers"])
         try:
@@ -334,18 +332,6 @@ def replay(
         if out is not None:
             write_results(out, home, scratch, first, was, would_be, document)
     return document
-
-
-@contextmanager
-def _scratch_place(home: Home, settings: Settings, out: Path | None) -> Iterator[tuple[str, Settings]]:
-    """Yield a folder or address for the scratch home, and the settings for it; remove what is there afterwards."""
-    if runs_elsewhere(settings):
-        with scratch_folder(home) as address:
-            yield address, settings
-        return
-    with tempfile.TemporaryDirectory(prefix=".replay-", dir=out, ignore_cleanup_errors=True) as folder:
-        # Nothing is evicted: an evicted segment would be built again in a measured batch.
-        yield folder, replace(settings, cache_dir=f"{folder}/cache", cache_bytes=names.MAX_INT64)
 
 
 def _check_out(home: Home, out: Path | None) -> None:
