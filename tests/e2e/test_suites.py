@@ -218,9 +218,9 @@ def test_an_init_that_was_killed_before_its_end_leaves_no_home_without_suites(
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr("pststream.state.home.Home.write_mark", killed)
-        run_here("init", "--home", tmp_path / "home")
+        assert run_here("init", "--home", tmp_path / "home").code != 0
     home = Home(tmp_path / "home")
     home.run("init")
     assert [one["subject"] for one in home.run("suite", "list")["suites"]] == ["objects", "requests", "pairs"]
