@@ -10,16 +10,21 @@ import pytest
 
 pytestmark = pytest.mark.deep
 
-PROGRAM = """
+PROGRAM = '''
 import json
+import os
 from pststream.engine.running_engine import get_engine
 from pststream.settings import Settings
 
 def connections(_):
-    return [line.split()[-1] for line in open("/proc/net/unix") if "/pststream-spark-" in line]
+    """The paths of this worker's own sockets; other programs may use Spark at the same time."""
+    descriptors = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    mine = {os.readlink(path) for path in descriptors if os.path.islink(path)}
+    lines = [line.split() for line in open("/proc/net/unix")]
+    return [words[-1] for words in lines if f"socket:[{words[6]}]" in mine and "/pststream-spark-" in words[-1]]
 
 print(json.dumps(get_engine(Settings(engine="spark", spark_master="local[1]")).run_tasks([0], connections)[0]))
-"""
+'''
 
 
 def test_workers_use_a_socket_in_a_private_folder(tmp_path: Path) -> None:
