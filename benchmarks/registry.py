@@ -38,6 +38,7 @@ from benchmarks.scenarios.plans import (
     standing_planners,
 )
 from benchmarks.scenarios.streams import (
+    driver,
     end_to_end,
     freshness,
     growth,
@@ -96,6 +97,9 @@ BENCHMARKS = {
     ),
     "drift": Benchmark(
         "throughput while the workload drifts, with load adjustment and without", drift.run, any_objects=True
+    ),
+    "driver": Benchmark(
+        "what the driver does for a batch with many workers, files and tasks: seconds, bytes", driver.run
     ),
     "frequent-terms": Benchmark(
         "seconds of a tick of standing frequent terms, by objects, batch and way", frequent_terms.run

@@ -32,12 +32,10 @@ class Stage:
     parts     number of parts; they are numbered from 0
     function  of the last stage of a chain: returns the value of the part. Of an earlier stage: returns or yields rows
               for the parts of the next stage (SentRows).
-    slots     the task that runs each part, from 0; empty: the engine decides which parts a task runs
     """
 
     parts: int
     function: Callable[[int, ReceivedRows], Any]
-    slots: tuple[int, ...] = ()
 
 
 class Engine(Protocol):

@@ -14,28 +14,32 @@ from pststream.engine.local_engine import LocalEngine
 from pststream.engine.spark_engine import SparkEngine
 from pststream.engine.spark_session import get_engine_session, is_one_machine
 from pststream.settings import Settings
+from pststream.state.home import Home
 
 
-def _auto(settings: Settings) -> Engine:
+def _auto(settings: Settings, home: Home | None) -> Engine:
     if not is_one_machine(settings):
-        return _spark(settings)
-    return AutoEngine(lambda: _spark(settings)) if find_spec("pyspark") else LocalEngine()
+        return _spark(settings, home)
+    return AutoEngine(lambda: _spark(settings, home)) if find_spec("pyspark") else LocalEngine()
 
 
-def _spark(settings: Settings) -> Engine:
-    return SparkEngine(get_engine_session(settings))
+def _spark(settings: Settings, home: Home | None) -> Engine:
+    return SparkEngine(get_engine_session(settings), home)
 
 
-ENGINES: dict[str, Callable[[Settings], Engine]] = {
+ENGINES: dict[str, Callable[[Settings, Home | None], Engine]] = {
     "auto": _auto,
     "spark": _spark,
-    "local": lambda settings: LocalEngine(),
+    "local": lambda settings, home: LocalEngine(),
 }
 
 
-def get_engine(settings: Settings) -> Engine:
-    """Return the engine that the settings name; `spark` starts Spark if it does not run yet."""
-    return ENGINES[settings.engine](settings)
+def get_engine(settings: Settings, home: Home | None = None) -> Engine:
+    """Return the engine that the settings name; `spark` starts Spark if it does not run yet.
+
+    home: the home that the tasks are about, where functions with much data wait for them
+    """
+    return ENGINES[settings.engine](settings, home)
 
 
 def runs_elsewhere(settings: Settings) -> bool:

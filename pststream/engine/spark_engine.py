@@ -9,6 +9,7 @@ state/data_files.py); the driver receives one small value for each task.
 
 import gc
 import pickle
+import sys
 import threading
 import time
 import uuid
@@ -26,7 +27,10 @@ from pststream.base.errors import RetryableError
 from pststream.engine import code_version
 from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value
 from pststream.engine.spark_session import EngineSession
+from pststream.state.home import Home
+from pststream.state.scratch import scratch_folder
 from pststream.storage.parquet_files import raise_storage_error
+from pststream.storage.registry import files_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +44,15 @@ MAX_GROUPED_TASKS = 64
 """With at most this many sending tasks (most of them of `state.slices.SLICE_ROWS` rows), one receiving task may serve
 several parts; it then has the rows of all these parts in memory at once.
 """
+
+MAX_CLOSURE_BYTES = 1 << 16
+"""Bytes of functions that travel with each task; more are read from a file, once in each process."""
+
+FUNCTIONS = "functions"
+"""The name of that file."""
+
+Functions = bytes | str
+"""The functions of a call pickled together, since they share data; or the address of the folder of their file."""
 
 MAX_CELL_BYTES = 1 << 30
 """Bytes of rows in one cell of a DataFrame: Java's arrays end at 2 GiB."""
@@ -56,10 +69,13 @@ _TASK_NUMBERS = count(1)
 
 
 class SparkEngine:
-    """Runs tasks in the Python workers of a Spark Connect server."""
+    """Runs tasks in the Python workers of a Spark Connect server.
 
-    def __init__(self, session: EngineSession) -> None:
-        self._session = session
+    home: keeps functions with much data while their tasks run, as all nodes see it; None: they travel with each task
+    """
+
+    def __init__(self, session: EngineSession, home: Home | None = None) -> None:
+        self._session, self._home = session, home
 
     @property
     def parallelism(self) -> int:
@@ -81,11 +97,11 @@ class SparkEngine:
         if not tasks:
             return []
 
-        def make(session: "SparkSession") -> "DataFrame":
-            run = _named(partial(_run_tasks, code, function), function)
+        def make(session: "SparkSession", functions: Functions) -> "DataFrame":
+            run = _named(partial(_run_tasks, code, functions), function)
             return _frame_of(session, tasks).mapInArrow(run, _columns(VALUES))
 
-        return self._collect(make, [_name(function)], ended, seconds)
+        return self._collect(make, [function], ended, seconds)
 
     def run_shuffled(
         self,
@@ -101,48 +117,66 @@ class SparkEngine:
         tasks, code = list(tasks), self._session.expected_code()
         if not tasks:
             return []
-        slots = [self._slots(stage, len(tasks)) for stage in stages]
+        most = SLOTS_PER_CORE * self.parallelism if len(tasks) <= MAX_GROUPED_TASKS else sys.maxsize
+        slots = [min(stage.parts, most) for stage in stages]
 
-        def make(session: "SparkSession") -> "DataFrame":
-            first = _named(partial(_send_rows, code, send, slots[0]), send)
+        def make(session: "SparkSession", functions: Functions) -> "DataFrame":
+            first = _named(partial(_send_rows, code, functions, slots[0]), send)
             frame = _frame_of(session, tasks).mapInArrow(first, _columns(SENT))
-            for place, stage in enumerate(stages):
-                after = slots[place + 1] if place + 1 < len(stages) else None
-                frame = frame.repartitionById(1 + max(slots[place]), "slot").mapInArrow(
-                    _named(partial(_run_parts, code, stage, after), stage.function),
-                    _columns(VALUES if after is None else SENT),
+            for number, stage in enumerate(stages, 1):
+                after = slots[number] if number < len(stages) else 0
+                frame = frame.repartitionById(slots[number - 1], "slot").mapInArrow(
+                    _named(partial(_run_parts, code, functions, number, after), stage.function),
+                    _columns(SENT if after else VALUES),
                 )
             return frame
 
-        return self._collect(make, [_name(send), *(_name(stage.function) for stage in stages)], ended)
-
-    def _slots(self, stage: Stage, tasks: int) -> tuple[int, ...]:
-        """Return the task that runs each part of a stage; tasks: number of tasks before the first shuffle."""
-        if stage.slots:
-            return stage.slots
-        most = SLOTS_PER_CORE * self.parallelism
-        number = min(stage.parts, most) if tasks <= MAX_GROUPED_TASKS else stage.parts
-        return tuple(part % number for part in range(stage.parts))
+        return self._collect(make, [send, *(stage.function for stage in stages)], ended)
 
     def _collect(
         self,
-        make: Callable[["SparkSession"], "DataFrame"],
-        steps: Sequence[str],
+        make: Callable[["SparkSession", Functions], "DataFrame"],
+        functions: Sequence[Callable[..., Any]],
         ended: StageProgress | None,
         seconds: float | None = None,
     ) -> list[Any]:
         """Return the values of a frame; `make` makes it in a session, again in a new one if the server closed it.
 
-        steps: what its stages do, by which Spark's pages name the operation
+        functions: those of its stages, by which Spark's pages name the operation
         """
+        steps = [_name(function) for function in functions]
         try:
-            values = self._session.run(lambda session: _values(session, make(session), steps, ended, seconds))
+            with self.sent(functions) as sent:
+                values = self._session.run(lambda session: _values(session, make(session, sent), steps, ended, seconds))
         except TasksStalled:
             raise
         except Exception as error:
             _raise_task_error(error)
             raise
         return [pickle.loads(one.as_buffer()) for one in values]
+
+    @contextmanager
+    def sent(self, functions: Sequence[Callable[..., Any]]) -> Iterator[Functions]:
+        """Yield what tasks get of functions: their bytes, or, of many bytes, the file that has them during the block.
+
+        So what a task gets does not grow with the data of the functions, such as the files of an index.
+        """
+        from pyspark.cloudpickle import dumps
+
+        data = dumps(tuple(functions))
+        if self._home is None or len(data) <= MAX_CLOSURE_BYTES:
+            yield data
+            return
+        with scratch_folder(self._home) as folder:
+            files_at(folder).write(FUNCTIONS, data, durable=False)
+            yield folder
+
+
+@lru_cache(maxsize=2)
+def _load(functions: Functions) -> tuple[Callable[..., Any], ...]:
+    """Return functions that `SparkEngine.sent` has sent; a process reads each file once."""
+    data = files_at(functions).read(FUNCTIONS) if isinstance(functions, str) else functions
+    return cast("tuple[Callable[..., Any], ...]", pickle.loads(data))
 
 
 @lru_cache
@@ -275,32 +309,34 @@ def _each_task(code: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
     _freeze_loaded_objects()
 
 
-def _run_tasks(
-    code: str, function: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _run_tasks(code: str, functions: Functions, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for task in _each_task(code, batches):
-        yield _value(function(task))
+        yield _value(_load(functions)[0](task))
 
 
 def _send_rows(
-    code: str, send: Callable[[Any], Iterable[SentRows]], slots: tuple[int, ...], batches: Iterable[pa.RecordBatch]
+    code: str, functions: Functions, slots: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for task in _each_task(code, batches):
-        yield from _rows_as_cells(send(task), slots)
+        yield from _rows_as_cells(_load(functions)[0](task), slots)
 
 
 def _run_parts(
-    code: str, stage: Stage, next_slots: tuple[int, ...] | None, batches: Iterable[pa.RecordBatch]
+    code: str, functions: Functions, number: int, next_slots: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run a stage for the parts of one task; yield the values of its parts, or what they send to the next stage."""
+    """Run a stage for the parts of one task; yield the values of its parts, or what they send to the next stage.
+
+    next_slots: the number of tasks of the next stage; 0: this is the last one
+    """
     code_version.check_code_in_task(code)
+    function = _load(functions)[number]
     received = sorted(_cells(batches), key=itemgetter(0))
     for part, of_part in groupby(received, key=itemgetter(0)):
-        value = stage.function(part, ((tag, from_bytes(rows.as_buffer())) for _, tag, rows in of_part))
-        if next_slots is None:
-            yield _value(value)
-        else:
+        value = function(part, ((tag, from_bytes(rows.as_buffer())) for _, tag, rows in of_part))
+        if next_slots:
             yield from _rows_as_cells(value, next_slots)
+        else:
+            yield _value(value)
     _freeze_loaded_objects()
 
 
@@ -313,10 +349,10 @@ def _value(value: Any) -> pa.RecordBatch:
     return pa.record_batch([[pickle.dumps(value)]], schema=VALUES)
 
 
-def _rows_as_cells(sent: Iterable[SentRows], slots: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+def _rows_as_cells(sent: Iterable[SentRows], slots: int) -> Iterator[pa.RecordBatch]:
     for part, tag, rows in sent:
         for piece in _within_cells(rows):
-            yield pa.record_batch([[part], [tag], [slots[part]], _cell(to_bytes(piece))], schema=SENT)
+            yield pa.record_batch([[part], [tag], [part % slots], _cell(to_bytes(piece))], schema=SENT)
 
 
 def _cell(data: pa.Buffer) -> pa.Array:

@@ -5,7 +5,6 @@ live terms and chunk sizes.
 """
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,13 +15,13 @@ from pststream.planning.dispatch import DispatchIndex, make_dispatch
 from pststream.search.object_cache import ObjectCache
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFile
+from pststream.state.index_files import NO_FILES, IndexFiles
 from pststream.state.plans import TermFrequencies, load_plan, load_term_frequencies, read_plan_row, retiring_plan
 
 
 @dataclass(frozen=True)
 class TaskContext:
-    """The home, plan and index that a task works with; small, since it travels with every task.
+    """The home, plan and index that a task works with.
 
     plans       versions that serve the index, the oldest first: the retiring plan, if any, then `plan_version`
     batch_id    0 outside of a batch
@@ -36,7 +35,7 @@ class TaskContext:
     index_version: int
     workers: int
     batch_id: int
-    files: tuple[IndexFile, ...]
+    files: IndexFiles
     cache_dir: str
     cache_bytes: int
 
@@ -47,7 +46,7 @@ def make_task_context(home: Home, settings: Settings, version: int, batch_id: in
     retiring = retiring_plan(row)
     plans = (retiring.plan_version, version) if retiring else (version,)
     return TaskContext(
-        home.path, version, plans, row["index_version"], row["workers"], batch_id, (), *cache_place(settings)
+        home.path, version, plans, row["index_version"], row["workers"], batch_id, NO_FILES, *cache_place(settings)
     )
 
 
@@ -58,9 +57,9 @@ def cache_place(settings: Settings) -> tuple[str, int]:
     return folder, settings.cache_bytes
 
 
-def deletions_of(files: Iterable[IndexFile], folder: str, max_bytes: int) -> Deletions:
+def deletions_of(files: IndexFiles, folder: str, max_bytes: int) -> Deletions:
     """Return the deletions among the files of an index; folder, max_bytes: as `cache_place` returns them."""
-    return _deletions(tuple(file.path for file in files if file.worker == names.EVERY_WORKER), folder, max_bytes)
+    return _deletions(tuple(file.path for file in files.of_worker(names.EVERY_WORKER)), folder, max_bytes)
 
 
 @lru_cache(maxsize=2)

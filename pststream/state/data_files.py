@@ -8,13 +8,15 @@ failed tasks. The log has bounds of some columns of each file (`tables.has_bound
 import json
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, unquote
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
@@ -31,9 +33,6 @@ from pststream.tables.open_tables import latest_table, open_table, table_and_val
 
 ROW_GROUP = 131_072
 """Rows of a row group, the smallest unit that a task reads."""
-
-KEPT_FILES = 10_000
-"""Files of a table whose list is kept between two uses; a longer list is not kept."""
 
 BUFFERED_BYTES = 64 * 1024 * 1024
 """A row group ends early if its rows take more memory than this."""
@@ -65,6 +64,58 @@ class DataFile:
     def may_contain(self, column: str, least: int, greatest: int) -> bool:
         """Whether a row may have a value of `column` in [least, greatest]; true if no bound is known."""
         return self.low.get(column, least) <= greatest and self.high.get(column, greatest) >= least
+
+
+class DataFiles:
+    """Data files of a table as Arrow columns, in the order of their paths: a table may have a million of them.
+
+    A DataFile is made when it is asked for. `columns` are path, size_bytes, num_records and, of each column of the
+    table that has them, `partition.NAME`, `min.NAME`, `max.NAME` and `null_count.NAME`.
+    """
+
+    def __init__(self, columns: pa.Table) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        paths, sizes, rows = (self.columns.column(name).to_pylist() for name in ("path", "size_bytes", "num_records"))
+        low, high = _bounds_by_file(self.columns, "min."), _bounds_by_file(self.columns, "max.", down=False)
+        nulls = _bounds_by_file(self.columns, "null_count.")
+        return map(DataFile, paths, sizes, rows, _partitions(self.columns), low, high, nulls)
+
+    def select(self, chosen: np.ndarray | pa.Array) -> "DataFiles":
+        """Return those of the files that are chosen: bool[files]."""
+        return DataFiles(self.columns.filter(pa.array(chosen)))
+
+    def may_contain(self, column: str, least: int, greatest: int) -> np.ndarray:
+        """Return which files may have a row with a value of `column` in [least, greatest]: bool[files]."""
+        low, high = self._bound(f"min.{column}", names.MIN_INT64), self.greatest(column)
+        return np.asarray((low <= greatest) & (high >= least))
+
+    def greatest(self, column: str) -> np.ndarray:
+        """Return the greatest value of a column in each file, names.MAX_INT64 if it is not known: int64[files]."""
+        return self._bound(f"max.{column}", names.MAX_INT64)
+
+    def has_values(self, column: str) -> bool:
+        """Whether a file has bounds of a column."""
+        name = f"min.{column}"
+        return name in self.columns.column_names and self.columns.column(name).null_count < len(self)
+
+    def partition(self, column: str) -> np.ndarray:
+        """Return the values of a partition column of whole numbers: int64[files]."""
+        return np.asarray(self.columns.column(f"partition.{column}"))
+
+    def _bound(self, name: str, unknown: int) -> np.ndarray:
+        """Return a bound of each file as DataFile has it: int64[files]."""
+        if name not in self.columns.column_names:
+            return np.full(len(self), unknown)
+        values = self.columns.column(name)
+        known = values.cast(pa.int64()).fill_null(0).to_numpy()
+        if pa.types.is_timestamp(values.type):
+            known = known - known % 1000 if name.startswith("min.") else known + -known % 1000
+        return np.where(values.is_valid(), known, unknown) if values.null_count else known
 
 
 class FileWriter:
@@ -160,31 +211,32 @@ def _cut_text(text: str, down: bool) -> str:
     return text[:cut] + chr(sys.maxunicode) if cut < len(text) else text
 
 
-def list_data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
-    """Return the files of a table, ordered by path. Raises UsageError for a version that the log does not have."""
+def list_data_files(home: Home, name: str, version: int | None = None) -> DataFiles:
+    """Return the files of a table. Raises UsageError for a version that the log does not have."""
     with table_and_values(home.table(name)) as (latest, values):
         if version is not None:
             return _files_of(_earlier(home, name, version, latest.version()))
-        files: list[DataFile] = values["files"] if "files" in values else _files_of(latest)
-        if len(files) <= KEPT_FILES:  # the tasks of a batch ask for the same ones
-            values["files"] = files
-        return list(files)
+        if "files" not in values:  # the steps of a batch ask for the same ones
+            values["files"] = _files_of(latest)
+        files: DataFiles = values["files"]
+        return files
 
 
-def _files_of(table: DeltaTable) -> list[DataFile]:
-    actions = pa.table(table.get_add_actions(flatten=True))
-    paths, sizes, rows = (actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records"))
-    files = map(
-        DataFile,
-        (unquote(path) if _is_address(path) else path for path in paths),  # delta-rs quotes the addresses it returns
-        sizes,
-        (count or 0 for count in rows),
-        _partitions(actions),
-        _bounds_by_file(actions, "min."),
-        _bounds_by_file(actions, "max.", down=False),
-        _bounds_by_file(actions, "null_count."),
-    )
-    return sorted(files, key=lambda file: file.path)
+def _files_of(table: DeltaTable) -> DataFiles:
+    actions = pa.table(table.get_add_actions(flatten=True)).drop_columns("modification_time").combine_chunks()
+    paths = actions.column("path")
+    if any(pc.any(pc.starts_with(paths, prefix)).as_py() for prefix in ("/", *names.STORAGES, *names.OTHER_PREFIXES)):
+        # delta-rs quotes the addresses it returns
+        paths = pa.array([unquote(path) if _is_address(path) else path for path in paths.to_pylist()], pa.string())
+    actions = actions.set_column(actions.schema.get_field_index("path"), "path", paths)
+    rows = actions.schema.get_field_index("num_records")
+    actions = actions.set_column(rows, "num_records", pc.fill_null(actions.column("num_records"), 0))
+    return DataFiles(actions.take(pc.sort_indices(actions.column("path"))))
+
+
+def _lists_all(table: DeltaTable, files: Iterable[DataFile]) -> bool:
+    paths = pa.array([file.path for file in files], pa.string())
+    return bool(pc.all(pc.is_in(paths, _files_of(table).columns.column("path"))).as_py())
 
 
 def _earlier(home: Home, name: str, version: int, newest: int) -> DeltaTable:
@@ -262,7 +314,7 @@ def commit_files(
             with latest_table(root) as table:
                 before = table.transaction_version(application)
                 if before is not None and before >= transaction:
-                    own_files = {f"{root}/{file.path}" for file in _files_of(table)}
+                    own_files = {f"{root}/{path}" for path in _files_of(table).columns.column("path").to_pylist()}
                     break
                 for address, file, size in zip(addresses, added, file_sizes(addresses)):
                     if size != file.bytes:
@@ -270,7 +322,7 @@ def commit_files(
                             f"{address}: a task wrote this file, but the driver does not see it", SHARED
                         )
                 # A commit that removes a file which the table has lost would bring its rows back.
-                if removed and not {file.path for file in removed} <= {file.path for file in _files_of(table)}:
+                if removed and not _lists_all(table, removed):
                     raise RetryableError(f"{root}: another process has replaced files of this table", "run this again")
                 flush_names(addresses)
                 actions = [*removals(removed, rows_change), *additions(name, added, rows_change)]

@@ -4,14 +4,19 @@ While two plans are active, a file has subscriptions of only one of the two: all
 the index before the newer plan came into force, and later writers keep the plans apart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.errors import PstError
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, list_data_files
+from pststream.state.data_files import DataFile, DataFiles, list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, find_plan_row, retiring_plan
 from pststream.state.slices import SLICE_ROWS
@@ -61,57 +66,104 @@ class SegmentFiles:
         return self.rows / SLICE_ROWS
 
 
-@dataclass(frozen=True)
-class FileOfPlan:
-    """A data file of the table, and the plan that serves its rows."""
+class IndexFiles:
+    """The files of an index as Arrow columns, ordered by worker and path, in the form that tasks get.
 
-    data: DataFile
-    plan_version: int
+    An IndexFile is made when it is asked for. `columns` are path (below the folder `root` of the table), worker, bytes,
+    max_key, rows and plan_version, as IndexFile has them.
+    """
 
-    @property
-    def worker(self) -> int:
-        """The worker that its rows belong to."""
-        return self.data.partition["worker"]
+    def __init__(self, root: str, columns: pa.Table) -> None:
+        self.root, self.columns = root, columns
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    def __iter__(self) -> Iterator[IndexFile]:
+        values = (column.to_pylist() for column in self.columns.columns)
+        return (IndexFile(f"{self.root}/{path}", *others) for path, *others in zip(*values, strict=True))
+
+    def of_worker(self, worker: int) -> "IndexFiles":
+        """Return the files of a worker."""
+        first, stop = np.searchsorted(self.columns.column("worker").to_numpy(), [worker, worker + 1])
+        return IndexFiles(self.root, self.columns.slice(first, stop - first))
+
+    def above(self, key: int) -> "IndexFiles":
+        """Return the files that may have subscriptions with a greater key."""
+        return IndexFiles(self.root, self.columns.filter(pc.field("max_key") > key))
+
+    def find(self, path: str) -> IndexFile:
+        """Return the file with a path as IndexFile has it."""
+        position = pc.index(self.columns.column("path"), path.removeprefix(f"{self.root}/")).as_py()
+        return next(iter(IndexFiles(self.root, self.columns.slice(position, 1))))
+
+    @cached_property
+    def segments(self) -> list[SegmentFiles]:
+        """The segments of all files."""
+        return segment_files(self)
 
 
-def files_of_plan(home: Home, plan_version: int) -> list[FileOfPlan]:
-    """Return the files that serve a plan and the plan that it retires, ordered by worker and path."""
+_NUMBERS = ("worker", "bytes", "max_key", "rows", "plan_version")
+NO_FILES = IndexFiles("", pa.schema({"path": pa.string(), **dict.fromkeys(_NUMBERS, pa.int64())}).empty_table())
+
+
+FilesByOwner = dict[tuple[int, int], list[DataFile]]
+"""Files of each worker and plan."""
+
+
+def files_by_owner(home: Home, plan_version: int, below: int = names.MAX_INT64) -> FilesByOwner:
+    """Return the files that serve a plan and the plan that it retires; only those of fewer bytes."""
+    files, versions = _files_of_plan(home, *_served(home, plan_version))
+    groups: FilesByOwner = {}
+    for file, version in zip(files, versions.tolist()):
+        if file.bytes < below:
+            groups.setdefault((file.partition["worker"], version), []).append(file)
+    return groups
+
+
+def index_files(home: Home, plan_version: int) -> IndexFiles:
+    """Return the files that serve a plan and the plan that it retires."""
+    return index_files_to_come(home, *_served(home, plan_version))
+
+
+def _served(home: Home, plan_version: int) -> tuple[int, int, Retiring | None]:
     row = find_plan_row(home, plan_version)
-    index, retiring = (row["index_version"], retiring_plan(row)) if row else (plan_version, None)
-    return _files_of_plan(home, index, plan_version, retiring)
+    return (row["index_version"], plan_version, retiring_plan(row)) if row else (plan_version, plan_version, None)
 
 
-def _files_of_plan(home: Home, index_version: int, plan_version: int, retiring: Retiring | None) -> list[FileOfPlan]:
-    files = list_data_files(home, names.WORKER_INDEX)
-    plan_files = [
-        FileOfPlan(file, _plan_of(file, plan_version, retiring))
-        for file in files
-        if file.partition["index_version"] == index_version
-    ]
-    return sorted(plan_files, key=lambda file: (file.worker, file.data.path))
-
-
-def index_files(home: Home, plan_version: int) -> list[IndexFile]:
-    """Return the files that serve a plan, in the form that tasks get."""
-    return _for_tasks(home, files_of_plan(home, plan_version))
-
-
-def index_files_to_come(
+def _files_of_plan(
     home: Home, index_version: int, plan_version: int, retiring: Retiring | None
-) -> list[IndexFile]:
+) -> tuple[DataFiles, np.ndarray]:
+    """Return files of an index, ordered by worker and path, and the plan that serves each: int64[files]."""
+    files = list_data_files(home, names.WORKER_INDEX)
+    if not len(files):
+        return files, np.empty(0, np.int64)
+    files = files.select(files.partition("index_version") == index_version)
+    worker = files.partition("worker")
+    versions = np.full(len(files), plan_version)
+    if retiring is not None:
+        # A file without bounds may have any subscription.
+        is_older = ~files.may_contain("subscription_key", retiring.to + 1, names.MAX_INT64)
+        is_newer = ~files.may_contain("subscription_key", names.MIN_INT64, retiring.to)
+        is_mixed = ~(is_older | is_newer | (worker == names.EVERY_WORKER))
+        for file in files.select(is_mixed):
+            raise PstError(
+                f"index file {file.path} has subscriptions of plan {plan_version} and of plan {retiring.plan_version}",
+                "please report this: it is a bug of PSTStream",
+            )
+        versions[is_older & (worker != names.EVERY_WORKER)] = retiring.plan_version
+    order = np.argsort(worker, kind="stable")
+    return DataFiles(files.columns.take(pa.array(order))), versions[order]
+
+
+def index_files_to_come(home: Home, index_version: int, plan_version: int, retiring: Retiring | None) -> IndexFiles:
     """Return the files that will serve a plan which is not in force yet, and the plan that it will retire."""
-    return _for_tasks(home, _files_of_plan(home, index_version, plan_version, retiring))
-
-
-def _for_tasks(home: Home, files: list[FileOfPlan]) -> list[IndexFile]:
-    root = home.table(names.WORKER_INDEX)
-    return [
-        IndexFile(
-            f"{root}/{file.data.path}", file.worker, file.data.bytes,
-            file.data.high.get("subscription_key", names.MAX_INT64), file.data.rows, file.plan_version,
-        )
-        for file in files
-    ]  # fmt: skip
+    files, versions = _files_of_plan(home, index_version, plan_version, retiring)
+    if not len(files):
+        return NO_FILES
+    path, size, rows = (files.columns.column(name) for name in ("path", "size_bytes", "num_records"))
+    columns = [path, files.partition("worker"), size, files.greatest("subscription_key"), rows, versions]
+    return IndexFiles(home.table(names.WORKER_INDEX), pa.table(columns, schema=NO_FILES.columns.schema))
 
 
 def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:
@@ -152,19 +204,6 @@ def _segment_of(files: list[IndexFile]) -> SegmentFiles:
     paths = tuple(file.path for file in files)
     greatest = max(file.max_key for file in files)
     return SegmentFiles(paths, files[0].worker, files[0].plan_version, greatest, _rows(files))
-
-
-def _plan_of(file: DataFile, version: int, retiring: Retiring | None) -> int:
-    if retiring is None or file.partition["worker"] == names.EVERY_WORKER:
-        return version
-    if file.high.get("subscription_key", names.MAX_INT64) <= retiring.to:
-        return retiring.plan_version
-    if file.low.get("subscription_key", -1) > retiring.to:
-        return version
-    raise PstError(
-        f"index file {file.path} has subscriptions of plan {version} and of plan {retiring.plan_version}",
-        "please report this: it is a bug of PSTStream",
-    )
 
 
 def delete_older_indexes(home: Home, version: int) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from pststream.base import names
 from pststream.base.utc_times import to_micros
-from pststream.state.data_files import DataFile
+from pststream.state.data_files import DataFiles
 from pststream.storage.parquet_files import open_parquet, without_views
 
 SLICE_ROWS = 250_000
@@ -51,9 +51,9 @@ class KeyRange:
     after: int
     up_to: int
 
-    def files(self, files: Iterable[DataFile]) -> list[DataFile]:
+    def files(self, files: DataFiles) -> DataFiles:
         """Return the files that may have such rows."""
-        return [file for file in files if file.may_contain(self.column, self.after + 1, self.up_to)]
+        return files.select(files.may_contain(self.column, self.after + 1, self.up_to))
 
 
 def split_into_tasks(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -> list[tuple[Slice, ...]]:

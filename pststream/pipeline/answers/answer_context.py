@@ -217,7 +217,7 @@ def make_answer_context(
     """
     withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
     withdrawn_before = withdrawn_objects(home, up_to=batch["objects_after"])
-    messages = list[DataFile]()
+    messages: Iterable[DataFile] = ()
     if has_standing_queries(home, batch["requests_to"], is_weighed=True):
         keys = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
         messages = keys.files(list_data_files(home, names.OBJECTS))
@@ -290,7 +290,7 @@ def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: With
     objects = KeyRange("object_key", -1, up_to)
     files = objects.files(list_data_files(home, names.OBJECTS))
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
-    times = get_engine(settings).run_tasks(tasks, partial(_greatest_ts_of, objects, withdrawn))
+    times = get_engine(settings, home).run_tasks(tasks, partial(_greatest_ts_of, objects, withdrawn))
     return max(times, default=names.NO_TIME)
 
 

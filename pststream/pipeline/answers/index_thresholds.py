@@ -60,7 +60,7 @@ def index_thresholds(home: Home, settings: Settings, context: TaskContext, answe
     tasks = split_into_tasks((one.path, one.rows) for one in slices_of(home, files))
     if not tasks:
         return
-    context = replace(context, files=tuple(index_files(home, context.plan_version)))
+    context = replace(context, files=index_files(home, context.plan_version))
     row = find_plan_row(home, context.plan_version)
     retiring = retiring_plan(row) if row else None
     ranges = [(context.plan_version, retiring.to if retiring else -1, names.MAX_INT64)]

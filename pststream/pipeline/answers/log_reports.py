@@ -269,9 +269,9 @@ def open_logged_reports(home: Home, batch_id: int) -> LoggedReports | None:
     """
     if not count_removals(home):
         return None
-    files = KeyRange("batch_id", -1, batch_id - 1).files(list_data_files(home, names.ANSWER_LOG))
+    logged = KeyRange("batch_id", -1, batch_id - 1).files(list_data_files(home, names.ANSWER_LOG))
     # Only rows of reports have a count, and a file without a value has no bounds of the column.
-    files = [file for file in files if "count" in file.low]
+    files = [file for file in logged if "count" in file.low]
     return LoggedReports(tuple(zip(files, slices_of(home, files), strict=True)), batch_id - 1)
 
 
@@ -547,7 +547,7 @@ def log_reports(
         logged=open_logged_reports(home, batch["batch_id"]),
     )
     write = partial(_write_changes, home.table(names.ANSWER_LOG), batch["batch_id"], home.answer_buckets, context, log)
-    written = list(get_engine(settings).run_tasks(log.divide(TASK_REGIONS), write))
+    written = list(get_engine(settings, home).run_tasks(log.divide(TASK_REGIONS), write))
     files = [file for file, _ in written if file is not None]
     commit_files(home, names.ANSWER_LOG, files, application=TRANSACTIONS, transaction=batch["batch_id"])
     return AnswerCounts(

@@ -4,7 +4,7 @@ The driver knows data files alone. Arrays of a group of files are in the node's 
 order of their regions on a curve, so that a share of them has neighbours, which are counted together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -152,7 +152,7 @@ def list_regions(home: Home, after: int, up_to: int, cache_dir: str, cache_bytes
     return RegionLog(groups, of_groups, after, up_to, cache_dir, cache_bytes)
 
 
-def group_request_files(files: Sequence[DataFile], addresses: Sequence[tuple[str, int]]) -> tuple[Paths, ...]:
+def group_request_files(files: Iterable[DataFile], addresses: Sequence[tuple[str, int]]) -> tuple[Paths, ...]:
     """Return data files of `requests`, with address and rows of each, in the groups whose arrays a cache keeps."""
     return tuple(
         group_files(

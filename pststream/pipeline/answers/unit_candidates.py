@@ -213,7 +213,8 @@ def draw_topk_sample(home: Home, settings: Settings, progress: Progress) -> Draw
     if last is None or not has_standing_queries(home, last["requests_to"]):
         raise UsageError(*NO_ANSWER)
     context = context_after(home, settings, last)
-    ((subscriptions, scale),) = get_engine(settings).run_tasks([settings.sample_subscriptions], partial(_draw, context))
+    draw = partial(_draw, context)
+    ((subscriptions, scale),) = get_engine(settings, home).run_tasks([settings.sample_subscriptions], draw)
     if not len(subscriptions.key):
         raise UsageError(*NO_ANSWER)
     rows, _, _ = draw_objects(home, settings, (None, None), -1, progress)

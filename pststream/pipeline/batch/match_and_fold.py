@@ -1,7 +1,7 @@
 """Match the objects of a batch and fold candidates into answers; limit the batch size, and save the loads of units.
 
-The chain has three stages: route, match by worker, fold by bucket. The second stage has these parts: one or more for
-each worker; one that receives the greatest ts of the objects from the routing tasks and sends it to every bucket; and,
+The chain has three stages: route, match by worker, fold by bucket. The second stage has these parts: one for each task
+that matches; one that receives the greatest ts of the objects from the routing tasks and sends it to every bucket; and,
 with a plan of `topk`, one for each of its units. Separate tasks of the first stage send the objects with their words to
 these units.
 """
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values, look_up
-from pststream.base.arrow_columns import csr
+from pststream.base.arrow_columns import csr, sum_column
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, cache_place, term_frequencies
@@ -31,7 +31,7 @@ from pststream.pipeline.answers.unit_candidates import (
     message_scans,
     send_messages,
 )
-from pststream.pipeline.batch.match_task import UnitCounts, WorkerReport, match_and_send
+from pststream.pipeline.batch.match_task import WorkerReport, match_and_send
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS, ObjectScan, route_objects
 from pststream.pipeline.batch.worker_parts import WorkerParts
 from pststream.pipeline.index.stored_pieces import has_standing_queries
@@ -65,14 +65,14 @@ def match_and_fold(
 
     after_key: stored objects meet only subscriptions with a greater key
     """
-    others = 1 + count_units(answers)
-    slots = [*parts.slots.tolist(), *(np.arange(others) % (1 + parts.slots.max())).tolist()] if len(parts.slots) else []
-    search = partial(_match_or_search, context, answers, after_key, parts)
-    return get_engine(settings).run_shuffled(
+    return get_engine(settings, Home(context.home)).run_shuffled(
         [*scans, _EveryBucket(), *message_scans(answers)],
         partial(_send, context, answers, after_key, parts),
         [
-            Stage(len(parts.workers) + others, search, tuple(slots)),
+            Stage(
+                parts.tasks + 1 + count_units(answers),
+                partial(_match_or_search, context, answers, after_key, parts.tasks),
+            ),
             Stage(answers.buckets, partial(fold_bucket, answers)),
         ],
     )
@@ -85,25 +85,24 @@ def _send(
     parts: WorkerParts,
     task: ObjectScan | MessageScan | _EveryBucket,
 ) -> Iterator[SentRows]:
-    latest = len(parts.workers)
+    latest = parts.tasks
     if isinstance(task, MessageScan):
         yield from send_messages(answers, latest + 1, task)
         return
     if isinstance(task, _EveryBucket):
         yield latest, ROUTE_COUNTS, pa.record_batch({"latest": pa.array([names.NO_TIME], pa.int64())})
         return
-    for part, tag, rows in parts.send(route_objects(context, after_key, task)):
+    for part, tag, rows in route_objects(context, after_key, parts, task):
         yield part, tag, rows
         if tag == ROUTE_COUNTS:
             yield latest, tag, rows
 
 
 def _match_or_search(
-    context: TaskContext, answers: AnswerContext, after_key: int, parts: WorkerParts, part: int, received: ReceivedRows
+    context: TaskContext, answers: AnswerContext, after_key: int, matching: int, part: int, received: ReceivedRows
 ) -> Iterator[SentRows]:
-    matching = len(parts.workers)
     if part < matching:
-        yield from match_and_send(context, after_key, answers.buckets, int(parts.workers[part]), received)
+        yield from match_and_send(context, after_key, answers.buckets, received)
     elif part == matching:
         yield from send_latest(answers.buckets, (rows.column("latest")[0].as_py() for _, rows in received))
     else:
@@ -140,7 +139,7 @@ def _count_words(
     tasks = split_into_tasks((one.path, one.rows) for one in slices_of(home, files))
     groups = group_requests(home, requests_to)
     count = partial(_count_in_task, home.path, current_version(home), groups, cache_place(settings), batches)
-    counted = get_engine(settings).run_tasks(tasks, count) if tasks else []
+    counted = get_engine(settings, home).run_tasks(tasks, count) if tasks else []
     terms, position = np.unique(
         np.concatenate([np.empty(0, np.int64), *(one for one, _ in counted)]), return_inverse=True
     )
@@ -205,16 +204,17 @@ def save_unit_loads(
 
 def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:
     """Return a row for the whole worker, and one for each unit of each plan that had objects."""
+    units = pa.concat_tables(report.units)
     whole = {
         "plan_version": batch["plan_version"],
         "unit": names.WHOLE_WORKER,
         "objects": report.objects,
         "subscriptions": report.subscriptions,
-        "candidates": sum(int(of_plan.candidates.sum()) for of_plan in report.units),
+        "candidates": sum_column(units, "candidates"),
         "matches": report.matches,
         "cpu_seconds": report.cpu_seconds + report.index_seconds,
     }
-    rows = pa.concat_tables([pa.Table.from_pylist([whole]), *map(_rows_of_units, report.units)])
+    rows = pa.concat_tables([pa.Table.from_pylist([whole]), _rows_of_units(units)])
     for name, value in (("batch_id", batch["batch_id"]), ("worker", report.worker)):
         rows = rows.append_column(name, pa.array(np.full(rows.num_rows, value)))
     return rows
@@ -234,15 +234,10 @@ def _rows_of_topk(batch_id: int, version: int, units: list[UnitReport]) -> pa.Ta
     )  # fmt: skip
 
 
-def _rows_of_units(counts: UnitCounts) -> pa.Table:
-    units = np.flatnonzero(counts.objects)
-    columns = {
-        "plan_version": np.full(len(units), counts.plan_version),
-        "unit": units,
-        "objects": counts.objects[units],
-        "subscriptions": np.zeros(len(units), np.int64),
-        "candidates": counts.candidates[units],
-        "matches": counts.matches[units],
-        "cpu_seconds": np.zeros(len(units)),
-    }
-    return pa.table(columns)
+def _rows_of_units(units: pa.Table) -> pa.Table:
+    """Return counts by unit, which several tasks may have, summed, in the columns of the other rows."""
+    of_unit = units.group_by(["plan_version", "unit"], use_threads=False)
+    sums = of_unit.aggregate([(name, "sum") for name in units.column_names[2:]]).rename_columns(units.column_names)
+    sums = sums.append_column("subscriptions", pa.array(np.zeros(sums.num_rows, np.int64)))
+    sums = sums.append_column("cpu_seconds", pa.array(np.zeros(sums.num_rows)))
+    return sums.select(["plan_version", "unit", "objects", "subscriptions", "candidates", "matches", "cpu_seconds"])

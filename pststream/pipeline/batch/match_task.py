@@ -1,4 +1,6 @@
-"""Match the objects routed to one worker with its subscriptions, and write rows of `matches` (after the shuffle).
+"""Match the objects routed to workers with their subscriptions, and write rows of `matches` (after the shuffle).
+
+A task serves neighbouring workers, or parts of them, and all its matches are in one file.
 
 Pairs with subscriptions with memory are only candidates. They are not written but sent through a second shuffle.
 """
@@ -7,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +33,10 @@ from pststream.matching.matcher import (
 )
 from pststream.matching.segments import Segment
 from pststream.pipeline.answers.fold_bucket import send_candidates, send_report
-from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, STORED_OBJECTS
+from pststream.pipeline.batch.route_task import ROUTE_COUNTS, STORED_OBJECTS
 from pststream.planning.dispatch import DispatchIndex
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
-from pststream.state.index_files import segment_files
 from pststream.state.tables import TABLES
 
 
@@ -46,6 +48,12 @@ class UnitCounts:
     objects: np.ndarray
     candidates: np.ndarray
     matches: np.ndarray
+
+    def rows(self) -> pa.Table:
+        """Return a row for each unit with objects: plan_version, unit, objects, candidates, matches."""
+        unit = np.flatnonzero(self.objects)
+        counts = {name: getattr(self, name)[unit] for name in ("objects", "candidates", "matches")}
+        return pa.table({"plan_version": np.full(len(unit), self.plan_version), "unit": unit, **counts})
 
 
 class FoundPairs(NamedTuple):
@@ -83,8 +91,9 @@ class WorkerSearch:
         cache = segment_cache(context.cache_dir, context.cache_bytes)
         self.worker = worker
         self.served: list[_ServedPlan] = []
+        segments = context.files.of_worker(worker).segments
         for version in context.plans:
-            files = [s for s in segment_files(context.files) if s.worker == worker and s.plan_version == version]
+            files = [segment for segment in segments if segment.plan_version == version]
             dispatch = dispatch_index(context.home, version)
             counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
             self.served.append(_ServedPlan(dispatch, [(s.max_key, cache.segment(s.paths)) for s in files], counts))
@@ -148,8 +157,11 @@ CANDIDATES = pa.schema(
 )
 """Columns of candidates: a subscription with memory, and an object that may enter its answer; ts in microseconds."""
 
-CHUNK_OBJECTS = 65_536
-"""Objects that a worker gathers before it matches them."""
+MAX_FILE_BYTES = 128 * 1024 * 1024
+"""Greatest size of a file of `matches`."""
+
+FIRST_WORKER = 0
+"""The worker whose report has the counts of routing tasks; the first task always serves it."""
 
 CHUNK_PAIRS = 2_000_000
 """Pairs that are written at a time, about."""
@@ -157,13 +169,13 @@ CHUNK_PAIRS = 2_000_000
 
 @dataclass
 class WorkerReport:
-    """The result that the matching task of one worker returns to the driver.
+    """What a matching task returns to the driver of one of its workers.
 
     subscriptions     pieces in the worker's index
-    units             counts under each plan that serves the index
+    units             counts under each plan that serves the index (`UnitCounts.rows`); those of several tasks add up
     objects, matches  counts in all
     cpu_seconds       CPU seconds to find the pairs and to write the matches
-    files             data files of `matches`, not yet committed
+    files             data files of `matches`, not yet committed: those of its task, or none if another report has them
     index_seconds     CPU seconds to map the worker's segments, and to build those that are new to the node
 
     Of the routing tasks whose counts this task received:
@@ -175,7 +187,7 @@ class WorkerReport:
 
     worker: int
     subscriptions: int
-    units: list[UnitCounts]
+    units: list[pa.Table]
     objects: int = 0
     matches: int = 0
     cpu_seconds: float = 0.0
@@ -205,108 +217,120 @@ def merge_reports(reports: Iterable[WorkerReport]) -> list[WorkerReport]:
         whole = merged.setdefault(report.worker, report)
         if whole is report:
             continue
-        for units, more in zip(whole.units, report.units):
-            units.objects += more.objects
-            units.candidates += more.candidates
-            units.matches += more.matches
-        for name in ("objects", "matches", "cpu_seconds", "files", "index_seconds", "seen", "discarded"):
+        sums = ("units", "objects", "matches", "cpu_seconds", "files", "index_seconds", "seen", "discarded")
+        for name in (*sums, "dispatch_seconds"):
             setattr(whole, name, getattr(whole, name) + getattr(report, name))
-        whole.dispatch_seconds += report.dispatch_seconds
         whole.latest = max(whole.latest, report.latest)
         for worker, seconds in report.built_seconds.items():
             whole.built_seconds[worker] = whole.built_seconds.get(worker, 0.0) + seconds
     return list(merged.values())
 
 
-def match_worker(context: TaskContext, after_key: int, worker: int, received: ReceivedRows) -> WorkerReport:
-    """Match the objects that were routed to a worker, and write the matches as data files.
+def match_workers(context: TaskContext, after_key: int, task: int, received: ReceivedRows) -> list[WorkerReport]:
+    """Match the objects that were routed to the workers of a task, and write the matches as data files.
 
     after_key: stored objects meet only subscriptions with a greater key. The caller wants no candidates; they are
     divided among the buckets all the same, so that the CPU seconds are those of a batch.
     """
-    matcher = _Matcher(context, worker, after_key)
-    buckets = Home(context.home).answer_buckets if matcher.search.has_candidates else 0
-    for candidates in _match_received(matcher, received):
+    matcher = _Matcher(context, after_key)
+    buckets = Home(context.home).answer_buckets
+    for candidates in matcher.match(received):
         deque(send_candidates(buckets, candidates), 0)
     return matcher.finish()
 
 
-def match_and_send(
-    context: TaskContext, after_key: int, buckets: int, worker: int, received: ReceivedRows
-) -> Iterator[SentRows]:
-    """Match as `match_worker` does, and send the candidates and the report to the buckets of answers."""
-    matcher = _Matcher(context, worker, after_key)
-    for candidates in _match_received(matcher, received):
+def match_and_send(context: TaskContext, after_key: int, buckets: int, received: ReceivedRows) -> Iterator[SentRows]:
+    """Match as `match_workers` does, and send the candidates and the reports to the buckets of answers."""
+    matcher = _Matcher(context, after_key)
+    for candidates in matcher.match(received):
         yield from send_candidates(buckets, candidates)
-    yield send_report(matcher.finish())
-
-
-def _match_received(matcher: "_Matcher", received: ReceivedRows) -> Iterator[pa.RecordBatch]:
-    """Match the received objects; yield the candidates (CANDIDATES)."""
-    buffered: dict[int, list[pa.RecordBatch]] = {NEW_OBJECTS: [], STORED_OBJECTS: []}
-    for tag, rows in received:
-        if tag == ROUTE_COUNTS:
-            matcher.report.add_route_counts(rows)
-            continue
-        buffered[tag].append(rows)
-        if sum(batch.num_rows for batch in buffered[tag]) >= CHUNK_OBJECTS:
-            yield from matcher.match(pa.concat_batches(buffered[tag]), tag)
-            buffered[tag] = []
-    for tag, rest in buffered.items():
-        if rest:
-            yield from matcher.match(pa.concat_batches(rest), tag)
+    for report in matcher.finish():
+        yield send_report(report)
 
 
 class _Matcher:
-    """Matches the objects of one worker, writes their matches and fills the report of the task."""
+    """Matches the objects of the workers of a task, one worker after the other, writes their matches and reports."""
 
-    def __init__(self, context: TaskContext, worker: int, after_key: int) -> None:
+    def __init__(self, context: TaskContext, after_key: int) -> None:
         load_kernels()
-        began = time.thread_time()
-        self.search = WorkerSearch(context, worker)
-        self.context = context
-        self.worker = worker
-        self.after_key = after_key
-        self.writer = FileWriter(Home(context.home).table(names.MATCHES), MATCHES)
-        self.report = WorkerReport(worker, self.search.pieces, [one.counts for one in self.search.served])
-        self.report.index_seconds = time.thread_time() - began
+        self.context, self.after_key = context, after_key
+        self.reports: list[WorkerReport] = []
+        self.files: list[DataFile] = []
+        self.write_seconds, self._bytes = 0.0, 0
+        self._writer = FileWriter(Home(context.home).table(names.MATCHES), MATCHES)
 
-    def match(self, chunk: pa.RecordBatch, tag: int) -> Iterator[pa.RecordBatch]:
-        """Match a chunk of routed objects in slices whose pairs fit into memory, and write the matches.
+    def _close_file(self) -> None:
+        """Close the file and prepare the next one."""
+        file, self._bytes = self._writer.close(), 0
+        self.files += [file] if file else []
+        self._writer = FileWriter(Home(self.context.home).table(names.MATCHES), MATCHES)
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        """Add rows to the file; begin another one if it may become too large. In a file rows are smaller than here."""
+        began = time.thread_time()
+        if self._bytes + rows.nbytes > MAX_FILE_BYTES:
+            self._close_file()
+        self._writer.write(rows)
+        self._bytes += rows.nbytes
+        self.write_seconds += time.thread_time() - began
+
+    def match(self, received: ReceivedRows) -> Iterator[pa.RecordBatch]:
+        """Match the received objects; yield the candidates (CANDIDATES)."""
+        counts, of_workers = _split_by_worker(received)
+        while of_workers:
+            worker, objects = of_workers.popitem()
+            began = time.thread_time()
+            search = WorkerSearch(self.context, worker)
+            report = WorkerReport(worker, search.pieces, [])
+            report.index_seconds = time.thread_time() - began
+            self.reports.append(report)
+            for tag, batches in objects.items():
+                yield from self._match_objects(search, report, pa.concat_batches(batches), tag)
+            report.units = [served.counts.rows() for served in search.served]
+            while worker == FIRST_WORKER and counts:
+                report.add_route_counts(counts.pop())
+
+    def _match_objects(
+        self, search: WorkerSearch, report: WorkerReport, objects: pa.RecordBatch, tag: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Match objects of one worker in slices whose pairs fit into memory, and write the matches.
 
         Yields the candidates of each slice, if there are any.
         """
-        began, start = time.thread_time(), 0
-        size = chunk_size(self.context.home, self.worker)
-        while start < chunk.num_rows:
-            rows = chunk.slice(start, size.objects)
+        began, start, written = time.thread_time(), 0, self.write_seconds
+        size = chunk_size(self.context.home, search.worker)
+        while start < objects.num_rows:
+            rows = objects.slice(start, size.objects)
             try:
-                pairs = self.search.find_pairs(rows, self.after_key if tag == STORED_OBJECTS else names.MIN_INT64)
+                pairs = search.find_pairs(rows, self.after_key if tag == STORED_OBJECTS else names.MIN_INT64)
             except TooManyPairs:
                 size.shrink(rows.num_rows)
                 continue
             size.record(rows.num_rows, len(pairs.keys))
-            if self.search.has_candidates:
+            if search.has_candidates:
                 pairs, candidates = _split_pairs(rows, pairs)
                 if candidates.num_rows:
                     yield candidates
-            for matched in self._rows_of_pairs(rows, *pairs):
-                self.writer.write(matched)
-            self.report.matches += len(pairs.keys)
+            for matched in self._rows_of_pairs(search.worker, rows, *pairs):
+                self._write(matched)
+            report.matches += len(pairs.keys)
             start += rows.num_rows
-        self.report.cpu_seconds += time.thread_time() - began
-        self.report.objects += chunk.num_rows
+        report.cpu_seconds += time.thread_time() - began - (self.write_seconds - written)
+        report.objects += objects.num_rows
 
-    def finish(self) -> WorkerReport:
-        """Close the data file, which writes the rows that it still buffers; return the report."""
-        began = time.thread_time()
-        file = self.writer.close()
-        self.report.cpu_seconds += time.thread_time() - began
-        self.report.files = [file] if file else []
-        return self.report
+    def finish(self) -> list[WorkerReport]:
+        """Close the data file and return the reports: each worker has its share of the seconds of writing, by pairs."""
+        began, pairs = time.thread_time(), sum(report.matches for report in self.reports)
+        self._close_file()
+        self.write_seconds += time.thread_time() - began
+        for report in self.reports:
+            report.cpu_seconds += self.write_seconds * report.matches / max(pairs, 1)
+        for report in self.reports[:1]:
+            report.files = self.files
+        return self.reports
 
     def _rows_of_pairs(
-        self, objects: pa.RecordBatch, order: np.ndarray, offsets: np.ndarray, keys: np.ndarray
+        self, worker: int, objects: pa.RecordBatch, order: np.ndarray, offsets: np.ndarray, keys: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows of `matches` of about CHUNK_PAIRS pairs each."""
         columns = objects.select(OBJECT_COLUMNS)
@@ -319,8 +343,25 @@ class _Matcher:
             part = matched[start:stop]
             rows = columns.take(pa.array(order[part]))
             borders = np.append(offsets[part], ends[stop - 1]) - before
-            yield match_rows(rows, lists(borders, keys[before : ends[stop - 1]]), self.context, self.worker)
+            yield match_rows(rows, lists(borders, keys[before : ends[stop - 1]]), self.context, worker)
             start = stop
+
+
+def _split_by_worker(received: ReceivedRows) -> tuple[list[pa.RecordBatch], dict[int, dict[int, list[pa.RecordBatch]]]]:
+    """Return the counts of routing tasks, and the objects of each worker, by tag."""
+    counts = list[pa.RecordBatch]()
+    of_workers: dict[int, dict[int, list[pa.RecordBatch]]] = {}
+    for tag, rows in received:
+        if tag == ROUTE_COUNTS:
+            counts.append(rows)
+            of_workers.setdefault(FIRST_WORKER, {})
+            continue
+        worker, objects = rows.column("worker").to_numpy(), rows.drop_columns(["worker"])
+        borders = [0, *(np.flatnonzero(np.diff(worker)) + 1).tolist(), len(worker)]
+        for start, stop in pairwise(borders):
+            of_worker = of_workers.setdefault(int(worker[start]), {})
+            of_worker.setdefault(tag, []).append(objects.slice(start, stop - start))
+    return counts, of_workers
 
 
 def _split_pairs(objects: pa.RecordBatch, pairs: FoundPairs) -> tuple[FoundPairs, pa.RecordBatch]:

@@ -7,7 +7,7 @@ interrupted at any point and run again.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from pststream.base import lineage, names
 from pststream.base.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
 from pststream.base.texts import counted, counted_matches, duration
 from pststream.base.utc_times import from_micros, utc_now
-from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.contract import Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.engine.warm_up import is_compiled
@@ -30,7 +30,7 @@ from pststream.pipeline.answers.fold_bucket import BucketReport
 from pststream.pipeline.answers.index_thresholds import index_thresholds
 from pststream.pipeline.answers.log_reports import log_reports
 from pststream.pipeline.batch.match_and_fold import limit_objects, match_and_fold, save_unit_loads
-from pststream.pipeline.batch.match_task import WorkerReport, match_worker, merge_reports
+from pststream.pipeline.batch.match_task import WorkerReport, match_workers, merge_reports
 from pststream.pipeline.batch.retract import Retractions, write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects, stored_scans
 from pststream.pipeline.batch.worker_parts import WorkerParts, slice_rows, worker_parts
@@ -188,7 +188,7 @@ def run_batch(
     ledger: as it was before the batch. Returns the batch's ledger row, done.
     """
     timer = StepTimer()
-    get_engine(settings)
+    get_engine(settings, home)
     timer.end_step("session")
 
     context = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
@@ -196,7 +196,7 @@ def run_batch(
     timer.end_step("index")
     crash_point("match.indexed")
 
-    context = replace(context, files=tuple(index_files(home, batch["plan_version"])))
+    context = replace(context, files=index_files(home, batch["plan_version"]))
     matched = _match_objects(home, settings, context, batch, ledger, stream_time, answers)
     timer.end_step("match")
 
@@ -261,7 +261,7 @@ def _match_objects(
     files, withdrawn = list_data_files(home, names.OBJECTS), withdrawn_objects(home, up_to=batch["objects_to"])
     new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
     objects = ledger.pending_objects(batch["objects_to"])
-    cores = get_engine(settings).parallelism
+    cores = get_engine(settings, home).parallelism
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)), slice_rows(objects, cores))
     scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
     parts = worker_parts(home, context.plan_version, context.workers, objects, cores)
@@ -334,21 +334,11 @@ def route_and_match(
 
     after_key: stored objects meet only subscriptions with a greater key
     """
-    # Before the shuffle `route_task.route_objects` runs on each scan; after it `match_task.match_worker` runs on the
-    # objects of each part of a worker.
-    reports = get_engine(settings).run_shuffled(
+    # Before the shuffle `route_task.route_objects` runs on each scan; after it `match_task.match_workers` runs on the
+    # objects of the workers, or parts of workers, of each task.
+    reports = get_engine(settings, Home(context.home)).run_shuffled(
         scans,
-        partial(_route, context, after_key, parts),
-        [Stage(len(parts.workers), partial(_match_part, context, after_key, parts), tuple(parts.slots.tolist()))],
+        partial(route_objects, context, after_key, parts),
+        [Stage(parts.tasks, partial(match_workers, context, after_key))],
     )
-    return merge_reports(reports)
-
-
-def _route(context: TaskContext, after_key: int, parts: WorkerParts, scan: ObjectScan) -> Iterator[SentRows]:
-    return parts.send(route_objects(context, after_key, scan))
-
-
-def _match_part(
-    context: TaskContext, after_key: int, parts: WorkerParts, part: int, received: ReceivedRows
-) -> WorkerReport:
-    return match_worker(context, after_key, int(parts.workers[part]), received)
+    return merge_reports(report for of_task in reports for report in of_task)

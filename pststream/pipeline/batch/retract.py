@@ -57,28 +57,25 @@ def write_retractions(
     max_matched_ts: a bound on the ts of objects matched so far
     """
     of_batch = KeyRange("batch_id", context.batch_id - 1, context.batch_id)
-    deletions = [
-        file
-        for file in of_batch.files(list_data_files(home, names.WORKER_INDEX))
-        if file.partition == {"index_version": context.index_version, "worker": names.EVERY_WORKER}
-    ]
+    indexed = of_batch.files(list_data_files(home, names.WORKER_INDEX))
+    is_deletion = indexed.partition("worker") == names.EVERY_WORKER
+    deletions = indexed.select(is_deletion & (indexed.partition("index_version") == context.index_version))
     first_end = min((file.low["end_at"] for file in deletions), default=names.NEVER_US)
     if not withdrawn and (max_matched_ts is None or first_end > to_micros(max_matched_ts)):
         return Retractions([], 0)
     earlier = KeyRange("batch_id", -1, context.batch_id - 1)
     gone = withdrawn.keys if withdrawn else np.empty(0, np.int64)
-    files = [
-        file
-        for file in earlier.files(list_data_files(home, names.MATCHES))
-        if file.may_contain("ts", first_end, names.NEVER_US)
-        or (len(gone) and file.may_contain("object_key", int(gone[0]), int(gone[-1])))
-    ]
+    matched = earlier.files(list_data_files(home, names.MATCHES))
+    is_wanted = matched.may_contain("ts", first_end, names.NEVER_US)
+    if len(gone):
+        is_wanted |= matched.may_contain("object_key", int(gone[0]), int(gone[-1]))
+    files = matched.select(is_wanted)
     tasks = split_into_tasks(addresses_and_rows(home, names.MATCHES, files))
     parts = min(max(1, sum(file.bytes for file in files) // (PAIR_BYTES * PART_PAIRS)), MAX_PARTS)
     paths = tuple(path for path, _ in addresses_and_rows(home, names.WORKER_INDEX, deletions))
     # Before the shuffle `_send_ended_pairs` runs on each task's rows of `matches` and sends a pair to the part of its
     # object; after it `_write_part` runs on each part.
-    written = get_engine(settings).run_shuffled(
+    written = get_engine(settings, home).run_shuffled(
         tasks,
         partial(_send_ended_pairs, of_batch, paths, withdrawn, earlier, parts),
         [Stage(parts, partial(_write_part, context))],

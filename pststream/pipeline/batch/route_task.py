@@ -24,6 +24,7 @@ from pststream.engine.task_context import TaskContext, dispatch_index, live_term
 from pststream.engine.warm_up import load_kernels
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.matcher import add_every_object
+from pststream.pipeline.batch.worker_parts import WorkerParts
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, TASK_BYTES, make_pieces, split_by_bytes
 from pststream.search.object_cache import ObjectFile, settled_groups
 from pststream.search.object_segments import ObjectSegment
@@ -36,9 +37,9 @@ from pststream.search.wanted_rows import (
 )
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import segment_files
 from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, split_into_tasks, whole_file
 from pststream.state.tables import TABLES
+from pststream.storage.array_cache import Paths
 from pststream.tables.ledgers import Ledger
 from pststream.tables.log_events import NONE, WithdrawnObjects
 
@@ -123,8 +124,11 @@ class ObjectScan:
     late: LateRequests | None = None
 
 
-def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Iterator[SentRows]:
-    """Send each object once to each worker that may match it, and at the end the counts of this task to worker 0.
+def route_objects(context: TaskContext, after_key: int, parts: WorkerParts, scan: ObjectScan) -> Iterator[SentRows]:
+    """Send each object once to each worker that may match it, by the task that matches it there.
+
+    The rows that a task receives have a further column `worker`, by which they are ordered. At the end the counts of
+    this task go to the first one.
 
     after_key: the key of the last request before the batch
     """
@@ -143,7 +147,9 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
         latest = max(latest, int(micros(objects.column("ts")).max(initial=names.NO_TIME)))
         position, worker = _find_workers(objects, routes, context.workers)
         sent += len(position) and 1 + int(np.count_nonzero(np.diff(position)))
-        yield from _split_by_worker(objects, position, worker, context.workers, scan.tag)
+        grouped, slices = group_by_worker(position, worker, context.workers)
+        for task, rows in parts.divide(objects, grouped, slices):
+            yield task, scan.tag, rows
 
     new = int(scan.tag == NEW_OBJECTS)
     counts = {
@@ -160,17 +166,20 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
 def _prepare_routes(context: TaskContext, tag: int, after_key: int) -> _Routes:
     """Bring the filters of live terms up to the segments that objects with this tag may meet."""
     least = after_key if tag == STORED_OBJECTS else -1
-    segments = segment_files(file for file in context.files if file.max_key > least)
+    segments = context.files.above(least).segments if least >= 0 else context.files.segments
     worker_of = {segment.paths: segment.worker for segment in segments}
     cache = segment_cache(context.cache_dir, context.cache_bytes)
     cache.take_built()
     by_plan, adds_term = list[_Route](), False
     for plan_position, version in enumerate(context.plans):
-        of_plan = [segment for segment in segments if segment.plan_version == version]
         dispatch = dispatch_index(context.home, version)
         filters = live_term_filters(context.home, plan_position, tag, dispatch.filters)
-        for ordinal, live in enumerate(filters):
-            live.update(frozenset(one.paths for one in of_plan if dispatch.filter_of(one.worker) == ordinal), cache)
+        of_filters = [set[Paths]() for _ in filters]
+        for segment in segments:
+            if segment.plan_version == version:
+                of_filters[dispatch.filter_of(segment.worker)].add(segment.paths)
+        for live, paths in zip(filters, of_filters):
+            live.update(frozenset(paths), cache)
         by_plan.append(partial(dispatch.route_objects, live=[live.arrays() for live in filters]))
         adds_term |= any(live.has_every_object for live in filters)
     return _Routes(by_plan, adds_term, [(worker_of[paths], seconds) for paths, seconds in cache.take_built().items()])
@@ -202,17 +211,6 @@ def _read_objects(scan: ObjectScan, segment: ObjectSegment | None) -> Iterator[p
     for rows in read_slices(scan.slices, COLUMNS, scan.keys):
         is_new = scan.tag == NEW_OBJECTS
         yield rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
-
-
-def _split_by_worker(
-    objects: pa.RecordBatch, position: np.ndarray, worker: np.ndarray, workers: int, tag: int
-) -> Iterator[SentRows]:
-    grouped, slices = group_by_worker(position, worker, workers)
-    for ordinal in range(workers):
-        of_worker = grouped[slices[ordinal] : slices[ordinal + 1]]
-        if len(of_worker):
-            whole = len(of_worker) == objects.num_rows
-            yield ordinal, tag, objects if whole else objects.take(pa.array(of_worker))
 
 
 OBJECT_BYTES = 150

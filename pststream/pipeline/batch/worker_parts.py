@@ -6,15 +6,14 @@ be matched by several tasks, each with a part of its objects and all of its segm
 workers. Pairs do not depend on it, as each object is matched by itself.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.engine.contract import SentRows
-from pststream.pipeline.batch.route_task import ROUTE_COUNTS
 from pststream.state.home import Home
 from pststream.state.slices import SLICE_ROWS
 from pststream.tables.delta_tables import greatest_value, read_table
@@ -31,28 +30,37 @@ LEAST_SHARE = 0.01
 
 @dataclass(frozen=True)
 class WorkerParts:
-    """The parts of a stage that matches objects, in the order of the workers.
+    """Parts of the workers, in the order of the workers, and the tasks that match them: each has neighbours.
 
     workers  int64[n]: the worker of each part
     stops    float64[n]: share of the worker's objects up to the end of the part; 1 for its last part
-    slots    int64[n]: the task that serves the part; empty: the engine decides
+    slots    int64[n]: the task that serves the part, ascending, from 0
     """
 
     workers: np.ndarray
     stops: np.ndarray
     slots: np.ndarray
 
-    def send(self, sent: Iterable[SentRows]) -> Iterator[SentRows]:
-        """Send rows for workers to their parts; counts go to the first part of their worker."""
-        first = np.searchsorted(self.workers, np.arange(self.workers[-1] + 2))
-        for worker, tag, rows in sent:
-            parts = range(first[worker], first[worker + 1])
-            if tag == ROUTE_COUNTS or len(parts) == 1:
-                yield int(parts[0]), tag, rows
-                continue
-            stops = np.rint(self.stops[parts.start : parts.stop] * rows.num_rows).astype(np.int64)
-            for part, start, stop in zip(parts, [0, *stops[:-1]], stops):
-                yield part, tag, rows.slice(start, stop - start)
+    @property
+    def tasks(self) -> int:
+        """The number of tasks."""
+        return int(self.slots[-1]) + 1
+
+    def divide(
+        self, objects: pa.RecordBatch, grouped: np.ndarray, slices: np.ndarray
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the objects of each task that has some, in the order of their workers, with the column `worker`.
+
+        grouped, slices: int32[k], int64[workers+1]: positions of the objects of each worker, and its slice of them
+        """
+        counts = np.diff(slices)
+        stops = slices[self.workers] + np.rint(self.stops * counts[self.workers]).astype(np.int64)
+        last = np.flatnonzero(np.append(np.diff(self.slots) > 0, True))
+        worker = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        for task, start, stop in zip(self.slots[last].tolist(), [0, *stops[last]], stops[last]):
+            if start < stop:
+                rows = objects.take(pa.array(grouped[start:stop]))
+                yield task, rows.append_column("worker", pa.array(worker[start:stop]))
 
 
 def slice_rows(objects: int, cores: int) -> int:
@@ -60,9 +68,9 @@ def slice_rows(objects: int, cores: int) -> int:
     return max(MIN_TASK_OBJECTS, min(SLICE_ROWS, objects // (TASKS_PER_CORE * cores)))
 
 
-def whole_workers(workers: int) -> WorkerParts:
-    """Return one part for each worker."""
-    return WorkerParts(np.arange(workers), np.ones(workers), np.empty(0, np.int64))
+def whole_workers(workers: int, tasks: int) -> WorkerParts:
+    """Return one part for each worker, served by so many tasks, or by one for each worker if that is fewer."""
+    return WorkerParts(np.arange(workers), np.ones(workers), np.arange(workers) * min(tasks, workers) // workers)
 
 
 def divide_workers(costs: np.ndarray, tasks: int) -> WorkerParts:
@@ -83,13 +91,13 @@ def divide_workers(costs: np.ndarray, tasks: int) -> WorkerParts:
 
 
 def worker_parts(home: Home, plan_version: int, workers: int, objects: int, cores: int) -> WorkerParts:
-    """Return the parts that match a batch: whole workers, unless the batch has enough objects for two tasks a core.
+    """Return the parts that match a batch: whole workers, unless there are enough objects to divide them.
 
     The costs are CPU seconds of the last batch under the plan; before the first one, those that the plan predicts.
     """
     tasks = TASKS_PER_CORE * cores
     if objects < tasks * MIN_TASK_OBJECTS:
-        return whole_workers(workers)
+        return whole_workers(workers, tasks)
     return divide_workers(_expected_costs(home, plan_version, workers), tasks)
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 from scipy.optimize import nnls
 
 from pststream.base.arrays import distinct_values
+from pststream.base.arrow_columns import sum_column
 from pststream.base.progress import Progress, Steps, no_progress
 from pststream.engine.running_engine import runs_elsewhere
 from pststream.matching.segments import build_deletions, build_segment, deleted_pieces, merge_deletions
@@ -97,8 +98,7 @@ def _knn_points(searches: list[list[WorkerReport]]) -> np.ndarray:
         (
             report.objects,
             report.subscriptions,
-            sum(int(units.candidates.sum()) for units in report.units),
-            sum(int(units.matches.sum()) for units in report.units),
+            *(sum(sum_column(units, name) for units in report.units) for name in ("candidates", "matches")),
         )
         for report in last
     ]

@@ -39,9 +39,16 @@ from pststream.queries.kinds.contract import QueryKind
 from pststream.queries.kinds.registry import piece_columns, split_by_kind
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
-from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
+from pststream.state.data_files import (
+    DataFile,
+    DataFiles,
+    FileWriter,
+    addresses_and_rows,
+    commit_files,
+    list_data_files,
+)
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFile, index_files
+from pststream.state.index_files import IndexFiles, index_files
 from pststream.state.plans import TermFrequencies, load_plan, read_plan_row
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
@@ -97,7 +104,7 @@ def index_requests(
     )
 
 
-def rows_of_task(files: list[DataFile]) -> int:
+def rows_of_task(files: DataFiles) -> int:
     """Return how many rows a task reads of request files: SLICE_ROWS, or fewer with large polygons."""
     size, rows = sum(file.bytes for file in files), sum(file.rows for file in files)
     return max(1, min(SLICE_ROWS, TASK_BYTES * rows // max(size, 1)))
@@ -112,7 +119,7 @@ def rebuild_index(
     progress: Progress,
 ) -> None:
     """Build the index of a new plan from the index of the old plan, with deletions applied."""
-    indexed = tuple(index_files(home, old.plan_version))
+    indexed = index_files(home, old.plan_version)
     tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
     # Tasks read slices of the old index with `_send_pieces`; each worker's rows are written by one `_write_part`.
     placing = placing_plan(new_plan.plan, new.plan_version, REBUILD)
@@ -146,7 +153,7 @@ def write_placed_index(
 
     send: takes the plan that places, the number of parts that hold pieces, and the slices of a task
     """
-    engine = get_engine(settings)
+    engine = get_engine(settings, Home(context.home))
     parts = engine.parallelism
     stages = placing_stages(context, placing, parts, partial(rows_by_worker, context=context)) if placing else []
     placed = [Counted("placing subscriptions", "part", stage.parts) for stage in stages]
@@ -182,7 +189,7 @@ def split_by_bytes(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _send_pieces(
     old: TaskContext,
-    indexed: tuple[IndexFile, ...],
+    indexed: IndexFiles,
     new: TaskContext,
     new_plan: PlanAndFrequencies,
     placing: PlacingPlan | None,
@@ -206,17 +213,15 @@ def _send_to_workers(
     return rows_by_worker(pieces, *workers_by_row(pieces, dispatch), context)
 
 
-def read_pieces(
-    context: TaskContext, indexed: tuple[IndexFile, ...], slices: tuple[Slice, ...]
-) -> Iterator[pa.RecordBatch]:
+def read_pieces(context: TaskContext, indexed: IndexFiles, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
     """Yield each piece of an index once, with its batch and deletions applied: from the first worker that stores it."""
     deleted = deletions_of(indexed, context.cache_dir, context.cache_bytes)
     for file_slice in slices:
-        worker, version = next((file.worker, file.plan_version) for file in indexed if file.path == file_slice.path)
-        dispatch = dispatch_index(context.home, version)
+        file = indexed.find(file_slice.path)
+        dispatch = dispatch_index(context.home, file.plan_version)
         for rows in read_slices([file_slice], [*PIECES.names, "batch_id"]):
             offsets, workers = dispatch.workers_of_rows(rows)
-            mine = rows.filter(pa.array(workers[offsets[:-1]] == worker))
+            mine = rows.filter(pa.array(workers[offsets[:-1]] == file.worker))
             yield apply_deletions(mine, deleted)
 
 

@@ -28,7 +28,7 @@ from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
-from pststream.state.index_files import SMALL_BYTES, FileOfPlan, files_of_plan, index_files
+from pststream.state.index_files import SMALL_BYTES, files_by_owner, index_files
 from pststream.state.plans import index_version
 from pststream.state.slices import read_slices, whole_file
 from pststream.tables.delta_tables import last_transaction
@@ -70,9 +70,11 @@ class Compaction:
 
 def compact_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
     """Compact small files if a worker has more than `settings.merge_files` under a plan; return whether it did."""
-    small = _group_files(file for file in files_of_plan(home, plan_version) if file.data.bytes < SMALL_BYTES)
-    if max((len(files) for files in small.values()), default=0) <= settings.merge_files:
+    files = index_files(home, plan_version).columns.filter(pc.field("bytes") < SMALL_BYTES)
+    counts = files.group_by(["worker", "plan_version"]).aggregate([([], "count_all")])["count_all"].to_numpy()
+    if counts.max(initial=0) <= settings.merge_files:
         return False
+    small = files_by_owner(home, plan_version, SMALL_BYTES)
     root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
     similar = {key: choose_similar(files) for key, files in small.items()}
     compactions = [
@@ -110,7 +112,7 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     ledger = Ledger(home)
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
     index = index_version(home, plan_version)
-    groups = _group_files(files_of_plan(home, plan_version))
+    groups = files_by_owner(home, plan_version)
     root = home.table(names.WORKER_INDEX)
     before = sum(map(_count_rows, groups.values()))
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
@@ -147,7 +149,7 @@ def _replace(
     application: str,
     transaction: int,
 ) -> list[DataFile]:
-    engine = get_engine(settings)
+    engine = get_engine(settings, home)
     if has_standing_queries(home):
         parts = max(engine.parallelism, 1 + sum(one.rows for one in compactions) // PART_ROWS)
         stages = [Stage(parts, send_replaced), Stage(len(compactions), partial(_compact_others, tuple(compactions)))]
@@ -180,14 +182,6 @@ def _kept_rows(compaction: Compaction) -> Iterator[pa.RecordBatch]:
         if compaction.plan:
             kept &= is_served_by(pieces, dispatch_index(*compaction.plan), compaction.worker)
         yield pieces.filter(pa.array(kept))
-
-
-def _group_files(files: Iterable[FileOfPlan]) -> dict[tuple[int, int], list[DataFile]]:
-    """Group files by worker and plan: the files of the two plans of an index stay apart."""
-    groups: dict[tuple[int, int], list[DataFile]] = {}
-    for file in files:
-        groups.setdefault((file.worker, file.plan_version), []).append(file.data)
-    return groups
 
 
 def _count_rows(files: Iterable[DataFile]) -> int:

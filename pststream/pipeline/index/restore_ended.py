@@ -62,7 +62,8 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
     parts = ((retiring.plan_version, -1, retiring.to), (version, retiring.to, applied))
     deletions, files = _read_deletions(home, applied), index_files(home, version)
     tasks = split_into_tasks((file.path, file.rows) for file in files if file.worker != names.EVERY_WORKER)
-    indexed = get_engine(settings).run_tasks(tasks, partial(_indexed_keys, deletions, (after, up_to))) if tasks else []
+    find = partial(_indexed_keys, deletions, (after, up_to))
+    indexed = get_engine(settings, home).run_tasks(tasks, find) if tasks else []
     present = distinct_values(np.concatenate([np.empty(0, np.int64), *indexed]))
     added = []
     for plan_version, first, last in parts:
@@ -70,8 +71,8 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
         logged = requests.files(list_data_files(home, names.REQUESTS))
         tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, logged), rows_of_task(logged))
         send = partial(_send_ended, context, plan_version, requests, deletions, (after, up_to), present)
-        write = partial(write_missing, home.table(names.WORKER_INDEX), context, tuple(files), False)
-        written = get_engine(settings).run_shuffled(tasks, send, [Stage(context.workers, write)]) if tasks else []
+        write = partial(write_missing, home.table(names.WORKER_INDEX), context, files, False)
+        written = get_engine(settings, home).run_shuffled(tasks, send, [Stage(context.workers, write)]) if tasks else []
         added += [file for part in written for file in part.files]
     last_commit = last_transaction(home.table(names.WORKER_INDEX), APPLICATION)
     if added:

@@ -15,7 +15,7 @@ from pststream.plans.pieces import IDENTITY, NO_UNIT, number_pieces
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.state.data_files import DataFile, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFile, segment_files
+from pststream.state.index_files import IndexFiles
 from pststream.state.slices import BATCH_ROWS, KeyRange, read_slices, whole_file
 
 
@@ -27,7 +27,7 @@ def has_standing_queries(home: Home, requests_to: int = names.MAX_INT64, is_weig
     requests = KeyRange("request_key", -1, requests_to)
     kinds = [answers for answers in ranked_answers().values() if is_weighed in (None, answers.is_weighed)]
     files = requests.files(list_data_files(home, names.REQUESTS))
-    return any(answers.mark in file.low for answers in kinds for file in files)
+    return any(files.has_values(answers.mark) for answers in kinds)
 
 
 _WRITTEN = (*IDENTITY, "batch_id")
@@ -45,7 +45,7 @@ class WrittenPieces:
 def write_missing(
     root: str,
     context: TaskContext,
-    files: tuple[IndexFile, ...],
+    files: IndexFiles,
     dry_run: bool,
     worker: int,
     received: ReceivedRows,
@@ -59,7 +59,7 @@ def write_missing(
     rows = rows.take(pa.array(np.sort(first)))
     if dry_run:
         return WrittenPieces(rows.num_rows, [])
-    slices = tuple(whole_file(file.path) for file in files if file.worker == worker)
+    slices = tuple(whole_file(file.path) for file in files.of_worker(worker))
     keys = rows.column("subscription_key").unique()
     stored = [
         part.filter(pc.is_in(part.column("subscription_key"), keys)) for part in read_slices(slices, list(_WRITTEN))
@@ -79,7 +79,7 @@ def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_versi
     marked = ~keys[::-1]  # in segments such keys are negative
     units = np.full(len(keys), NO_UNIT, np.int64)
     cache = segment_cache(context.cache_dir, context.cache_bytes)
-    for files in segment_files(context.files):
+    for files in context.files.segments:
         if files.plan_version != plan_version:
             continue
         segment = cache.segment(files.paths)

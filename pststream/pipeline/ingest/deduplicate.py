@@ -30,7 +30,7 @@ from pststream.matching.segments import SegmentCache
 from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF, StagedFile
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
+from pststream.state.data_files import DataFile, DataFiles, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import (
     SLICE_ROWS,
@@ -182,7 +182,7 @@ def deduplicate(
     counter = TaskCounter(
         progress, Counted("comparing ids with the log", "row", read), Counted("applying its rules", "part", parts)
     )
-    paths = get_engine(settings).run_shuffled(
+    paths = get_engine(settings, home).run_shuffled(
         [*new, *stored],
         partial(_send_rows, kind, ids, parts),
         [Stage(parts, partial(_write_verdicts, find, first, folder))],
@@ -191,7 +191,7 @@ def deduplicate(
     return [path for path in paths if path is not None]
 
 
-def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataFile]:
+def _stored_files(home: Home, kind: str, first: int, horizon: int) -> DataFiles:
     """Return the data files that may have relevant rows with a key below `first`.
 
     Of objects, a row before the least horizon is not relevant: it makes no new object a duplicate.
@@ -199,11 +199,11 @@ def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataF
     files = KeyRange(KEY_OF[kind], -1, first - 1).files(list_data_files(home, kind))
     if kind != "objects":
         return files
-    return [file for file in files if horizon > names.NO_TIME and file.may_contain("ts", horizon, names.NEVER_US)]
+    return files.select(files.may_contain("ts", horizon, names.NEVER_US) & (horizon > names.NO_TIME))
 
 
 def _stored_tasks(
-    home: Home, kind: str, files: list[DataFile], min_indexed_rows: int
+    home: Home, kind: str, files: DataFiles, min_indexed_rows: int
 ) -> list[tuple[tuple[Slice, ...], bool]]:
     """Group the rows of stored files into tasks; return their slices, and whether these are indexed: only files of
     enough rows are.

@@ -221,7 +221,7 @@ class ObjectSource:
         """Return the objects that tasks could copy, in order, with their hashes."""
         if not objects:
             return []
-        engine = get_engine(settings)
+        engine = get_engine(settings, self._home)
         count = min(len(objects), engine.parallelism)
         tasks = [_CopyTask(tuple(objects[number::count]), max(THREADS // count, 1)) for number in range(count)]
         hashes = dict[str, str | PstError]()

@@ -115,7 +115,7 @@ def _stage_suspects_apart(home: Home, settings: Settings, files: list[File], pro
         staged = stage_isolated(*target, suspects, settings, progress)
         try:
             if others:
-                staged += stage_in_parts(get_engine(settings), *target, others, progress, settings.read_seconds)
+                staged += stage_in_parts(get_engine(settings, home), *target, others, progress, settings.read_seconds)
         except (MemoryError, TasksStalled):
             staged += stage_isolated(*target, others, settings, progress)
     return sorted(staged, key=lambda one: one.file_seq)
@@ -210,7 +210,7 @@ def _run(
         for seq, part in ((one.file_seq, part) for one in staged for part in one.parts)
     ]
     counter = TaskCounter(progress, Counted(f"appending {kind}", "row", sum(task.staged.rows for task in tasks)))
-    appended = get_engine(settings).run_tasks(tasks, append_staged_rows, counter)
+    appended = get_engine(settings, home).run_tasks(tasks, append_staged_rows, counter)
     rows = [one.rows for one in appended if one.rows]
     commit_files(home, TABLE_OF[kind], rows, application="ingest", transaction=ingest_id)
     crash_point(f"ingest.{kind}_written")

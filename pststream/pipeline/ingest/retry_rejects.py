@@ -79,8 +79,7 @@ def _write_records(home: Home, reason: str, rejects: KeyRange) -> tuple[Path | N
     Return its path (None: there are none) and the number of its rows.
     """
     writer = FileWriter(f"{home.work_folder}/{FOLDER}", pa.schema(list(RECORD)))
-    files = rejects.files(list_data_files(home, names.REJECTS))
-    files.sort(key=lambda file: file.low.get("ingest_id", 0))
+    files = sorted(rejects.files(list_data_files(home, names.REJECTS)), key=lambda file: file.low.get("ingest_id", 0))
     slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.REJECTS, files)]
     count = 0
     for rows in read_slices(slices, ["kind", "reason", "ingest_id", "record"], rejects):

@@ -32,9 +32,9 @@ from pststream.plans.planner_sample import SampledQuestions, WorkloadSample
 from pststream.queries.shapes.contract import EARTH_RADIUS_M
 from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.data_files import DataFiles, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFile, index_files
+from pststream.state.index_files import NO_FILES, IndexFiles, index_files
 from pststream.state.plans import TermFrequencies, current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
@@ -101,7 +101,7 @@ def draw_questions(home: Home, settings: Settings, progress: Progress) -> Sample
     choose = partial(choose_rows, "question_key", _SAMPLED, share, partial(_answered, unfinished))
     tasks = split_into_tasks(addresses_and_rows(home, names.QUESTIONS, files))
     counter = TaskCounter(progress, Counted("sampling questions", "question", rows_of_tasks(tasks)))
-    rows, _ = merge_rows(get_engine(settings).run_tasks(tasks, choose, counter), _SAMPLED)
+    rows, _ = merge_rows(get_engine(settings, home).run_tasks(tasks, choose, counter), _SAMPLED)
     return describe_questions(rows) if rows.num_rows else None
 
 
@@ -149,7 +149,7 @@ def _keywords(clauses: pa.ListArray, positions: np.ndarray) -> tuple[np.ndarray,
     return offsets, words[np.repeat(starts[positions], lengths) + within]
 
 
-def find_period(files: list[DataFile], recent: KeyRange, up_to: int | None) -> KeyRange:
+def find_period(files: DataFiles, recent: KeyRange, up_to: int | None) -> KeyRange:
     """Return the range of the requests that came with the objects of a sample, by their keys.
 
     files   the data files of the objects
@@ -176,7 +176,7 @@ def requests_per_subscription(
     files = period.files(list_data_files(home, names.REQUESTS))
     tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, files))
     counter = TaskCounter(progress, Counted("counting requests", "request", rows_of_tasks(tasks)))
-    counts = get_engine(settings).run_tasks(tasks, partial(_count_operations, period), counter)
+    counts = get_engine(settings, home).run_tasks(tasks, partial(_count_operations, period), counter)
     insertions, deletions = (sum(count[at] for count in counts) for at in (0, 1))
     return insertions / max(live, 1.0), deletions / max(live, 1.0)
 
@@ -268,7 +268,7 @@ def draw_objects(
     choose = partial(choose_rows, "object_key", OBJECTS, share_of(settings.sample_objects, rows), read)
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     counter = TaskCounter(progress, Counted("sampling objects", "object", rows_of_tasks(tasks)))
-    sampled = merge_rows(get_engine(settings).run_tasks(tasks, choose, counter), OBJECTS)
+    sampled = merge_rows(get_engine(settings, home).run_tasks(tasks, choose, counter), OBJECTS)
     return *sampled, find_period(files, recent, to)
 
 
@@ -281,14 +281,14 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
     """
     version, ledger, wanted = current_version(home), Ledger(home), settings.sample_subscriptions
     waiting = KeyRange("request_key", ledger.requests_applied, names.MAX_INT64)
-    indexed = tuple(index_files(home, version)) if version else ()
+    indexed = index_files(home, version) if version else NO_FILES
     requests = waiting.files(list_data_files(home, names.REQUESTS))
     rows = sum(file.rows for file in indexed) + _rows_within(home, names.REQUESTS, requests, waiting)
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
     ended_by = to_micros(horizon) if horizon else -1
 
     def draw(share: float) -> tuple[pa.Table, float]:
-        choose, engine = partial(choose_rows, "subscription_key", SAMPLED_PIECES, share), get_engine(settings)
+        choose, engine = partial(choose_rows, "subscription_key", SAMPLED_PIECES, share), get_engine(settings, home)
         tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests))
         counter = TaskCounter(progress, Counted("sampling requests", "request", rows_of_tasks(tasks)))
         drawn = engine.run_tasks(tasks, partial(choose, partial(_waiting_pieces, waiting)), counter)
@@ -307,7 +307,7 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
     return pieces, scale
 
 
-def _rows_within(home: Home, name: str, files: list[DataFile], rows: KeyRange) -> int:
+def _rows_within(home: Home, name: str, files: DataFiles, rows: KeyRange) -> int:
     """Count the rows of these files in the key range; reads only files that are partly in the range."""
     cut = [file for file in files if file.may_contain(rows.column, -1, rows.after)]
     inside = sum(file.rows for file in files) - sum(file.rows for file in cut)
@@ -321,7 +321,7 @@ def _waiting_pieces(waiting: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa
 
 
 def _live_pieces(
-    context: TaskContext, indexed: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
+    context: TaskContext, indexed: IndexFiles, bound: int, slices: tuple[Slice, ...]
 ) -> Iterator[pa.RecordBatch]:
     for rows in read_pieces(context, indexed, slices):
         yield rows.select(PIECES.names).filter(pc.greater(rows.column("end_at"), bound))

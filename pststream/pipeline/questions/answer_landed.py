@@ -250,7 +250,7 @@ class _Answerer:
 
     def __init__(self, home: Home, settings: Settings, file: QuestionFile, progress: Progress) -> None:
         self._home, self._file, self._progress = home, file, progress
-        self._engine = get_engine(settings)
+        self._engine = get_engine(settings, home)
         self._segments = list_segments(home, *cache_place(settings), file["objects_to"])
 
     def answer_part(self, part: ReadQuestions, before: WrittenAnswers, read_seconds: float) -> WrittenAnswers:
@@ -354,7 +354,7 @@ def read_answers(home: Home, number: int) -> Iterator[pa.RecordBatch]:
     """Yield the stored answers of a file of questions (ANSWERS), by the rows of the questions and rank."""
     column = "question_file"
     mine = KeyRange(column, number - 1, number)
-    files = mine.files(list_data_files(home, names.QUESTION_ANSWERS))
+    files = list(mine.files(list_data_files(home, names.QUESTION_ANSWERS)))
     # Compaction keeps the order of the rows, and a file ends with the beginning of later ones.
     files.sort(key=lambda one: (one.low.get(column, 0), one.high.get(column, 0), one.low.get("row", 0)))
     slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.QUESTION_ANSWERS, files)]

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.base import names
@@ -56,12 +57,11 @@ from pststream.state.crash_points import crash_point
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import (
-    IndexFile,
+    IndexFiles,
     SegmentFiles,
     index_files,
     index_files_to_come,
     migration_application,
-    segment_files,
 )
 from pststream.state.plans import (
     Retiring,
@@ -103,7 +103,7 @@ def migrate(
     pieces and writes none.
     """
     after_key = retiring.to if retiring else -1
-    files = [file for file in index_files(home, context.plan_version) if file.worker != names.EVERY_WORKER]
+    files = index_files(home, context.plan_version)
     changing = {version for version in context.plans if len(changed_cells(load_plan(home, version), plan))}
     leaving = [
         file for file in files
@@ -111,15 +111,15 @@ def migrate(
     ]  # fmt: skip
     # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `write_missing`
     # runs on each worker's pieces.
-    write = partial(write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run)
+    write = partial(write_missing, home.table(names.WORKER_INDEX), context, files, dry_run)
     tasks = split_into_tasks((file.path, file.rows) for file in leaving)
     counter = TaskCounter(
         progress,
         Counted("selecting pieces to move", "piece", rows_of_tasks(tasks)),
         Counted("counting moved pieces" if dry_run else "writing moved pieces", "worker", context.workers),
     )
-    migrated: list[WrittenPieces] = get_engine(settings).run_shuffled(
-        tasks, partial(_send_pieces, context, tuple(leaving), plan), [Stage(context.workers, write)], counter
+    migrated: list[WrittenPieces] = get_engine(settings, home).run_shuffled(
+        tasks, partial(_send_pieces, context, files, plan), [Stage(context.workers, write)], counter
     )
     added = [file for part in migrated for file in part.files]
     if added:
@@ -131,13 +131,14 @@ def migrate(
         commit_files(home, names.WORKER_INDEX, added, application=application, transaction=last + 1)
     if not dry_run:
         # Nothing depends on these segments: a task builds what its node lacks.
-        known = {segment.paths for segment in segment_files(files)}
+        known = {segment.paths for segment in files.segments}
         to_come = index_files_to_come(home, context.index_version, context.plan_version + 1, retiring)
-        new = [segment for segment in segment_files(to_come) if segment.paths not in known]
+        new = [segment for segment in to_come.segments if segment.paths not in known]
         counter = TaskCounter(progress, Counted("building segments", "piece", sum(segment.rows for segment in new)))
-        get_engine(settings).run_tasks(new, partial(_build_segment, context), counter)
+        get_engine(settings, home).run_tasks(new, partial(_build_segment, context), counter)
     rows = sum(part.rows for part in migrated)
-    row_bytes = sum(file.bytes for file in files) / max(sum(file.rows for file in files), 1)
+    stored = files.columns.filter(pc.field("worker") != names.EVERY_WORKER)
+    row_bytes = (pc.sum(stored["bytes"]).as_py() or 0) / max(pc.sum(stored["rows"]).as_py() or 0, 1)
     return rows, round(rows * row_bytes)
 
 
@@ -146,13 +147,12 @@ def _build_segment(context: TaskContext, segment: SegmentFiles) -> None:
 
 
 def _send_pieces(
-    context: TaskContext, leaving: tuple[IndexFile, ...], plan: PartitionPlan, slices: tuple[Slice, ...]
+    context: TaskContext, files: IndexFiles, plan: PartitionPlan, slices: tuple[Slice, ...]
 ) -> Iterator[SentRows]:
     """Send each stored piece to the workers that serve it under the new plan and not under the plan before."""
     after = make_dispatch(plan)
     for part in slices:
-        version = next(file.plan_version for file in leaving if file.path == part.path)
-        before = dispatch_index(context.home, version)
+        before = dispatch_index(context.home, files.find(part.path).plan_version)
         for rows in read_slices([part], COLUMNS):
             old, new = (_pairs(index.workers_of_rows(rows), context.workers) for index in (before, after))
             added = np.setdiff1d(new, old, assume_unique=True)

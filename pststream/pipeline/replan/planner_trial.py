@@ -38,7 +38,7 @@ from pststream.state.data_files import (
     list_data_files,
 )
 from pststream.state.home import Home
-from pststream.state.index_files import index_files, segment_files
+from pststream.state.index_files import index_files
 from pststream.state.plans import load_plan, read_plan_rows
 from pststream.state.scratch import scratch_folder
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
@@ -62,7 +62,7 @@ def add_rows(home: Home, scratch: Home, settings: Settings, name: str, rows: Key
     add_references(scratch, name, home, whole)
     cut = addresses_and_rows(home, name, (file for file in files if not _is_within(file, rows)))
     slices = [Slice(path, 0, count) for path, count in cut]
-    copied = get_engine(settings).run_tasks(slices, partial(_copy_rows, scratch.table(name), name, rows))
+    copied = get_engine(settings, home).run_tasks(slices, partial(_copy_rows, scratch.table(name), name, rows))
     last = last_transaction(scratch.table(name), "scratch")
     commit_files(scratch, name, filter(None, copied), application="scratch", transaction=last + 1)
 
@@ -85,7 +85,7 @@ def measure_index_memory(home: Home, settings: Settings, plan: PartitionPlan, ve
     Returns those of the dispatcher, which are the arrays of the plan and the Bloom filter of live terms (the map H2 of
     the paper), and those of the segments of each worker, float64[workers].
     """
-    segments = segment_files(file for file in index_files(home, version) if file.worker != names.EVERY_WORKER)
+    segments = index_files(home, version).segments
     cache = segment_cache(settings.cache_dir, settings.cache_bytes)
     workers = np.zeros(plan.workers)
     for segment in segments:
@@ -102,11 +102,11 @@ def match_and_discard(
 
     after_key: only objects with a greater key. Nothing is folded: candidates of subscriptions with memory are dropped.
     """
-    context = replace(make_task_context(home, settings, plan_version), files=tuple(index_files(home, plan_version)))
+    context = replace(make_task_context(home, settings, plan_version), files=index_files(home, plan_version))
     keys = KeyRange("object_key", after_key, names.MAX_INT64)
     files = keys.files(list_data_files(home, names.OBJECTS))
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))[part]
-    parts = whole_workers(context.workers)
+    parts = whole_workers(context.workers, context.workers)
     reports = route_and_match(settings, context, [ObjectScan(slices, keys, NEW_OBJECTS) for slices in tasks], -1, parts)
     root = home.table(names.MATCHES)
     delete_files([f"{root}/{file.path}" for report in reports for file in report.files])

@@ -90,7 +90,7 @@ def find_differences(
         return []
     read = partial(_read_slices, batches, differing)
     was, now = (
-        Counter(chain.from_iterable(get_engine(settings).run_tasks(_tasks(one, batches), read)))
+        Counter(chain.from_iterable(get_engine(settings, home).run_tasks(_tasks(one, batches), read)))
         for one in (home, scratch)
     )
     differences = [Difference(pair, True) for pair in (was - now).elements()]
@@ -108,7 +108,7 @@ def _sum_pairs(home: Home, settings: Settings, batches: KeyRange, progress: Prog
     tasks = _tasks(home, batches)
     counter = TaskCounter(progress, Counted("comparing the matches", "row", rows_of_tasks(tasks)))
     total = np.zeros((3, BUCKETS), np.uint64)
-    for part in get_engine(settings).run_tasks(tasks, partial(_sum_slices, batches), counter):
+    for part in get_engine(settings, home).run_tasks(tasks, partial(_sum_slices, batches), counter):
         total += part
     return total
 
@@ -204,7 +204,7 @@ def compare_answers(home: Home, scratch: Home, settings: Settings, last: int) ->
         changes = [file for file in files if file.partition["part"] == CHANGE]
         sides.append(list(zip(changes, slices_of(one, changes), strict=True)))
     compare = partial(_count_differences, sides, last)
-    return {"answers_equal": not sum(get_engine(settings).run_tasks(range(home.answer_buckets), compare))}
+    return {"answers_equal": not sum(get_engine(settings, home).run_tasks(range(home.answer_buckets), compare))}
 
 
 def _count_differences(homes: list[list[tuple[DataFile, Slice]]], last: int, bucket: int) -> int:

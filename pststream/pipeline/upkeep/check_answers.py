@@ -6,7 +6,7 @@ the answers too. Once rows of reports were erased (docs/operation.md), their num
 known, and are not compared.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -289,7 +289,7 @@ def count_answer_faults(home: Home, settings: Settings, batch_id: int, passed: i
     check = _make_check(home, settings, read_batches(home, batch_id - 1, batch_id)[0], passed)
     buckets = range(home.answer_buckets)
     counter = TaskCounter(progress, Counted("answers", "bucket", len(buckets)))
-    faults = get_engine(settings).run_tasks(buckets, partial(_check_bucket, check), counter)
+    faults = get_engine(settings, home).run_tasks(buckets, partial(_check_bucket, check), counter)
     counts: dict[str, int | None] = {
         figure: sum(one.counts.get(figure, 0) for one in faults) for figure in FIGURES["answers"]
     }
@@ -321,8 +321,8 @@ def _list_skipped(check: AnswerCheck) -> Iterator[str]:
 
 def _make_check(home: Home, settings: Settings, last: BatchRow, passed: int) -> AnswerCheck:
     removed = set(removed_rows(home).column("table_name").to_pylist())
-    files = KeyRange("batch_id", -1, last["batch_id"]).files(list_data_files(home, names.ANSWER_LOG))
-    files = [file for file in files if file.partition["part"] == CHANGE]
+    logged = KeyRange("batch_id", -1, last["batch_id"]).files(list_data_files(home, names.ANSWER_LOG))
+    files = [file for file in logged if file.partition["part"] == CHANGE]
     rows = sum(file.rows for file in files)
     return AnswerCheck(
         context_after(home, settings, last),
@@ -348,7 +348,7 @@ def _context_of_snapshot(home: Home, settings: Settings, passed: int) -> AnswerC
     return replace(context, states=f"{context.states}-check", last_snapshot=before)
 
 
-def _slices(home: Home, name: str, files: list[DataFile]) -> Iterator[tuple[DataFile, Slice]]:
+def _slices(home: Home, name: str, files: Iterable[DataFile]) -> Iterator[tuple[DataFile, Slice]]:
     for file, (path, rows) in zip(files, addresses_and_rows(home, name, files), strict=True):
         yield file, whole_file(path, rows)
 

@@ -30,7 +30,7 @@ from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFile, index_files, migration_application
+from pststream.state.index_files import NO_FILES, IndexFiles, index_files, migration_application
 from pststream.state.plans import current_version, index_version
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.tables.delta_tables import last_transaction
@@ -84,7 +84,7 @@ class IndexCheck:
     """
 
     home: str
-    files: tuple[IndexFile, ...]
+    files: IndexFiles
     requests_to: int
     batch_id: int
     bound: int
@@ -100,7 +100,7 @@ def count_placement_faults(
     The index is compared with the requests up to the key `requests_to`, as of the batch `batch_id`.
     """
     version = current_version(home)
-    files = tuple(index_files(home, version)) if version else ()
+    files = index_files(home, version) if version else NO_FILES
     # A killed migration has added pieces to the index of a plan, but made no plan.
     index = index_version(home, version)
     has_migrated = last_transaction(home.table(names.WORKER_INDEX), migration_application(index)) >= 0
@@ -109,7 +109,7 @@ def count_placement_faults(
     wanted = addresses_and_rows(home, names.REQUESTS, KeyRange("request_key", 0, requests_to).files(requests))
     tasks = [(REQUESTED, slices) for slices in split_into_tasks(wanted)]
     tasks += [(STORED, slices) for slices in split_into_tasks((file.path, file.rows) for file in files)]
-    engine = get_engine(settings)
+    engine = get_engine(settings, home)
     parts = PARTS_PER_TASK * engine.parallelism
     rows = sum(file.rows for file in requests) + sum(file.rows for file in files)
     rounds = 1 + rows // (ROUND_ROWS * parts)
@@ -155,9 +155,8 @@ def _read_requests(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tup
 
 def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the pieces and the deletions of the index."""
-    file_of = {file.path: file for file in check.files}
     for part in slices:
-        file = file_of[part.path]
+        file = check.files.find(part.path)
         for rows in read_slices([part], [*PIECES.names, "batch_id"], KeyRange("batch_id", -1, check.batch_id)):
             if file.worker == names.EVERY_WORKER:
                 yield STORED_DELETED, rows.select(COLUMNS[STORED_DELETED].names)

@@ -228,7 +228,7 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int, prog
         addresses_and_rows(home, names.MATCHES, wanted.files(list_data_files(home, names.MATCHES)))
     )
     counter = TaskCounter(progress, Counted("matches", "row", rows_of_tasks(tasks)))
-    counts = get_engine(settings).run_tasks(tasks, partial(_count, batches, wanted), counter)
+    counts = get_engine(settings, home).run_tasks(tasks, partial(_count, batches, wanted), counter)
     none = np.zeros(rows.num_rows, np.int64)
     pairs = sum((one.pairs for one in counts), none)
     retractions = sum((one.retractions for one in counts), none)

@@ -137,7 +137,7 @@ def find_keys(home: Home, settings: Settings, kind: str, ids: tuple[str, ...], i
     log, ordered = LOGS[kind], sorted(ids)
     files = [file for file in list_data_files(home, log.name) if any_within(ordered, file, log.id)]
     tasks = split_into_tasks(addresses_and_rows(home, log.name, files))
-    parts = get_engine(settings).run_tasks(tasks, partial(_find_ids, kind, ids, ingests_to)) if tasks else []
+    parts = get_engine(settings, home).run_tasks(tasks, partial(_find_ids, kind, ids, ingests_to)) if tasks else []
     return _joined(parts)
 
 
@@ -199,7 +199,7 @@ def words_of_terms(home: Home, settings: Settings, terms: np.ndarray) -> dict[in
     files = addresses_and_rows(home, names.ANSWER_LOG, reports)
     files += addresses_and_rows(home, names.QUESTION_ANSWERS, list_data_files(home, names.QUESTION_ANSWERS))
     tasks = split_into_tasks(files) if len(terms) else []
-    for shown_words in get_engine(settings).run_tasks(tasks, partial(_words_of_answers, terms)) if tasks else []:
+    for shown_words in get_engine(settings, home).run_tasks(tasks, partial(_words_of_answers, terms)) if tasks else []:
         words |= shown_words
     return words
 
@@ -221,7 +221,9 @@ def terms_of_others(home: Home, settings: Settings, terms: np.ndarray, erased: K
         files = addresses_and_rows(home, log.name, list_data_files(home, log.name))
         tasks = split_into_tasks(files) if len(terms) else []
         parts += (
-            get_engine(settings).run_tasks(tasks, partial(_others, kind, terms, erased[kind].keys)) if tasks else []
+            get_engine(settings, home).run_tasks(tasks, partial(_others, kind, terms, erased[kind].keys))
+            if tasks
+            else []
         )
     return _distinct(parts)
 

@@ -1,6 +1,7 @@
 """Run `pststream maintain`: remove old rows, compact the index and all tables, trim Delta logs, delete unused files."""
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -73,7 +74,7 @@ def compact_tables(home: Home, settings: Settings) -> int:
             ([path for path, _ in addresses_and_rows(home, name, files)], dict(files[0].partition)) for files in groups
         ]
         write = partial(_write_compacted, home.table(name), TABLES[name].schema)
-        added = [file for file in get_engine(settings).run_tasks(tasks, write) if file]
+        added = [file for file in get_engine(settings, home).run_tasks(tasks, write) if file]
         removed = [file for files in groups for file in files]
         # A compaction that was killed has committed nothing, so each try has a transaction id of its own.
         last = last_transaction(home.table(name), COMPACTIONS)
@@ -82,7 +83,7 @@ def compact_tables(home: Home, settings: Settings) -> int:
     return fewer
 
 
-def _neighbours(files: list[DataFile], column: str) -> list[list[DataFile]]:
+def _neighbours(files: Iterable[DataFile], column: str) -> list[list[DataFile]]:
     """Return groups of two or more neighbours in a partition, of MAX_BYTES together at most.
 
     Files with equal values in `column` are in the order of their rows.
@@ -134,7 +135,8 @@ def snapshot_answers(home: Home, settings: Settings, progress: Progress) -> dict
     if before < last["batch_id"]:
         counted = Counted("writing the snapshot of answers", "bucket", home.answer_buckets)
         write = partial(_snapshot_bucket, context_after(home, settings, last))
-        written = get_engine(settings).run_tasks(range(home.answer_buckets), write, TaskCounter(progress, counted))
+        counter = TaskCounter(progress, counted)
+        written = get_engine(settings, home).run_tasks(range(home.answer_buckets), write, counter)
         older = [file for file in list_data_files(home, names.ANSWERS) if file.high["batch_id"] < before]
         crash_point("maintain.snapshot_written")
         files = [file for file in written if file is not None]

@@ -142,13 +142,13 @@ def remove_old_changes(home: Home, settings: Settings) -> dict[str, int]:
 
 def _remove(home: Home, settings: Settings, up_to: int) -> dict[str, int]:
     """Remove the changes of the batches up to one that no answer needs."""
-    files = KeyRange("batch_id", -1, up_to).files(list_data_files(home, names.ANSWER_LOG))
-    files = [file for file in files if file.partition == CHANGE]
+    logged = KeyRange("batch_id", -1, up_to).files(list_data_files(home, names.ANSWER_LOG))
+    files = [file for file in logged if file.partition == CHANGE]
     addresses = [path for path, _ in addresses_and_rows(home, names.ANSWER_LOG, files)]
     horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
     ticks_from = names.NEVER_US if horizon is None else to_micros(horizon)
     old = _OldChanges(home.table(names.ANSWER_LOG), tuple(zip(addresses, files, strict=True)), up_to, ticks_from)
-    written = get_engine(settings).run_tasks(range(home.answer_buckets), partial(_sum_up, old)) if files else []
+    written = get_engine(settings, home).run_tasks(range(home.answer_buckets), partial(_sum_up, old)) if files else []
     removed = sum(rows for _, rows in written)
     if not removed:
         return {}

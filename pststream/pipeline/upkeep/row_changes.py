@@ -435,7 +435,7 @@ def find_rows(home: Home, settings: Settings, change: RowChange) -> FoundRows:
     files = [file for file in list_data_files(home, change.table) if change.may_change(file)]
     addresses = addresses_and_rows(home, change.table, files)
     tasks = split_into_tasks(addresses)
-    counted = get_engine(settings).run_tasks(tasks, partial(_count, change)) if tasks else []
+    counted = get_engine(settings, home).run_tasks(tasks, partial(_count, change)) if tasks else []
     changed = sum((one.changed for one in counted), Counter[str]())
     left = sum((one.left for one in counted), Counter[str]())
     of_files = [(file, address) for file, (address, _) in zip(files, addresses) if changed[address]]
@@ -452,7 +452,7 @@ def rewrite_files(home: Home, settings: Settings, change: RowChange, affected: F
     """
     tasks = [file for file in affected.files if file.path not in affected.emptied]
     rewrite = partial(_rewrite, change, home.table(change.table))
-    written = get_engine(settings).run_tasks(tasks, rewrite) if tasks else []
+    written = get_engine(settings, home).run_tasks(tasks, rewrite) if tasks else []
     return [file for file in written if file is not None]
 
 

@@ -110,7 +110,8 @@ def _count(home: Home, settings: Settings, version: int | None) -> _Counted:
     stages = [Stage(parts, partial(_sum_part, home.table(names.TERM_STATISTICS), version))]
     counted: list[_Counted] = []
     if tasks:
-        counted = get_engine(settings).run_shuffled(tasks, partial(_count_task, parts, withdrawn_objects(home)), stages)
+        count = partial(_count_task, parts, withdrawn_objects(home))
+        counted = get_engine(settings, home).run_shuffled(tasks, count, stages)
     terms = sum(part.terms for part in counted)
     if not terms:
         raise UsageError("term-statistics: no stored object has a word", "ingest objects first")

@@ -168,7 +168,7 @@ def select_objects(
     ]
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     select = partial(_select, selection, file_seqs, withdrawn)
-    parts = get_engine(settings).run_tasks(tasks, select) if tasks else []
+    parts = get_engine(settings, home).run_tasks(tasks, select) if tasks else []
     keys, hashes = (
         np.concatenate([np.empty(0, np.int64), *columns]) for columns in (zip(*parts) if parts else ((), ()))
     )

@@ -11,11 +11,21 @@ import pyarrow.dataset as pds
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pststream.base import names
+from pststream.base.arrow_columns import TIME
 from pststream.base.errors import RetryableError
 from pststream.state import data_files as files
-from pststream.state.data_files import FileWriter, addresses_and_rows, append_rows, commit_files, list_data_files
+from pststream.state.data_files import (
+    DataFiles,
+    FileWriter,
+    addresses_and_rows,
+    append_rows,
+    commit_files,
+    list_data_files,
+)
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
@@ -82,11 +92,7 @@ def test_an_append_only_table_refuses_a_deletion(hand_home: Home) -> None:
         DeltaTable(hand_home.table(names.OBJECTS)).delete("object_key = 1")
 
 
-@pytest.mark.parametrize("kept", [0, 1, 10_000])
-def test_lists_of_files_that_are_kept_are_those_of_the_table(
-    hand_home: Home, monkeypatch: pytest.MonkeyPatch, kept: int
-) -> None:
-    monkeypatch.setattr(files, "KEPT_FILES", kept)
+def test_lists_of_files_that_are_kept_are_those_of_the_table(hand_home: Home) -> None:
     expected: list[str] = []
     for number in range(3):
         file = written(hand_home, rows(10 * number + 1, 5))
@@ -95,11 +101,29 @@ def test_lists_of_files_that_are_kept_are_those_of_the_table(
         for _ in range(2):
             listed = list_data_files(hand_home, names.OBJECTS)
             assert [one.path for one in listed] == expected
-            listed.clear()  # a caller may change its list
     assert [one.rows for one in list_data_files(hand_home, names.OBJECTS)] == [5, 5, 5]
     shutil.rmtree(hand_home.path)
     hand_home.init()
-    assert list_data_files(hand_home, names.OBJECTS) == []
+    assert not list_data_files(hand_home, names.OBJECTS)
+
+
+BOUND = st.none() | st.integers(-3000, 3000)
+
+
+@given(st.lists(st.tuples(BOUND, BOUND, BOUND, BOUND), max_size=6), st.integers(-3000, 3000), st.integers(0, 3000))
+def test_files_are_selected_as_each_of_them_would_be(
+    bounds: list[tuple[int | None, ...]], least: int, more: int
+) -> None:
+    """A bound may be unknown, and that of a time finer than Delta's milliseconds."""
+    low, high, first, last = (list(column) for column in zip(*bounds)) if bounds else ([], [], [], [])
+    size = pa.array([1] * len(bounds), pa.int64())
+    columns = {"path": pa.array(map(str, range(len(bounds))), pa.string()), "size_bytes": size, "num_records": size}
+    columns |= {"min.object_key": pa.array(low, pa.int64()), "max.object_key": pa.array(high, pa.int64())}
+    columns |= {"min.ts": pa.array(first, TIME), "max.ts": pa.array(last, TIME)}
+    listed = DataFiles(pa.table(columns))
+    for column in ("object_key", "ts", "lon"):
+        expected = [file.path for file in listed if file.may_contain(column, least, least + more)]
+        assert [file.path for file in listed.select(listed.may_contain(column, least, least + more))] == expected
 
 
 def test_rows_come_back_with_their_bounds(hand_home: Home) -> None:
@@ -169,13 +193,15 @@ def test_a_batch_is_within_a_row_group(hand_home: Home, monkeypatch: pytest.Monk
 def test_a_range_reads_only_its_rows(hand_home: Home) -> None:
     file = written(hand_home, rows(0, 50))
     wanted = KeyRange("object_key", 10, 13)
-    (slices,) = split_into_tasks(addresses_and_rows(hand_home, names.OBJECTS, wanted.files([file])))
+    commit_files(hand_home, names.OBJECTS, [file], application="t", transaction=1)
+    listed = list_data_files(hand_home, names.OBJECTS)
+    (slices,) = split_into_tasks(addresses_and_rows(hand_home, names.OBJECTS, wanted.files(listed)))
     assert [key for batch in read_slices(slices, ["object_key"], wanted) for key in batch[0].to_pylist()] == [
         11,
         12,
         13,
     ]
-    assert KeyRange("object_key", 49, 99).files([file]) == []
+    assert not KeyRange("object_key", 49, 99).files(listed)
     assert isinstance(slices[0], Slice)
 
 
@@ -184,7 +210,7 @@ def test_a_file_that_only_its_node_sees_is_not_committed(hand_home: Home) -> Non
     Path(hand_home.table(names.OBJECTS), elsewhere.path).unlink()
     with pytest.raises(RetryableError, match="all nodes mount"):
         commit_files(hand_home, names.OBJECTS, [kept, elsewhere], application="ingest", transaction=1)
-    assert list_data_files(hand_home, names.OBJECTS) == []
+    assert not list_data_files(hand_home, names.OBJECTS)
     assert commit_files(hand_home, names.OBJECTS, [kept], application="ingest", transaction=1)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS
+from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.pipeline.batch.worker_parts import divide_workers, slice_rows, whole_workers
 
 
@@ -26,19 +26,25 @@ def test_a_hot_worker_is_no_bound(cores: int, workers: int) -> None:
     assert shares(costs, 2 * cores).max() <= 1.3 / (2 * cores)
 
 
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20), st.integers(1, 40), st.integers(0, 1000))
-def test_every_row_goes_to_one_part_of_its_worker(costs: list[float], tasks: int, rows: int) -> None:
-    parts = divide_workers(np.array(costs), tasks)
-    assert len(parts.workers) <= len(costs) + tasks and set(parts.slots.tolist()) == set(range(tasks))
-    batch = pa.record_batch({"row": pa.array(range(rows), pa.int64())})
-    for worker in range(len(costs)):
-        sent = list(parts.send([(worker, NEW_OBJECTS, batch), (worker, ROUTE_COUNTS, batch)]))
-        assert {int(parts.workers[part]) for part, _, _ in sent} == {worker}
-        found = [row for _, tag, some in sent if tag == NEW_OBJECTS for row in some.column("row").to_pylist()]
-        assert found == list(range(rows))
-        assert [some.num_rows for _, tag, some in sent if tag == ROUTE_COUNTS] == [rows]
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20), st.integers(1, 40), st.integers(0, 300), st.booleans())
+def test_every_object_goes_once_to_each_of_its_workers(costs: list[float], tasks: int, pairs: int, whole: bool) -> None:
+    workers = len(costs)
+    parts = whole_workers(workers, tasks) if whole else divide_workers(np.array(costs), tasks)
+    assert len(parts.workers) <= workers + tasks and set(parts.slots.tolist()) == set(range(parts.tasks))
+    assert parts.tasks == (min(tasks, workers) if whole else tasks)
+    objects = pa.record_batch({"row": pa.array(range(50), pa.int64())})
+    pair = np.unique(np.random.default_rng(pairs).integers(0, 50 * workers, pairs))
+    row, worker = (pair // workers).astype(np.int32), (pair % workers).astype(np.int32)
+    sent = list(parts.divide(objects, *group_by_worker(row, worker, workers)))
+    served = {task: set(parts.workers[parts.slots == task].tolist()) for task in range(parts.tasks)}
+    found = []
+    for task, rows in sent:
+        assert set(rows["worker"].to_pylist()) <= served[task]
+        found += zip(rows["worker"].to_pylist(), rows["row"].to_pylist())
+    assert found == sorted(zip(worker.tolist(), row.tolist()))
 
 
 def test_a_small_batch_is_not_divided() -> None:
     assert slice_rows(10_000, 64) == 20_000 and slice_rows(10**8, 2) == 250_000 and slice_rows(2_000_000, 40) == 25_000
-    assert whole_workers(3).workers.tolist() == [0, 1, 2] and not len(whole_workers(3).slots)
+    parts = whole_workers(10_000, 4)
+    assert parts.workers.tolist() == list(range(10_000)) and (parts.stops == 1).all() and parts.tasks == 4

@@ -109,7 +109,7 @@ def stage_on_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, ho
                 path.write_text("object_id\n")
             return staged
 
-    monkeypatch.setattr(ingest_transaction, "get_engine", lambda _: OneNode())
+    monkeypatch.setattr(ingest_transaction, "get_engine", lambda *_: OneNode())
     options = json.dumps(WITHOUT_BOUNDS)
     file = {"kind": "objects", "path": str(path), "started_at": dt.datetime.now(dt.UTC), "file_seq": 1, "bytes": 1}
     file |= {"options": options, "sha256": "0"}
