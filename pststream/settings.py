@@ -249,7 +249,7 @@ class Settings:
     pairs_table: str = declare(
         names.NEVER,
         "when Spark updates the table of pairs for other programs (docs/tables.md): never, run (after each pststream "
-        "run), or hourly (by the DAG pairs)",
+        "run; by a watcher at most once a minute), or hourly (by the DAG pairs)",
         choices=(names.NEVER, names.AFTER_RUNS, names.HOURLY),
     )
     delivery_seconds: int = declare(20, "time for each sink in one run; the rest waits for the next run", least=1)

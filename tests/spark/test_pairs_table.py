@@ -4,6 +4,7 @@ The commands that are killed use the Spark of this process.
 """
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from pststream.state.home import Home as State
 from pststream.tables.delta_tables import latest_dataset
 from tests.commands import KILLED, Home
 from tests.erased_homes import MARKER, OBJECT, SUBSCRIPTION, marked_home, marked_world, raw_files_with
+from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
@@ -207,6 +209,16 @@ def test_old_rows_go_with_their_versions(filled: tuple[Home, WrittenWorld]) -> N
     home.run("check")
 
 
+def test_a_watcher_updates_it(filled: tuple[Home, WrittenWorld], tmp_path: Path) -> None:
+    home, _ = filled
+    shutil.rmtree(home.path / names.GOLD, ignore_errors=True)
+    with Watching(home, landing_folder(tmp_path / "landing"), PSTSTREAM_PAIRS_TABLE="run") as watching:
+        watching.until(lambda _: gold_batch(State(home.path)) > 0)
+        code, document, _ = watching.end()
+    assert code == 0 and document["failures"] == 0
+    assert assert_equal(home) > 0
+
+
 def test_a_bucket_needs_the_jars_of_s3a(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SPARK_REMOTE")
     (tmp_path / "delta-spark.jar").touch()
@@ -222,6 +234,7 @@ def test_a_bucket_needs_the_jars_of_s3a(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_the_hourly_job_does_nothing_by_default(filled: tuple[Home, WrittenWorld]) -> None:
     home = State(filled[0].path)
+    update_pairs(home, Settings())
     assert update_hourly(home, Settings()) is None
     assert update_hourly(home, Settings(pairs_table="hourly")) == update_pairs(home, Settings()) | {
         "seconds": pytest.approx(0, abs=60)
