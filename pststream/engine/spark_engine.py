@@ -167,10 +167,14 @@ def _named(run: "partial[Iterator[pa.RecordBatch]]", function: Callable[..., Any
 
 
 def _frame_of(session: "SparkSession", tasks: Sequence[Any]) -> "DataFrame":
-    """Return tasks as rows; the session's settings give each row a partition of its own."""
+    """Return tasks as rows; the session's settings give each row a partition of its own.
+
+    The schema is named again, as the client would send all tasks to the server to ask for it.
+    """
     from pyspark.cloudpickle import dumps
 
-    return session.createDataFrame(pa.table([range(len(tasks)), [dumps(task) for task in tasks]], schema=TASKS))
+    rows = pa.table([range(len(tasks)), [dumps(task) for task in tasks]], schema=TASKS)
+    return session.createDataFrame(rows).to(_columns(TASKS))
 
 
 def _values(
