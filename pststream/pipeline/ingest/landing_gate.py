@@ -148,15 +148,21 @@ def _open_confined(file: File, path: str) -> AbstractContextManager[str]:
 
 
 def _check(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[StagedFile]) -> list[CheckResults]:
-    """Compute the figures of each file, and check them against the thresholds."""
-    kind = files[0]["kind"]
-    counts = recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history))
-    past = LandingHistory(counts, to_micros(utc_now()))
+    """Compute the figures of each file, and check them against the thresholds.
+
+    The usual volume is that of the file's folder, so that nobody's files make those of another folder unusual.
+    """
+    kind, now = files[0]["kind"], to_micros(utc_now())
+    paths = [file["path"] for file in files]
+    counts = recent_row_counts(home, kind, paths, max(RECENT_FILES, settings.gate_history))
     landed = [
         LandedFile(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)
         for one in staged
     ]
-    figures = [compute_figures(kind, one, past, settings) for one in landed]
+    figures = [
+        compute_figures(kind, one, LandingHistory(rows, now), settings)
+        for one, rows in zip(landed, counts, strict=True)
+    ]
     return check_thresholds(figures, landing_thresholds(kind, settings))
 
 
