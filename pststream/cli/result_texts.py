@@ -130,6 +130,10 @@ def describe_erasure(document: dict[str, Any]) -> str:
     if document["files_until"]:
         day = document["files_until"].date()
         lines.append(f"older versions of the tables hold the rows until the first maintain after {day}")
+    if document["versions_remain"]:
+        lines.append(
+            "the bucket may keep what is deleted: delete its noncurrent versions, or let a lifecycle rule do it"
+        )
     if not document["dry_run"]:
         lines.append("backups made before hold the rows; so do the files that they came from:")
         lines += [escape_controls(f"  {path}") for path in document["input_files"]]

@@ -134,11 +134,14 @@ class Home:
         """Create the tables, the settings file and, last, the mark; return whether the home is new. May run again.
 
         contents: further files of a new home, by name
+
+        Raises UsageError if the storage of the address cannot have a home.
         """
         files = self.files
         if files.exists(names.HOME_MARK):
             self.check()
             return False
+        self.storage.check_home(self.path)
         has_all_new = self.create_tables(TABLES)
         if not files.exists(FILE):
             files.write(FILE, default_file().encode())

@@ -140,6 +140,12 @@ class Storage(Protocol):
     def local_path(self, address: str) -> Path | None:
         """Return the path at which any local program can open it; None if there is none."""
 
+    def check_home(self, address: str) -> None:
+        """Try what a home at an address needs of the storage. Raises UsageError if it cannot be one."""
+
+    def keeps_versions(self, address: str) -> bool | None:
+        """Whether the storage keeps what is deleted or replaced, as older versions; None if it does not say."""
+
     def files(self, address: str) -> Files:
         """Return the small files below an address."""
 

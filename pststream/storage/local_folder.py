@@ -102,6 +102,13 @@ class LocalFolder:
         """Return the folder itself."""
         return Path(address)
 
+    def check_home(self, address: str) -> None:
+        """Any folder can be a home."""
+
+    def keeps_versions(self, address: str) -> bool | None:
+        """A folder keeps none."""
+        return False
+
     def files(self, address: str) -> Files:
         """Return the small files below a folder."""
         return FolderFiles(address)

@@ -334,7 +334,8 @@ def erase(
 
     Returns {"dry_run", "erasure_id" (null if nothing was erased), "object_ids", "subscription_ids" (how many), "rows":
     {table: rows removed or changed}, "files" (pages and logs deleted), "input_files": [paths], "files_until" (when
-    `maintain` deletes the last files with these rows), "vacuumed"}, which `pststream erase --json` prints.
+    `maintain` deletes the last files with these rows), "vacuumed", "versions_remain" (whether the storage may keep what
+    was deleted, as older versions)}, which `pststream erase --json` prints.
 
     Finishes an interrupted ingest, batch or erasure first. Raises UsageError for a condition that is not SQL, or if a
     quarantined file has one of the ids: then nothing has changed.
@@ -538,4 +539,5 @@ def _document(
         "input_files": sorted(paths),
         "files_until": None if asked.vacuum_now else max(until, default=None),
         "vacuumed": asked.vacuum_now,
+        "versions_remain": home.storage.keeps_versions(home.path) is not False,
     }

@@ -11,9 +11,9 @@ import pytest
 from botocore.exceptions import ClientError, SSLError
 
 from pststream.base.errors import PstError, RetryableError, UsageError
-from pststream.storage import aws
+from pststream.storage import aws, s3
 from pststream.storage.contract import Files
-from pststream.storage.registry import files_at, normalize
+from pststream.storage.registry import files_at, normalize, storage_of
 from pststream.storage.s3 import S3Bucket
 from tests.bad_store import BUCKET, BadStore, is_body
 from tests.bucket_home import store_on_loopback, use
@@ -29,6 +29,7 @@ def server() -> Iterator[BadStore]:
 @pytest.fixture
 def address(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> str:
     server.recover()
+    monkeypatch.setattr(s3, "_ANSWERED", set())
     return use(server.url, monkeypatch)
 
 
@@ -156,6 +157,47 @@ def test_what_is_wrong_is_told(server: BadStore, address: str, monkeypatch: pyte
     for refused in (files_at(address).names, lambda: aws.resolve_credentials(address)):
         with pytest.raises(UsageError, match="no credentials"):
             refused()
+
+
+def test_a_refusal_by_a_store_that_has_answered_may_pass(server: BadStore, address: str) -> None:
+    server.fault = lambda *request: 403
+    assert isinstance(refusal(address), UsageError)
+    server.recover()
+    assert not files_at(address).exists("home.json")
+    server.fault = lambda *request: 403
+    assert isinstance(refusal(address), RetryableError)
+
+
+def test_an_object_that_is_not_deleted_is_an_error(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_at(address)
+    assert isinstance(files, S3Bucket)
+    for code, error in (("AccessDenied", UsageError), ("InternalError", RetryableError)):
+        answer = Mock(return_value={"Errors": [{"Key": "a", "Code": code, "Message": "no"}]})
+        monkeypatch.setattr(s3, "_ANSWERED", set())
+        monkeypatch.setattr(files, "_client", Mock(delete_objects=answer))
+        with pytest.raises(error, match=code):
+            files.delete(["a"])
+
+
+def test_a_store_that_ignores_conditions_is_no_home(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = storage_of(address)
+    storage.check_home(address)
+    assert files_at(address).names() == [], "the probe is gone"
+    put = S3Bucket(address)._client.put_object
+    for ignored in ("IfMatch", "IfNoneMatch"):
+        one = S3Bucket(address)
+        without = lambda ignored=ignored, **request: put(**{k: v for k, v in request.items() if k != ignored})  # noqa: E731
+        client = Mock(wraps=one._client, put_object=without, meta=one._client.meta)
+        monkeypatch.setattr(one, "_client", client)
+        with pytest.raises(UsageError, match="ignores the conditions"):
+            one.check_conditions()
+
+
+def test_a_bucket_with_versions_is_known(address: str) -> None:
+    assert storage_of(address).keeps_versions(address) is False
+    bucket = S3Bucket(address)
+    bucket._client.put_bucket_versioning(Bucket=bucket.bucket, VersioningConfiguration={"Status": "Enabled"})
+    assert storage_of(address).keeps_versions(address) is True
 
 
 def test_a_profile_is_enough(server: BadStore, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
