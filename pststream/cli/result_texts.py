@@ -121,10 +121,13 @@ def describe_pairs(document: dict[str, Any]) -> str:
 
 def describe_erasure(document: dict[str, Any]) -> str:
     """Describe an erasure: rows by table, where the data still is, and until when."""
-    if not document["rows"]:
+    if not document["rows"] and not document["quarantined_files"]:
         return "no table has these ids"
     verb = "would remove or change" if document["dry_run"] else "removed or changed"
     lines = [f"{verb} {count:,} rows of {table}" for table, count in document["rows"].items()]
+    for path in document["quarantined_files"]:
+        what = "would discard" if document["dry_run"] else "discarded"
+        lines.append(escape_controls(f"{what} a quarantined file that names an id, or that cannot be searched: {path}"))
     if document["files"]:
         lines.append(f"deleted {counted(document['files'], 'page or log', 'pages and logs')}")
     if document["files_until"]:

@@ -124,12 +124,18 @@ def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Discard quarantined files: remove their copies and keep their entries; return the entries."""
     home.check()
     with home.locked():
-        changes = {"status": DISCARDED, "written_at": utc_now()}
-        rows = [row | changes for row in find_quarantined(home, numbers, DISCARDED)]
-        if rows:
-            ledger_tables.append(home, names.QUARANTINE, rows)
+        rows = note_discarded(home, find_quarantined(home, numbers, DISCARDED))
         crash_point("quarantine.discarded")
         remove_unneeded_copies(home)
+    return rows
+
+
+def note_discarded(home: Home, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Let entries be discarded, so that their copies are not needed any more; return them. The home is locked."""
+    changes = {"status": DISCARDED, "written_at": utc_now()}
+    rows = [row | changes for row in entries]
+    if rows:
+        ledger_tables.append(home, names.QUARANTINE, rows)
     return rows
 
 
