@@ -215,6 +215,10 @@ class Settings:
     gate_stale_seconds: int = declare(
         0, "a file is quarantined if its greatest ts is older than this; 0: never", **_SECONDS
     )
+    quarantine_files: int = declare(
+        10_000, "quarantined files that are copied into the home at most; of more, the first characters stay", least=0
+    )
+    quarantine_bytes: int = declare(10_000_000_000, "bytes of these copies at most", least=0)
     read_seconds: int = declare(
         3_600, "a file is refused if reading it, or a part of it, takes longer than this", least=1, greatest=31_536_000
     )

@@ -13,7 +13,7 @@ from pststream.base.errors import UsageError
 from pststream.cli import reading_commands as reading
 from pststream.cli import writing_commands as writing
 from pststream.cli.bench_command import add_bench_options, bench_command
-from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, host_and_port, positive, whole
+from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, age, host_and_port, positive, whole
 from pststream.cli.plan_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
 from pststream.input.judged_rows import SUBJECTS
 from pststream.input.row_chunks import RETRIABLE
@@ -347,6 +347,8 @@ def _add_upkeep(commands: Any) -> None:
     quarantine = _add(commands, "quarantine", _quarantine, text, "pststream quarantine release 3")
     quarantine.add_argument("what", choices=("list", "release", "discard"))
     quarantine.add_argument("holds", nargs="*", type=positive, metavar="NUMBER", help="numbers, as `list` shows them")
+    text = "for `discard`: all files that are in quarantine for longer: 30d, 12h"
+    quarantine.add_argument("--older", type=age, metavar="AGE", help=text)
     quarantine.add_argument("--all", action="store_true", help="for `list`: include released and discarded files")
 
     text = "list, add, remove or validate suites of expectations, by which landed files and pairs are judged"

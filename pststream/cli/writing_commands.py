@@ -86,13 +86,22 @@ def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
 
 def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest quarantined files after all, or discard them."""
-    if not arguments.holds:
+    if arguments.older and arguments.what != "discard":
+        raise UsageError(
+            f"quarantine {arguments.what}: --older is for discard", "pststream quarantine discard --older 30d"
+        )
+    if not arguments.holds and not arguments.older:
         hint = "give numbers that `pststream quarantine list` shows"
         raise UsageError(f"quarantine {arguments.what}: no file given", hint)
     from pststream.pipeline.ingest.ingest import decide_quarantined
 
     document = decide_quarantined(
-        context.home, context.settings, action=arguments.what, holds=arguments.holds, progress=context.progress
+        context.home,
+        context.settings,
+        action=arguments.what,
+        holds=arguments.holds,
+        older=arguments.older,
+        progress=context.progress,
     )
     if arguments.what == "release":
         return CommandResult(document, result_texts.describe_ingest("released", document))

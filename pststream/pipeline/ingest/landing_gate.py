@@ -33,6 +33,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
+from pststream.tables.delta_tables import greatest_value
 from pststream.tables.ledgers import recent_row_counts
 from pststream.tables.open_tables import latest_table
 
@@ -135,8 +136,9 @@ def quarantine_failing_files(
     failed = [(file, of_file) for file, of_file in zip(files, reasons) if of_file]
     if not failed:
         return [], [], data_docs
-    first = max((hold["hold_id"] for hold in quarantine.read_entries(home)), default=0) + 1
-    quarantined = quarantine.add_entries(home, failed, first, _open_confined)
+    first = greatest_value(home.table(names.QUARANTINE), "hold_id") + 1
+    room = quarantine.find_room(home, settings)
+    quarantined = quarantine.add_entries(home, failed, first, _open_confined, room)
     crash_point("gate.quarantined")
     hashes = {one["sha256"] for one in quarantined}
     changed = [file for file, _ in failed if file["sha256"] not in hashes]

@@ -379,6 +379,7 @@ def _changes(asked: PendingErasure, keys: KeysByKind) -> list[RowChange]:
         WordsOf(np.array(asked.terms, np.int64)),
         SentencesOf(names.QUALITY_RESULTS, ("failed",), finder),
         SentencesOf(names.QUARANTINE, ("reasons",), finder),
+        SentencesOf(names.QUARANTINE, ("head",), finder),
         RejectsOf("objects", asked.object_ids, asked.texts, asked.ingests_to),
         RejectsOf("requests", asked.subscription_ids, asked.texts, asked.ingests_to),
         RowsByKey(names.REQUESTS, ("subscription_key",), subscriptions),
