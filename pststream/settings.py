@@ -248,6 +248,7 @@ class Settings:
     spark_remote: str = declare("", "address of a Spark Connect server (`sc://…`) that runs already; empty: none")
     spark_master: str = declare("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = declare("2g", "heap of the driver")
+    home_group: str = declare("", "group that may read a new home in a folder; empty: nobody but its owner may")
     cache_dir: str = declare("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
     cache_bytes: int = declare(20_000_000_000, "bound on the size of the segments in that folder", least=1)
     pairs_table: str = declare(

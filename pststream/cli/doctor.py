@@ -220,7 +220,7 @@ def check_bucket(home: str) -> Check:
     try:
         home = normalize(home)
         storage = storage_of(home)
-        storage.check_home(home)
+        storage.prepare_home(home)
         keeps = storage.keeps_versions(home)
     except PstError as error:
         return Check("bucket", False, error.args[0], error.hint)

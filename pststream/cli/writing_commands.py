@@ -34,9 +34,13 @@ from pststream.settings import check_planners
 
 def init_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Create a home."""
-    created = context.home.init(context.settings.answer_buckets, default_suites())
+    created = _init(context)
     state = "created; settings in pststream.toml" if created else "already exists and is complete"
     return CommandResult({"home": context.home.path, "created": created}, f"{context.home.path}: {state}")
+
+
+def _init(context: CommandContext) -> bool:
+    return context.home.init(context.settings.answer_buckets, default_suites(), context.settings.home_group)
 
 
 def upgrade_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -243,7 +247,7 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     else:
         refuse_options("run without --watch", {"--metrics": arguments.metrics})
     check_landing(arguments.landing)
-    context.home.init(context.settings.answer_buckets, default_suites())
+    _init(context)
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
         from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address

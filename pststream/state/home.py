@@ -130,10 +130,16 @@ class Home:
 
         return node_folder() / "homes" / hashlib.sha256(self.path.encode()).hexdigest()[:32]
 
-    def init(self, answer_buckets: int = Settings.answer_buckets, contents: Mapping[str, bytes] | None = None) -> bool:
+    def init(
+        self,
+        answer_buckets: int = Settings.answer_buckets,
+        contents: Mapping[str, bytes] | None = None,
+        group: str = "",
+    ) -> bool:
         """Create the tables, the settings file and, last, the mark; return whether the home is new. May run again.
 
         contents: further files of a new home, by name
+        group: that may read a new home in a folder
 
         Raises UsageError if the storage of the address cannot have a home.
         """
@@ -141,7 +147,7 @@ class Home:
         if files.exists(names.HOME_MARK):
             self.check()
             return False
-        self.storage.check_home(self.path)
+        self.storage.prepare_home(self.path, group)
         has_all_new = self.create_tables(TABLES)
         if not files.exists(FILE):
             files.write(FILE, default_file().encode())

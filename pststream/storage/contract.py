@@ -140,8 +140,11 @@ class Storage(Protocol):
     def local_path(self, address: str) -> Path | None:
         """Return the path at which any local program can open it; None if there is none."""
 
-    def check_home(self, address: str) -> None:
-        """Try what a home at an address needs of the storage. Raises UsageError if it cannot be one."""
+    def prepare_home(self, address: str, group: str = "") -> None:
+        """Make the place of a home, for this user and a group to read; try what a home needs of the storage.
+
+        Raises UsageError if the place cannot have a home, or if there is no such group.
+        """
 
     def keeps_versions(self, address: str) -> bool | None:
         """Whether the storage keeps what is deleted or replaced, as older versions; None if it does not say."""

@@ -316,8 +316,8 @@ class S3:
         """Objects have no local path."""
         return None
 
-    def check_home(self, address: str) -> None:
-        """Try conditional writes, by which leases and commits exclude each other."""
+    def prepare_home(self, address: str, group: str = "") -> None:
+        """Try conditional writes, by which leases and commits exclude each other; rights are those of the bucket."""
         S3Bucket(address).check_conditions()
 
     def keeps_versions(self, address: str) -> bool | None:

@@ -99,7 +99,7 @@ class CountingStorage:
     def local_path(self, address: str) -> Path | None:
         return None
 
-    def check_home(self, address: str) -> None:
+    def prepare_home(self, address: str, group: str = "") -> None:
         assert folder_of(address).startswith("/")
 
     def keeps_versions(self, address: str) -> bool | None:

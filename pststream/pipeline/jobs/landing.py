@@ -84,7 +84,7 @@ def _run(home: Home, settings: Settings, landing: str, progress: Progress) -> di
     from pststream.pipeline.main_job.run import check_landing, run
 
     check_landing(landing)
-    home.init(settings.answer_buckets, default_suites())
+    home.init(settings.answer_buckets, default_suites(), settings.home_group)
     return run(home, settings, landing, options_of(settings), progress=progress)
 
 

@@ -1,5 +1,8 @@
 """One contract for small files, in a folder and in a bucket of a real server."""
 
+import grp
+import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -181,7 +184,7 @@ def test_an_object_that_is_not_deleted_is_an_error(address: str, monkeypatch: py
 
 def test_a_store_that_ignores_conditions_is_no_home(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = storage_of(address)
-    storage.check_home(address)
+    storage.prepare_home(address)
     assert files_at(address).names() == [], "the probe is gone"
     put = S3Bucket(address)._client.put_object
     for ignored in ("IfMatch", "IfNoneMatch"):
@@ -191,6 +194,20 @@ def test_a_store_that_ignores_conditions_is_no_home(address: str, monkeypatch: p
         monkeypatch.setattr(one, "_client", client)
         with pytest.raises(UsageError, match="ignores the conditions"):
             one.check_conditions()
+
+
+def test_a_new_home_is_its_owners_and_a_groups(tmp_path: Path) -> None:
+    folder = storage_of("/home")
+    group = grp.getgrgid(os.getgid()).gr_name
+    for name, given, mode in (("own", "", 0o700), ("shared", group, 0o2750)):
+        folder.prepare_home(str(tmp_path / name), given)
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+    (tmp_path / "older").mkdir(0o755)
+    folder.prepare_home(str(tmp_path / "older"))
+    assert stat.S_IMODE((tmp_path / "older").stat().st_mode) == 0o755
+    with pytest.raises(UsageError, match="home_group"):
+        folder.prepare_home(str(tmp_path / "never"), "no-such-group")
+    assert not (tmp_path / "never").exists()
 
 
 def test_a_bucket_with_versions_is_known(address: str) -> None:
