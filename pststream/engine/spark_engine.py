@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from pststream.base.errors import RetryableError
 from pststream.engine import code_version
-from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value
+from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value, record_place
 from pststream.engine.spark_session import EngineSession
 from pststream.storage.parquet_files import raise_storage_error
 
@@ -142,6 +142,7 @@ class SparkEngine:
         except Exception as error:
             _raise_task_error(error)
             raise
+        record_place(self._session.place)
         return [pickle.loads(one.as_buffer()) for one in values]
 
 

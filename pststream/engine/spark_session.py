@@ -265,12 +265,15 @@ class EngineSession:
     On a server that other processes use, all processes of this code share one session, which none of them stops: each
     session has Python workers of its own, and new ones would load the kernels again. Other code has other workers, and
     so has a process that starts on another day: a server remembers each session that it closed.
+
+    place   `Spark` and the host of the server, or the master if the server is on this machine; empty before the first
+            call
     """
 
     def __init__(self, url: str, is_shared: bool, local_cores: int | None) -> None:
         """Remember where the server is; local_cores: if the tasks run on this machine alone, how many at a time."""
         self._url, self._is_shared, self._local_cores = url, is_shared, local_cores
-        self._number = 0
+        self._number, self.place = 0, ""
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
         self._cores, self._counted_at = 0, 0.0
@@ -311,6 +314,8 @@ class EngineSession:
                 session = _connect(self._url, str(uuid.uuid5(uuid.NAMESPACE_OID, name)) if self._is_shared else None)
                 for key, value in ENGINE_SETTINGS.items():
                     session.conf.set(key, value)
+                host = urlsplit(self._url).hostname
+                self.place = f"Spark {session.conf.get('spark.master') if host == 'localhost' else host}"
                 if self._local_cores:  # a connection to loopback is not lost
                     session.client.disable_reattachable_execute()
                 self._session = session

@@ -345,6 +345,7 @@ _TABLES = (
             Column("candidates", COUNTS, "by kind: pairs of an object and a subscription with memory", True),
             Column("changes", COUNTS, "by kind: rows that entered or left answers", True),
             Column("evaluations", COUNTS, "by kind: answers or reports computed from stored objects", True),
+            Column("engine", TEXT, "where tasks ran: threads, Spark and its host or master; null: nowhere", True),
         ),
         ("batch_id", "status"),
         writer="control",

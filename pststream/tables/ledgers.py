@@ -68,6 +68,7 @@ class BatchRow(TypedDict):
     candidates: list[tuple[str, int]] | None
     changes: list[tuple[str, int]] | None
     evaluations: list[tuple[str, int]] | None
+    engine: str | None
 
 
 def log_key(file_seq: int, row: int) -> int:
@@ -378,7 +379,7 @@ _FILES = (
 )  # fmt: skip
 _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
-    "retractions", "seconds_by_step", "started_at", "finished_at", "stream_time", "removals", *COLUMNS,
+    "retractions", "seconds_by_step", "started_at", "finished_at", "stream_time", "removals", "engine", *COLUMNS,
 )  # fmt: skip
 
 

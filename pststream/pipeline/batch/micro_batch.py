@@ -16,7 +16,7 @@ from pststream.base import lineage, names
 from pststream.base.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
 from pststream.base.texts import counted, counted_matches, duration
 from pststream.base.utc_times import from_micros, utc_now
-from pststream.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.engine.contract import ReceivedRows, SentRows, Stage, collect_places
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.engine.warm_up import is_compiled
@@ -187,7 +187,7 @@ def run_batch(
 
     ledger: as it was before the batch. Returns the batch's ledger row, done.
     """
-    timer = StepTimer()
+    timer, places = StepTimer(), collect_places()
     get_engine(settings)
     timer.end_step("session")
 
@@ -212,6 +212,7 @@ def run_batch(
     crash_point("match.reported")
 
     done = _done_row(batch, ledger, matched, reported, retracted.pairs, timer)
+    done["engine"] = ", ".join(sorted(places)) or None
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
     if batch["batch_id"] % COMPACT_EVERY == 0:
