@@ -17,7 +17,7 @@ from pststream.base.errors import HomeBusy, HomeError, SettingError
 from pststream.queries.text.words import TOKENIZER
 from pststream.settings import FILE, Settings, default_file, load_settings
 from pststream.state import locks
-from pststream.state.delta_log import first_entry
+from pststream.state.delta_log import APPEND_ONLY, first_entry
 from pststream.state.locks import HeldLock, LockTaken
 from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.storage.contract import Files, Storage
@@ -42,7 +42,6 @@ STREAMS = (names.OBJECTS, names.REQUESTS, names.MATCHES)
 
 LOG_RETENTION = "delta.logRetentionDuration"
 BOUNDED_COLUMNS = "delta.dataSkippingStatsColumns"
-APPEND_ONLY = "delta.appendOnly"
 
 
 def log_retention(table: Table) -> str:
