@@ -367,22 +367,17 @@ def _describe(
     in the added files, copied or edited; Delta's DELETE has no name for edited ones, so theirs is that of its UPDATE.
     """
     rows, size = sum(file.rows for file in added), sum(file.bytes for file in added)
-    gone = {"numRemovedFiles": len(removed), "numRemovedBytes": sum(file.bytes for file in removed)}
-    replaced = {"numAddedFiles": len(added), "numAddedBytes": size, **gone}
-    parameters: dict[str, str] = {}
-    if not rows_change:
-        operation, metrics = "OPTIMIZE", replaced
-    elif removed and (edited is not None or not added):
-        deleted, updated = sum(file.rows for file in removed) - rows, edited or 0
-        counts = {"numDeletedRows": deleted, "numUpdatedRows": updated, "numCopiedRows": rows - updated}
-        operation, metrics = "DELETE", replaced | counts
-    else:
-        metrics = {"numFiles": len(added), "numOutputRows": rows, "numOutputBytes": size, **(gone if removed else {})}
-        operation, parameters = "WRITE", {"mode": "Overwrite" if removed else "Append"}
-    return operation, {
-        "operationParameters": parameters,
-        "operationMetrics": {key: str(value) for key, value in metrics.items()},
-    }
+    operation, parameters = "WRITE", {"mode": "Overwrite" if removed else "Append"}
+    metrics = {"numFiles": len(added), "numOutputRows": rows, "numOutputBytes": size}
+    if not rows_change or (removed and (edited is not None or not added)):
+        operation, parameters, metrics = "OPTIMIZE", {}, {"numAddedFiles": len(added), "numAddedBytes": size}
+    if rows_change and not parameters:
+        operation, deleted, updated = "DELETE", sum(file.rows for file in removed) - rows, edited or 0
+        metrics |= {"numDeletedRows": deleted, "numUpdatedRows": updated, "numCopiedRows": rows - updated}
+    if removed:
+        metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": sum(file.bytes for file in removed)}
+    shown = {key: str(value) for key, value in metrics.items()}
+    return operation, {"operationParameters": parameters, "operationMetrics": shown}
 
 
 def _writer_of(files: Sequence[DataFile], step: str) -> dict[str, str]:

@@ -31,22 +31,10 @@ PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 LATENT = {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"}
 """Features of Delta that a log may name: they ask for nothing until a property or a column uses them."""
 
-LEGACY = {"columnMapping": 5, "identityColumns": 6}
-"""The version of the protocol since which writers must know a feature; those of LATENT are older."""
-
-FEATURES_VERSION = 7
-"""Since this version a log names its features."""
-
-APPEND_ONLY = "delta.appendOnly"
-CONSTRAINT = "delta.constraints."
+APPEND_ONLY, CONSTRAINT = "delta.appendOnly", "delta.constraints."
 SWITCHES = {"delta.enableChangeDataFeed": "changeDataFeed", APPEND_ONLY: "appendOnly"}
-"""Properties that turn a feature on."""
-
-IN_COLUMNS = {
-    "delta.invariants": "invariants", "delta.generationExpression": "generatedColumns",
-    "delta.identity.": "identityColumns", "CURRENT_DEFAULT": "allowColumnDefaults",
-}  # fmt: skip
-"""Features by the start of the keys that use them in the metadata of a column."""
+IN_COLUMNS = {"generation": "generatedColumns", "identity": "identityColumns", "default": "allowColumnDefaults"}
+"""Features by the property that turns them on; by the word that their keys have in the metadata of a column."""
 
 
 def first_entry(table: Table, properties: Mapping[str, str]) -> bytes:
@@ -78,8 +66,8 @@ def next_entry(
     home, _, name = address.rpartition("/tables/")
     if unhonoured := _find_unhonoured(table, TABLES[name]):
         reason = f"its table {name} uses what commits of PSTStream do not honour: {', '.join(sorted(unhonoured))}"
-        spark = storage_of(address).spark_uri(address)
-        steps = "; ".join(f"ALTER TABLE delta.`{spark}` {step}" for step in sorted(filter(None, unhonoured.values())))
+        spark = f"ALTER TABLE delta.`{storage_of(address).spark_uri(address)}`"
+        steps = "; ".join(f"{spark} {step}" for step in sorted(filter(None, unhonoured.values())))
         raise HomeError(home, reason, f"in Spark: {steps}" if steps else "restore the home from a backup")
     return _entry_of(operation, actions, info)
 
@@ -96,38 +84,43 @@ def _entry_of(operation: str, actions: Iterable[Mapping[str, Any]], info: Mappin
 def _find_unhonoured(table: DeltaTable, declared: Table) -> dict[str, str]:
     """Return the features that a table uses and our commits do not honour, each with the SQL that ends its use.
 
-    The SQL follows `ALTER TABLE name`; it is empty where Delta has none. Features of LATENT cost nothing until a
-    property or a column uses them, and NOT NULL and `delta.appendOnly` are honoured where the table declares them.
+    The SQL follows `ALTER TABLE name`; it is empty where Delta has none. NOT NULL and `delta.appendOnly` are honoured
+    where the table declares them. Before version 7 a log names no features: then its version implies them.
     """
-    protocol, properties = table.protocol(), table.metadata().configuration
-    version = protocol.min_writer_version
+    protocol, version = table.protocol(), table.protocol().min_writer_version
     features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
-    features |= {name for name, since in LEGACY.items() if since <= version < FEATURES_VERSION}
-    features |= {f"version {version} of the protocol"} if version > FEATURES_VERSION else set()
+    features |= {5: {"columnMapping"}, 6: {"columnMapping", "identityColumns"}}.get(version, set())
     uses = {name: f"DROP FEATURE {name}" for name in features - LATENT}
-    for key, value in properties.items():
+    if version > 7:
+        uses[f"version {version} of the protocol"] = ""
+    for key, value in table.metadata().configuration.items():
         if key.startswith(CONSTRAINT):
             constraint = key.removeprefix(CONSTRAINT)
             uses[f"the checkConstraints {constraint}"] = f"DROP CONSTRAINT {constraint}"
         elif value.lower() == "true" and key in SWITCHES and not (declared.append_only and key == APPEND_ONLY):
             uses[SWITCHES[key]] = f"UNSET TBLPROPERTIES ('{key}')"
-    stored = {column["name"]: column for column in json.loads(table.schema().to_json())["fields"]}
+    stored, wanted = {column["name"]: column for column in columns_of(table.schema())}, declared_columns(declared)
     for name, column in stored.items():
-        for key in set(column.pop("metadata")) - {"comment"}:
-            feature = next((feature for start, feature in IN_COLUMNS.items() if key.startswith(start)), key)
+        for key in column["metadata"].keys() - {"comment"}:
+            feature = next((feature for word, feature in IN_COLUMNS.items() if word.lower() in key.lower()), key)
             uses[f"{feature} of the column {name}"] = ""
-    declared_columns = _declared_columns(declared)
-    for name in sorted(stored.keys() | declared_columns.keys()):
-        if stored.get(name) != declared_columns.get(name):
+    for name in stored.keys() | wanted.keys():
+        if name not in stored or stored[name] | {"metadata": None} != wanted.get(name):
             uses[f"another declaration of the column {name}"] = ""
     return uses
 
 
+def columns_of(schema: Schema) -> list[dict[str, Any]]:
+    """Return the columns as Delta's log has them, which no library names in another way."""
+    columns: list[dict[str, Any]] = json.loads(schema.to_json())["fields"]
+    return columns
+
+
 @cache
-def _declared_columns(table: Table) -> dict[str, dict[str, Any]]:
-    """Return the columns as Delta's log has them, without their comments, by name."""
-    columns = json.loads(Schema.from_arrow(table.delta_schema).to_json())["fields"]
-    return {column["name"]: {k: v for k, v in column.items() if k != "metadata"} for column in columns}
+def declared_columns(table: Table) -> dict[str, dict[str, Any]]:
+    """Return the declared columns by name, without comments, since homes with other comments have the same rows."""
+    columns = columns_of(Schema.from_arrow(table.delta_schema))
+    return {column["name"]: column | {"metadata": None} for column in columns}
 
 
 def now_millis() -> int:

@@ -1,4 +1,4 @@
-"""Other engines read every table of a home, at its last version and at an earlier one, and find the same rows."""
+"""Other engines find the same rows in every table of a home, and what Spark turns on there is honoured or refused."""
 
 import json
 import os
@@ -18,15 +18,17 @@ from deltalake import DeltaTable
 from pststream.base import names
 from pststream.engine.spark_session import get_session, jar_folder, spark_url
 from pststream.reports.reading.pairs import gold_table
+from pststream.reports.views import spark_path
 from pststream.settings import Settings
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import open_dataset
 from tests.command_process import ROOT
-from tests.commands import Home
+from tests.commands import Home, new_home
 from tests.delta_readers import WAYS
 from tests.erased_homes import OBJECT, SUBSCRIPTION, marked_home, marked_world
 from tests.lean_jvm import LEAN
+from tests.worlds import moment
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
@@ -119,3 +121,62 @@ def test_every_engine_reads_the_same_rows(home: Home, tmp_path: Path) -> None:
     assert gold["clustering"] == ["subscription_key", "day"]
     properties = tables[names.PAIRS].metadata().configuration
     assert (properties["delta.enableChangeDataFeed"], properties["delta.enableDeletionVectors"]) == ("true", "false")
+
+
+def test_duckdb_reads_the_same_rows(home: Home) -> None:
+    import duckdb
+
+    connection = duckdb.connect()
+    try:
+        connection.execute("LOAD delta")
+    except duckdb.Error as error:
+        pytest.skip(f"needs DuckDB's extension delta: {str(error).splitlines()[0]}")
+    connection.execute("SET TimeZone = 'UTC'")
+    for name, table in tables_of(home).items():
+        maps = {field.name for field in open_dataset(table).schema if pa.types.is_map(field.type)}
+        found = connection.execute("SELECT * FROM delta_scan(?)", [table.table_uri]).to_arrow_table()
+        assert rows_of(found, maps) == rows_of(open_dataset(table).to_table(), maps), f"DuckDB reads {name}"
+
+
+TURNED_ON = {
+    "changeDataFeed": "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+    "the checkConstraints named": "ADD CONSTRAINT named CHECK (length(object_id) > 0)",
+    "deletionVectors": "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+    "rowTracking": "SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+    "another declaration of the column extra": "ADD COLUMN extra INT",
+}
+"""What Spark changes of a table, by the name in the error; the SQL in the error undoes the first two."""
+
+
+def test_what_spark_turns_on_is_refused_by_name(tmp_path: Path, spark: Any) -> None:
+    home = new_home(tmp_path / "home", engine="local", workers=1)
+    table = spark_path(State(home.path).table(names.OBJECTS))
+    asked = {"op": "insert", "subscription_id": "s", "created_at": moment(0), "keywords": "tea", "bbox": [0, 0, 9, 9]}
+    (tmp_path / "asked.jsonl").write_text(json.dumps(asked))
+    home.ingest("requests", [tmp_path / "asked.jsonl"])
+    for number, (named, change) in enumerate(TURNED_ON.items()):
+        thing = {"object_id": f"{number}", "ts": moment(number), "lon": 1.0, "lat": 2.0, "text": "tea"}
+        file = tmp_path / f"{number}.jsonl"
+        file.write_text(json.dumps(thing))
+        spark.sql(f"ALTER TABLE {table} {change}")
+        error = home.run("ingest", "objects", file, code=2)["error"]
+        assert f"its table objects uses what commits of PSTStream do not honour: {named}" in error
+        if number < 2:
+            spark.sql(error.partition("in Spark: ")[2].splitlines()[0])
+            home.ingest("objects", [file])
+            home.match()
+    assert len(home.exported()) == 2
+
+
+def test_spark_shows_operations_and_their_metrics(home: Home, spark: Any) -> None:
+    def commits(name: str, operation: str) -> list[Any]:
+        history = spark.sql(f"DESCRIBE HISTORY {spark_path(State(home.path).table(name))}").collect()
+        return [row for row in history if row["operation"] == operation]
+
+    erased, written = commits(names.OBJECTS, "DELETE")[0]["operationMetrics"], commits(names.OBJECTS, "WRITE")
+    assert (erased["numDeletedRows"], erased["numUpdatedRows"]) == ("1", "0") and int(erased["numCopiedRows"]) > 0
+    assert all(int(row["operationMetrics"]["numOutputRows"]) > 0 for row in written)
+    assert not any(row["isBlindAppend"] for row in written), "duplicates are looked for in the table"
+    assert any(row["isBlindAppend"] for row in commits(names.MATCHES, "WRITE"))
+    compacted = commits(names.OBJECTS, "OPTIMIZE")[0]["operationMetrics"]
+    assert int(compacted["numRemovedFiles"]) > int(compacted["numAddedFiles"]) > 0

@@ -38,10 +38,7 @@ PAIR_BYTES = 4
 
 @dataclass(frozen=True)
 class Retractions:
-    """Data files of `matches` with retractions, not yet committed, and the number of pairs in them.
-
-    is_blind: `matches` was not read, as no earlier match can be invalid
-    """
+    """Files of `matches` with retractions, not yet committed, and their pairs; is_blind: `matches` was not read."""
 
     files: list[DataFile]
     pairs: int
