@@ -222,8 +222,9 @@ def check_jars(settings: Settings, home: Home | None = None) -> None:
         hint = f"run: {sys.executable} -m pststream.cli.fetch_jars"
         raise UsageError(f"the jars that Spark needs for Delta are not in {jar_folder()}", hint)
     if home is not None and home.storage.is_remote and not any(s3a_folder().glob("hadoop-aws-*.jar")):
-        hint = f"put them into {s3a_folder()}, or set spark_remote to a Spark Connect server that has them"
-        raise UsageError(f"Spark needs the jars of S3A (hadoop-aws and its own) for the tables of {home.path}", hint)
+        hint = f"run: {sys.executable} -m pststream.cli.fetch_jars --s3a (make s3a-jars in a clone)"
+        hint += ", or set spark_remote to a Spark Connect server that has them"
+        raise UsageError(f"Spark needs the jars of S3A for the tables of {home.path}: none in {s3a_folder()}", hint)
 
 
 def get_engine_session(settings: Settings) -> "EngineSession":

@@ -1,8 +1,8 @@
 """Declare every Delta table of a home: columns with types, units and meaning, key, partitions, and the writer.
 
 Tables that grow with the data are written by Spark's tasks (state/data_files.py); the small control tables
-(`writer="control"`) are written by the driver. No commit needs a JVM: most are made by state/log_entries.py, some of
-upkeep and planning by delta-rs. Times are microseconds since 1970 in UTC where the type is timestamp.
+(`writer="control"`) are written by the driver. No commit needs a JVM: state/log_entries.py makes them all. Times are
+microseconds since 1970 in UTC where the type is timestamp.
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ import pytest
 
 import pststream
 from pststream.api import OpenedHome
-from pststream.engine.spark_session import stop_spark
+from pststream.engine.spark_session import s3a_folder, stop_spark
 from pststream.storage.registry import files_at
 from tests import worlds
 from tests.bad_store import BUCKET, Uploader
@@ -115,6 +115,25 @@ def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: W
     assert {one["planner"] for one in compared["plans"]} == {"grid", "text"} and stored_data(home) == before
     assert [compared[name] for name in COMPARED] == [twin[name] for name in COMPARED] and compared["matches"] > 0
     assert not [name for name in files_at(home.path).names() if name.startswith(("staging/", "spool/"))]
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not any(s3a_folder().glob("*.jar")), reason="needs the jars of S3A: make s3a-jars")
+def test_spark_keeps_the_gold_table_of_a_bucket(home: BucketHome, local: Home, world: WrittenWorld) -> None:
+    """Append, delete what is retracted, compact and vacuum through S3A."""
+    stop_spark()  # a server has the environment in which it started
+    home.ingest("requests", world.requests[:1])
+    home.ingest("objects", world.objects[:2])
+    home.match()
+    home.run("pairs")
+    home.ingest("requests", world.requests[1:])
+    home.ingest("objects", world.objects[2:])
+    home.match()
+    rows = home.run("pairs")["rows"]
+    home.run("maintain")
+    assert rows == len(local.exported()) > 0
+    assert home.run("status")["pairs_table"]["behind"] == 0
+    assert next(one for one in home.run("check")["checks"] if one["check"] == "gold")["success"]
 
 
 def stored_data(home: BucketHome) -> list[str]:

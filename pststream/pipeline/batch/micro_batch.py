@@ -288,7 +288,8 @@ def _commit_batch(
         commit_files(home, names.ANSWER_LOG, changed, application="answers", transaction=batch["batch_id"])
         crash_point("match.answered")
     files = [file for report in matched.workers for file in report.files] + retracted.files
-    commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
+    transaction, is_blind = batch["batch_id"], retracted.is_blind
+    commit_files(home, names.MATCHES, files, application="match", transaction=transaction, is_blind=is_blind)
     crash_point("match.matched")
     units = [unit for bucket in matched.buckets for unit in bucket.units]
     save_unit_loads(home, batch, matched.workers, None if answers is None else answers.topk_version, units)
