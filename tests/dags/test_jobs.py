@@ -167,7 +167,7 @@ def test_micro_batch_finds_the_landing_folder(tmp_path: Path, monkeypatch: pytes
 
 
 def test_balance_proposes_unless_it_applies(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"kind": "local", "dry_run": True, "method": "dp", "proposal": Path("p"), "page": None}
+    given = {"kind": "local", "dry_run": True, "method": "dp", "proposal": "p", "page": None}
     assert calls_of(balance_job.main, monkeypatch, "local", "--method=dp", "--sigma=2", "--proposal=p") == given
     applied = given | {"method": "gr", "dry_run": False}
     assert calls_of(balance_job.main, monkeypatch, "local", "--method=", "--apply", "--proposal=p") == applied
@@ -194,8 +194,8 @@ def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch)
     assert repartition.main(["--home=", "--proposal=p", "--apply"]) == 0
     assert changes.balance.positions == [("global",), ("global",)] and not changes.plan.calls
     assert changes.balance.calls == [
-        {"dry_run": True, "proposal": Path("p"), "page": Path("q")},
-        {"dry_run": False, "proposal": Path("p"), "page": None},
+        {"dry_run": True, "proposal": "p", "page": "q"},
+        {"dry_run": False, "proposal": "p", "page": None},
     ]
     first, second = changes.balance.settings
     assert (first.planner, first.repartition_gain) == ("grid", 0.2)

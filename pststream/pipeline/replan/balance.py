@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,6 +75,7 @@ from pststream.state.plans import (
     topk_version_of,
 )
 from pststream.state.slices import Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.storage.registry import Address
 from pststream.tables.delta_tables import last_transaction, read_table
 from pststream.tables.ledgers import Ledger
 
@@ -174,8 +174,8 @@ def balance(
     *,
     method: str = "gr",
     dry_run: bool = False,
-    proposal: Path | None = None,
-    page: Path | None = None,
+    proposal: Address | None = None,
+    page: Address | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Adjust the plan in force.
@@ -185,7 +185,7 @@ def balance(
               `retire` retires that plan at once; `undo` reverts the last adjustment, or the last change of the plan of
               `topk`, which has neither proposal nor page
     proposal  a dry run writes its decision to this file; without a dry run the decision is read from it
-    page      an HTML page on the moves is written here, if there are any
+    page      an HTML page on the moves is written to this file, if there are any
 
     Returns {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
     "measured_imbalance", "moved_subscriptions", "moved_bytes", "load_before", "load_after" (seconds, of each worker),
@@ -223,7 +223,7 @@ def balance(
     return {**document, "seconds": round(time.perf_counter() - began, 3)}
 
 
-def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Path | None, began: float) -> dict[str, Any]:
+def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Address | None, began: float) -> dict[str, Any]:
     if proposal is not None:
         raise UsageError(
             f"plan {version} changed the plan of topk: its undo has no proposal", "run: pststream balance undo --apply"

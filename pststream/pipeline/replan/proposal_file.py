@@ -10,12 +10,11 @@ import zipfile
 import zlib
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 
-from pststream.base.atomic_files import replacing
 from pststream.base.errors import UsageError
 from pststream.planning.balancing.contract import Adjustment
 from pststream.planning.load_model import WorkerLoads
@@ -23,6 +22,7 @@ from pststream.plans.plan import DispatchGrid, PartitionPlan, plan_of_arrays
 from pststream.plans.plan_moves import Move
 from pststream.plans.plan_nodes import PlanNodes
 from pststream.plans.plan_rows import validate
+from pststream.storage.registry import Address, file_at
 
 FORMAT = 1
 
@@ -59,19 +59,17 @@ class Proposal:
     decision: Decision
 
 
-def write_proposal(path: Path, proposal: Proposal) -> None:
+def write_proposal(path: Address, proposal: Proposal) -> None:
     """Write the file atomically, or remove it if there is no adjustment.
 
     Raises UsageError if the file exists and is not a proposal.
     """
-    if path.exists():
-        with path.open("rb") as file:
-            if file.read(len(ZIP)) != ZIP:
-                raise UsageError(f"proposal {path}: is a file of another kind", "give another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    files, name = file_at(path)
+    if files.exists(name) and not files.read(name).startswith(ZIP):
+        raise UsageError(f"proposal {path}: is a file of another kind", "give another name")
     adjustment = proposal.decision.adjustment
     if adjustment is None:
-        path.unlink(missing_ok=True)
+        files.delete([name])
         return
     header = {
         "format": FORMAT, "kind": proposal.kind, "plan_version": proposal.plan_version,
@@ -85,14 +83,16 @@ def write_proposal(path: Path, proposal: Proposal) -> None:
     arrays |= _arrays("before", adjustment.before) | _arrays("after", adjustment.after)
     for ordinal, move in enumerate(adjustment.moves):
         arrays |= _arrays(f"move{ordinal}", move)
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+    content = BytesIO()
+    np.savez_compressed(content, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+    files.write(name, content.getvalue())
 
 
-def read_proposal(path: Path) -> Proposal:
+def read_proposal(path: Address) -> Proposal:
     """Return the proposal in a file; raises UsageError if the file is not a proposal."""
+    files, name = file_at(path)
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with np.load(BytesIO(files.read(name)), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         header = arrays.pop("header")
         return _proposal(json.loads(str(header)), arrays)
