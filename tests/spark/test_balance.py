@@ -25,7 +25,7 @@ def test_adjusted_between_batches_and_undone(tmp_path: Path) -> None:
         home.ingest("requests", [asked])
         home.match()
         if number == 3:
-            home.run("plan", "--planner", "kd_tree", "--workers", "3")
+            home.run("plan", "--planner", "kd_tree")
             continue
         if number == 4:
             assert home.run("balance", "undo", "--apply", code=2)["kind"] == "UsageError"
@@ -110,7 +110,7 @@ def test_a_plan_made_after_a_killed_adjustment_is_not_undone(tmp_path: Path) -> 
     home.match()
     assert home.run("balance", "local")["moves"]
     assert home.crash("balance.units_written", "balance", "local", "--apply").code == KILLED
-    home.run("plan", "--workers", "3")
+    home.run("plan")
     assert "not made by a migration" in home.run("balance", "undo", "--apply", code=2)["error"]
     assert_as_the_twin(home, world)
 

@@ -48,7 +48,9 @@ def make_plan(
         check_planners((planner,), kinds)
     if kinds != names.TOPK_KINDS:
         chosen = settings if planner is None else replace(settings, planner=planner)
-        if (from_version, to_version) == (None, None) and migrates(home, chosen):
+        before = current_version(home.check())
+        in_force = len(numbers_in_index(home, before)) if before else 0
+        if (from_version, to_version) == (None, None) and migrates(in_force, chosen):
             return _change_workers(home, chosen, dry_run, progress)
         return plan(home, chosen, dry_run=dry_run, versions=(from_version, to_version), progress=progress)
     for option, version in (("--from-version", from_version), ("--to-version", to_version)):
@@ -60,12 +62,13 @@ def make_plan(
     return plan_topk(home, chosen, planner, options=planner_options, dry_run=dry_run, progress=progress)
 
 
-def migrates(home: Home, settings: Settings) -> bool:
-    """Whether a new plan is for another number of workers than the one in force, and does not share by subscription."""
-    version = current_version(home.check())
-    if not version or len(numbers_in_index(home, version)) == settings.workers:
-        return False
-    return settings.planner == names.AUTO or not shares_by_subscription(settings.planner)
+def migrates(in_force: int, settings: Settings) -> bool:
+    """Whether a new plan is made by a migration: it is for another number of workers, and not shared by subscription.
+
+    in_force: workers of the plan in force, 0 if there is none
+    """
+    shares = settings.planner != names.AUTO and shares_by_subscription(settings.planner)
+    return in_force not in (0, settings.workers) and not shares
 
 
 def _change_workers(home: Home, settings: Settings, dry_run: bool, progress: Progress) -> dict[str, Any]:
@@ -109,17 +112,17 @@ def repartition(
     kinds = kinds or names.kinds_served(planner)
     if planner is not None:
         check_planners((planner,), kinds)
+    before = _plan_in_force(home, kinds)
     if kinds != names.TOPK_KINDS and (from_version, to_version) == (None, None):
-        in_force = len(numbers_in_index(home, current_version(home.check())))
+        in_force = before.get("workers", settings.workers)
         chosen = replace(settings, planner=planner or settings.planner, workers=workers or in_force)
         is_proposed = proposal is not None and not dry_run and proposal.exists()
         proposed = read_proposal(proposal).kind if proposal is not None and is_proposed else None
-        kind = proposed or ("plan" if migrates(home, chosen) else "global")
+        kind = proposed or ("plan" if migrates(in_force, chosen) else "global")
         if kind == "plan" or workers is None:
             options: dict[str, Any] = {"dry_run": dry_run, "proposal": proposal, "page": page, "progress": progress}
             return balance(home, chosen, kind, **options)
     settings = home.load_settings(workers=workers)
-    before = _plan_in_force(home, kinds)
     made = make_plan(
         home,
         settings,
