@@ -205,9 +205,8 @@ def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch)
 def test_repartition_over_other_workers_is_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = Changes(monkeypatch, {})
     assert repartition.main(["--home=h", "--planner=grid", "--workers=4", "--proposal=p", "--apply"]) == 0
-    assert repartition.main(["--home=h", "--planner=grid", "--workers=8"]) == 0, "they are as many as before"
     assert changes.balance.positions == [("plan",)] and changes.balance.settings[0].workers == 4
-    assert len(changes.plan.calls) == 1
+    assert not changes.plan.calls
 
 
 def test_repartition_by_a_sample_of_versions_is_a_plan_in_the_form_of_a_balance(
