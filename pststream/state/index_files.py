@@ -4,7 +4,7 @@ While two plans are active, a file has subscriptions of only one of the two: all
 the index before the newer plan came into force, and later writers keep the plans apart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,8 +13,11 @@ from pststream.base.errors import PstError
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, list_data_files
 from pststream.state.home import Home
-from pststream.state.plans import Retiring, find_plan_row, retiring_plan
+from pststream.state.plans import Retiring, find_plan_row, numbers_in_index, retiring_plan
 from pststream.state.slices import SLICE_ROWS
+
+NO_WORKER = -2
+"""Worker of the files of a number that the plan does not use: those of workers that a smaller plan has given up."""
 
 SMALL_BYTES = 8 * 1024 * 1024
 """Smaller files are compacted by `match` and `maintain`, and until then built into common segments."""
@@ -63,31 +66,33 @@ class SegmentFiles:
 
 @dataclass(frozen=True)
 class FileOfPlan:
-    """A data file of the table, and the plan that serves its rows."""
+    """A data file of the table, the plan that serves its rows, and the worker of that plan, or NO_WORKER."""
 
     data: DataFile
     plan_version: int
-
-    @property
-    def worker(self) -> int:
-        """The worker that its rows belong to."""
-        return self.data.partition["worker"]
+    worker: int
 
 
 def files_of_plan(home: Home, plan_version: int) -> list[FileOfPlan]:
     """Return the files that serve a plan and the plan that it retires, ordered by worker and path."""
     row = find_plan_row(home, plan_version)
     index, retiring = (row["index_version"], retiring_plan(row)) if row else (plan_version, None)
-    return _files_of_plan(home, index, plan_version, retiring)
+    return _files_of_plan(home, index, plan_version, retiring, numbers_in_index(home, plan_version))
 
 
-def _files_of_plan(home: Home, index_version: int, plan_version: int, retiring: Retiring | None) -> list[FileOfPlan]:
-    files = list_data_files(home, names.WORKER_INDEX)
-    plan_files = [
-        FileOfPlan(file, _plan_of(file, plan_version, retiring))
-        for file in files
-        if file.partition["index_version"] == index_version
-    ]
+def _files_of_plan(
+    home: Home, index_version: int, plan_version: int, retiring: Retiring | None, numbers: Sequence[int]
+) -> list[FileOfPlan]:
+    by_plan = {plan_version: numbers}
+    if retiring:
+        by_plan[retiring.plan_version] = numbers_in_index(home, retiring.plan_version)
+    worker_of = {version: {number: worker for worker, number in enumerate(by_plan[version])} for version in by_plan}
+    plan_files = []
+    for file in list_data_files(home, names.WORKER_INDEX):
+        if file.partition["index_version"] == index_version:
+            version, number = _plan_of(file, plan_version, retiring), file.partition["worker"]
+            worker = number if number == names.EVERY_WORKER else worker_of[version].get(number, NO_WORKER)
+            plan_files.append(FileOfPlan(file, version, worker))
     return sorted(plan_files, key=lambda file: (file.worker, file.data.path))
 
 
@@ -97,10 +102,13 @@ def index_files(home: Home, plan_version: int) -> list[IndexFile]:
 
 
 def index_files_to_come(
-    home: Home, index_version: int, plan_version: int, retiring: Retiring | None
+    home: Home, index_version: int, plan_version: int, retiring: Retiring | None, numbers: Sequence[int]
 ) -> list[IndexFile]:
-    """Return the files that will serve a plan which is not in force yet, and the plan that it will retire."""
-    return _for_tasks(home, _files_of_plan(home, index_version, plan_version, retiring))
+    """Return the files that will serve a plan which is not in force yet, and the plan that it will retire.
+
+    numbers: `numbers_in_index` of the plan
+    """
+    return _for_tasks(home, _files_of_plan(home, index_version, plan_version, retiring, numbers))
 
 
 def _for_tasks(home: Home, files: list[FileOfPlan]) -> list[IndexFile]:
@@ -111,6 +119,7 @@ def _for_tasks(home: Home, files: list[FileOfPlan]) -> list[IndexFile]:
             file.data.high.get("subscription_key", names.MAX_INT64), file.data.rows, file.plan_version,
         )
         for file in files
+        if file.worker != NO_WORKER
     ]  # fmt: skip
 
 

@@ -190,6 +190,7 @@ _TABLES = (
             ),
             Column("planner", TEXT, "name of the planner"),
             Column("workers", INT, "number of workers"),
+            Column("index_workers", IDS, "`worker` of worker_index for workers 0, 1, 2 ...; null: 0, 1, 2 ...", True),
             Column("units", INT, "number of units"),
             Column("west", FLOAT, "western bound of the raster, degrees"),
             Column("south", FLOAT, "its southern bound"),
@@ -233,7 +234,7 @@ _TABLES = (
         "the subscriptions of each worker; index segments are built from its data files (matching/segments.py)",
         (
             Column("index_version", INT, "index version of the plans that use it, see plans"),
-            Column("worker", INT, "the worker; -1: a deletion, which every worker reads"),
+            Column("worker", INT, "the worker, see index_workers of plans; -1: a deletion, which every worker reads"),
             Column("subscription_key", INT, "see requests"),
             *PIECE_COLUMNS,
             Column("clauses", pa.list_(IDS), "conjunctive normal form; the first clause is the posted one", True),
@@ -253,7 +254,7 @@ _TABLES = (
         (
             Column("plan_version", INT, "the plan that the migration made; valid once `plans` has it"),
             Column("plan_version_before", INT, "the plan that it changed"),
-            Column("kind", TEXT, "local, global, retire or undo"),
+            Column("kind", TEXT, "local, global, retire, undo, or plan: another number of workers"),
             Column(
                 "reason",
                 TEXT,
@@ -267,7 +268,7 @@ _TABLES = (
             Column("cells", IDS, "raster cells that move"),
             Column("terms", IDS, "terms of these cells that move; null: all", True),
             Column("subscriptions", INT, "index rows copied to targets, of the whole migration"),
-            Column("bytes", INT, "approximate size of these rows"),
+            Column("bytes", INT, "size of these rows, uncompressed"),
             Column("expected_gain", FLOAT, "share of the greatest load that the whole migration saves"),
             Column("load_before", FLOATS, "load of each worker on the sample, Definition 1, seconds"),
             Column("load_after", FLOATS, "the same after it; for a global one, once the old plan is retired"),

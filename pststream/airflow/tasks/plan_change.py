@@ -95,7 +95,7 @@ class ReplayJob(PagedJob):
             raise AirflowSkipException("only a dry run replays batches")
         if self.summary["plan_version"] == self.summary["plan_version_before"]:
             raise AirflowSkipException(f"nothing to replay: {self.summary['reason']}")
-        if self.summary["kind"] == "plan":
+        if self.summary["moved_bytes"] is None:
             raise AirflowSkipException(
                 "a plan with an index of its own, or of topk, has no proposal: see `pststream replay --planner`"
             )

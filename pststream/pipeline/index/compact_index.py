@@ -28,7 +28,7 @@ from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
-from pststream.state.index_files import SMALL_BYTES, FileOfPlan, files_of_plan, index_files
+from pststream.state.index_files import NO_WORKER, SMALL_BYTES, FileOfPlan, files_of_plan, index_files
 from pststream.state.plans import index_version
 from pststream.state.slices import read_slices, whole_file
 from pststream.tables.delta_tables import last_transaction
@@ -53,12 +53,14 @@ class Compaction:
     Rows that end at `bound` (microseconds) or before are dropped; of subscriptions with memory, those that end at
     `memory_bound` or before. With a `plan` (home, version), rows that the worker does not serve are dropped too.
 
+    number: that of the worker in the index
     replaced: keys of subscriptions with memory, and the batch of their last pieces; earlier ones are dropped
     """
 
     root: str
     index_version: int
     worker: int
+    number: int
     paths: tuple[str, ...]
     deletions: Deletions
     rows: int
@@ -70,13 +72,14 @@ class Compaction:
 
 def compact_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
     """Compact small files if a worker has more than `settings.merge_files` under a plan; return whether it did."""
-    small = _group_files(file for file in files_of_plan(home, plan_version) if file.data.bytes < SMALL_BYTES)
+    files = (file for file in files_of_plan(home, plan_version) if file.worker != NO_WORKER)
+    small = _group_files(file for file in files if file.data.bytes < SMALL_BYTES)
     if max((len(files) for files in small.values()), default=0) <= settings.merge_files:
         return False
     root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
     similar = {key: choose_similar(files) for key, files in small.items()}
     compactions = [
-        Compaction(root, index, worker, _paths(root, files), none, _count_rows(files))
+        Compaction(root, index, worker, _number_of(files), _paths(root, files), none, _count_rows(files))
         for (worker, _), files in similar.items()
         if files
     ]
@@ -103,9 +106,9 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     """Rewrite a plan's index: apply deletions, and drop rows that no object still to be matched can match.
 
     These are rows that ended before all such objects, rows that migrations have left at workers that no longer serve
-    them, and of subscriptions with memory the rows that later ones replace and those that have ended. Returns the
-    number of rows dropped, deletions included. Call it only while no batch is unfinished: the late subscriptions of a
-    batch must still meet stored objects, and its deletions must still retract matches.
+    them or that the plan no longer has, and of subscriptions with memory the rows that later ones replace and those
+    that have ended. Returns the number of rows dropped, deletions included. Call it only while no batch is unfinished:
+    the late subscriptions of a batch must still meet stored objects, and its deletions must still retract matches.
     """
     ledger = Ledger(home)
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
@@ -121,8 +124,8 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     has_memory = has_standing_queries(home)
     compactions = {
         (worker, plan): Compaction(
-            root, index, worker, _paths(root, files), deletions, _count_rows(files), bound, memory_bound,
-            (home.path, plan),
+            root, index, worker, _number_of(files), _paths(root, files), deletions, _count_rows(files), bound,
+            memory_bound, (home.path, plan),
         )
         for (worker, plan), files in groups.items()
         if worker != names.EVERY_WORKER
@@ -166,7 +169,7 @@ def _compact_others(compactions: tuple[Compaction, ...], number: int, received: 
 
 
 def _compact_files(compaction: Compaction) -> list[DataFile]:
-    return write_index_rows(compaction.root, compaction.index_version, compaction.worker, _kept_rows(compaction))
+    return write_index_rows(compaction.root, compaction.index_version, compaction.number, _kept_rows(compaction))
 
 
 def _kept_rows(compaction: Compaction) -> Iterator[pa.RecordBatch]:
@@ -188,6 +191,11 @@ def _group_files(files: Iterable[FileOfPlan]) -> dict[tuple[int, int], list[Data
     for file in files:
         groups.setdefault((file.worker, file.plan_version), []).append(file.data)
     return groups
+
+
+def _number_of(files: list[DataFile]) -> int:
+    """Return the number in the index of the worker of files; any of them for NO_WORKER, of which no row is kept."""
+    return int(files[0].partition["worker"])
 
 
 def _count_rows(files: Iterable[DataFile]) -> int:

@@ -18,12 +18,14 @@ from pststream.base.progress import Progress
 from pststream.base.texts import counted
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import stored_options
+from pststream.pipeline.replan.assign_workers import assign_workers
 from pststream.pipeline.replan.measured_loads import (
     MeasuredLoads,
     combined_loads,
     is_out_of_balance,
     measure_loads,
     needed_batches,
+    of_workers,
     plan_after_undo,
     split_sample,
 )
@@ -32,9 +34,6 @@ from pststream.planning.balancing.contract import (
     Adjustment,
     BalancingTask,
     adjust,
-    count_shared_pieces,
-    map_workers,
-    relabel_workers,
 )
 from pststream.planning.live_terms import drop_terms_without_postings
 from pststream.planning.load_model import CostModel, compute_worker_loads
@@ -106,10 +105,10 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     if retiring:
         of_retiring, sample = split_sample(sample, retiring)
         retiring_loads = partial(compute_worker_loads, of_retiring, load_plan(home, retiring.plan_version))
-        older = retiring_loads(cost).load
+        older = of_workers(retiring_loads(cost).load, plan.workers)
     scaled, rest = scale_to_measured(sample, plan, cost, older, measured.typical)
     if retiring:
-        scaled_older = retiring_loads(scaled).load
+        scaled_older = of_workers(retiring_loads(scaled).load, plan.workers)
     target = 1 + (settings.sigma - 1) / 2
     adjustment = adjust(
         BalancingTask(method, sample, plan, scaled, target, rest, scaled_older, CostModel.of(settings).insert, version)
@@ -120,14 +119,13 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
 
 
 def _decide_global(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
-    """Repartition over the same number of workers, if that lowers the greatest load of a recent sample enough.
+    """Repartition, if that lowers the greatest load of a recent sample enough, or `settings.workers` is another number.
 
     If two plans are active already, retire the older one instead, if few subscriptions are left under it.
 
     The old plan continues to serve the stored subscriptions, and the new plan serves later ones (PS2Stream section
     V-B), so nothing is copied. The parts of the new plan are assigned to workers that store most of their subscriptions
-    already, so that few subscriptions move when the old plan is retired. No plan that shares by subscription is made,
-    so `auto` chooses among the planners that make other plans.
+    already, so that few subscriptions move when the old plan is retired.
     """
     if retiring_plan(read_plan_row(home, version)):
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
@@ -140,19 +138,42 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     options, in_force = settings.planner_options, read_plan_row(home, version)
     if not options and in_force["planner"] == settings.planner:
         options = str(json.loads(in_force["options"]).get("planner_options", ""))
-    make = plan_by_space_or_terms if settings.planner == names.AUTO else partial(make_plan, settings.planner)
-    plan = make(sample, now.workers, cost, read_planner_options(options))
+    plan = _new_plan(settings, sample, cost, options)
     if isinstance(plan, SubscriptionPlan):
         return Decision(_NO_CELLS.format(planner_of(plan.planner, plan.options)), measured.imbalance)
-    plan = replace(plan, options={**plan.options, **stored_options(settings, sample, options)})
-    plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan)))
     before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
     text = f"a new plan of {planner_of(plan.planner, plan.options)} lowers the greatest load by {gain:.1%}"
-    if gain <= settings.repartition_gain:
+    if plan.workers != now.workers:
+        text = f"{plan.workers} workers instead of {now.workers}, by {planner_of(plan.planner, plan.options)}"
+    elif gain <= settings.repartition_gain:
         return Decision(f"{text}; more than {settings.repartition_gain:.0%} is required", measured.imbalance)
-    everything = Move(-1, -1, np.arange(plan.grid.cells))
-    return Decision(text, measured.imbalance, Adjustment(plan, [everything], [settings.planner], before, after))
+    plan, least = assign_workers(home, settings, version, plan, progress)
+    after, everything = compute_worker_loads(sample, plan, cost), Move(-1, -1, np.arange(plan.grid.cells))
+    adjustment = Adjustment(plan, [everything], [settings.planner], before, after, least_bytes=least)
+    return Decision(text, measured.imbalance, adjustment)
+
+
+def _new_plan(settings: Settings, sample: WorkloadSample, cost: CostModel, options: str) -> PartitionPlan:
+    """Return a plan of the planner for `settings.workers`; `auto` chooses among those that make cells migrate."""
+    make = plan_by_space_or_terms if settings.planner == names.AUTO else partial(make_plan, settings.planner)
+    plan = make(sample, settings.workers, cost, read_planner_options(options))
+    return replace(plan, options={**plan.options, **stored_options(settings, sample, options)})
+
+
+def _decide_plan(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """Make a plan for another number of workers from a sample of all objects, whatever it gains."""
+    check_planner(settings.planner, progress)
+    imbalance = measure_loads(home, version, settings.balance_batches).imbalance
+    frequencies, cost = load_term_frequencies(home, version), CostModel.of(settings)
+    sample, _ = draw_sample(home, settings, frequencies=frequencies, progress=progress)
+    plan, now = _new_plan(settings, sample, cost, settings.planner_options), load_plan(home, version)
+    before = combined_loads(home, sample, cost, now, retiring_plan(read_plan_row(home, version)))
+    text = f"{plan.workers} workers instead of {now.workers}, by {planner_of(plan.planner, plan.options)}"
+    plan, least = assign_workers(home, settings, version, plan, progress)
+    after, everything = compute_worker_loads(sample, plan, cost), Move(-1, -1, np.arange(plan.grid.cells))
+    adjustment = Adjustment(plan, [everything], [settings.planner], before, after, least_bytes=least)
+    return Decision(text, imbalance, adjustment)
 
 
 def _decide_undo(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
@@ -198,5 +219,6 @@ DECIDERS: dict[str, Decider] = {
     "global": _decide_global,
     "retire": _decide_retirement,
     "undo": _decide_undo,
+    "plan": _decide_plan,
 }
 """By kind of adjustment."""

@@ -1,18 +1,23 @@
 """Make a plan on request: of the kinds that a planner serves, or of `topk`."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pststream.base import names
 from pststream.base.errors import PstError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.balance import balance
+from pststream.pipeline.replan.balance import balance, change_plan
 from pststream.pipeline.replan.plan_topk import plan_topk
+from pststream.pipeline.replan.proposal_file import read_proposal
+from pststream.planning.planners.registry import shares_by_subscription
+from pststream.plans.imbalance import finite_imbalance
 from pststream.reports.commands.plans import show_plan
 from pststream.reports.commands.topk_plan import show_topk_plan
 from pststream.settings import Settings, check_planners
 from pststream.state.home import Home
+from pststream.state.plans import current_version, numbers_in_index
 
 
 def make_plan(
@@ -29,6 +34,9 @@ def make_plan(
 ) -> dict[str, Any]:
     """Make a new plan version; return what `plan` or `plan_topk` returns.
 
+    For another number of workers the subscriptions migrate from the index of the plan in force, and what `plan` returns
+    also has {"moved_subscriptions", "moved_bytes", "least_bytes"} as in the document of `change_plan`.
+
     planner          None: that of the setting, or of the plan of `topk` in force
     kinds            whose plan is made; None: those that the planner serves
     planner_options  of the planner of `topk`; the others take those of the settings
@@ -40,6 +48,10 @@ def make_plan(
         check_planners((planner,), kinds)
     if kinds != names.TOPK_KINDS:
         chosen = settings if planner is None else replace(settings, planner=planner)
+        before = current_version(home.check())
+        in_force = len(numbers_in_index(home, before)) if before else 0
+        if (from_version, to_version) == (None, None) and migrates(in_force, chosen):
+            return _change_workers(home, chosen, dry_run, progress)
         return plan(home, chosen, dry_run=dry_run, versions=(from_version, to_version), progress=progress)
     for option, version in (("--from-version", from_version), ("--to-version", to_version)):
         if version is not None:
@@ -48,6 +60,33 @@ def make_plan(
     of_setting = home.load_settings().planner_options
     chosen = replace(settings, planner_options=of_setting)
     return plan_topk(home, chosen, planner, options=planner_options, dry_run=dry_run, progress=progress)
+
+
+def migrates(in_force: int, settings: Settings) -> bool:
+    """Whether a new plan is made by a migration: it is for another number of workers, and not shared by subscription.
+
+    in_force: workers of the plan in force, 0 if there is none
+    """
+    shares = settings.planner != names.AUTO and shares_by_subscription(settings.planner)
+    return in_force not in (0, settings.workers) and not shares
+
+
+def _change_workers(home: Home, settings: Settings, dry_run: bool, progress: Progress) -> dict[str, Any]:
+    """Make a plan for another number of workers; return what `make_plan` returns."""
+    document, decision = change_plan(home, settings, "plan", dry_run=dry_run, progress=progress)
+    made = decision.adjustment
+    assert made is not None
+    options = made.plan.options
+    return {
+        "plan_version": document["plan_version_after"], "planner": made.plan.planner, "workers": made.plan.workers,
+        "units": made.plan.units, **made.after.figures, "imbalance": finite_imbalance(made.after.imbalance, None),
+        **{name: options[name] for name in ("choice",) if name in options},
+        "plan_version_before": document["plan_version_before"], "sigma": options.get("sigma", settings.sigma),
+        **{name: document[name] for name in (*MOVED, "dry_run", "seconds")},
+    }  # fmt: skip
+
+
+MOVED = ("moved_subscriptions", "moved_bytes", "least_bytes")
 
 
 def repartition(
@@ -61,22 +100,29 @@ def repartition(
     to_version: int | None,
     progress: Progress,
     dry_run: bool,
-    **files: Any,
+    proposal: Path | None = None,
+    page: Path | None = None,
 ) -> dict[str, Any]:
-    """Make a new partitioning as `balance` of the kind `global`, whose `files` are its proposal and its page.
+    """Make a new partitioning as `balance` of the kind `global`, or for another number of workers of the kind `plan`.
 
-    Another number of workers, or a sample of some versions of the table `objects`, needs a plan with an index of its
-    own, whatever its gain, and so does the plan of `topk`: `make_plan` makes it. The document has the keys of that of
+    A sample of some versions of the table `objects` needs a plan with an index of its own, whatever its gain, and so
+    does the plan of `topk`: `make_plan` makes it, without a proposal and a page. The document has the keys of that of
     `balance` in any case; those that `make_plan` does not compute are None.
     """
     kinds = kinds or names.kinds_served(planner)
     if planner is not None:
         check_planners((planner,), kinds)
-    if kinds != names.TOPK_KINDS and (workers, from_version, to_version) == (None, None, None):
-        chosen = settings if planner is None else replace(settings, planner=planner)
-        return balance(home, chosen, "global", dry_run=dry_run, progress=progress, **files)
-    settings = home.load_settings(workers=workers)
     before = _plan_in_force(home, kinds)
+    if kinds != names.TOPK_KINDS and (from_version, to_version) == (None, None):
+        in_force = before.get("workers", settings.workers)
+        chosen = replace(settings, planner=planner or settings.planner, workers=workers or in_force)
+        is_proposed = proposal is not None and not dry_run and proposal.exists()
+        proposed = read_proposal(proposal).kind if proposal is not None and is_proposed else None
+        kind = proposed or ("plan" if migrates(in_force, chosen) else "global")
+        if kind == "plan" or workers is None:
+            options: dict[str, Any] = {"dry_run": dry_run, "proposal": proposal, "page": page, "progress": progress}
+            return balance(home, chosen, kind, **options)
+    settings = home.load_settings(workers=workers)
     made = make_plan(
         home,
         settings,
@@ -96,8 +142,7 @@ def repartition(
         "plan_version_before": before["plan_version"],
         "plan_version_after": made["plan_version"],
         "measured_imbalance": None,
-        "moved_subscriptions": None,
-        "moved_bytes": None,
+        **dict.fromkeys(MOVED),
         "expected_gain": None,
         "moves": [],
         "load_before": before.get(loads, []),

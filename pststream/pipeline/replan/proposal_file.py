@@ -48,7 +48,7 @@ class Decision:
 class Proposal:
     """A decision to change a plan.
 
-    kind          local, global, retire or undo
+    kind          local, global, retire, undo or plan
     plan_version  the plan that it changes
     digest        `digest_of` the plan that it changes
     """
@@ -75,7 +75,7 @@ def write_proposal(path: Address, proposal: Proposal) -> None:
         "format": FORMAT, "kind": proposal.kind, "plan_version": proposal.plan_version,
         "digest": proposal.digest,
         "reason": proposal.decision.reason, "imbalance": proposal.decision.imbalance, "reasons": adjustment.reasons,
-        "saved": adjustment.saved,
+        "saved": adjustment.saved, "least_bytes": adjustment.least_bytes,
         "planner": adjustment.plan.planner, "workers": adjustment.plan.workers, "grid": asdict(adjustment.plan.grid),
         "options": adjustment.plan.options, "moves": [[move.origin, move.target] for move in adjustment.moves],
     }  # fmt: skip
@@ -133,7 +133,7 @@ def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal
     validate(plan)
     moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(header["moves"])]
     before, after = (WorkerLoads(**_under(name, arrays)) for name in ("before", "after"))
-    adjustment = Adjustment(plan, moves, header["reasons"], before, after, header["saved"])
+    adjustment = Adjustment(plan, moves, header["reasons"], before, after, header["saved"], header.get("least_bytes"))
     return Proposal(
         header["kind"],
         header["plan_version"],

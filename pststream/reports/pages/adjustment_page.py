@@ -30,6 +30,7 @@ _KINDS = {
     "global": "Repartition",
     "retire": "Retirement of the old plan",
     "undo": "Adjustment reverted",
+    "plan": "Another number of workers",
 }
 _REASONS = {
     "split": "split by text",
