@@ -196,8 +196,8 @@ def change_plan(
     *,
     method: str = "gr",
     dry_run: bool = False,
-    proposal: Path | None = None,
-    page: Path | None = None,
+    proposal: Address | None = None,
+    page: Address | None = None,
     progress: Progress = no_progress,
 ) -> tuple[dict[str, Any], Decision]:
     """Adjust the plan in force; return the document, and the decision.
