@@ -58,9 +58,8 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     loads = f"predicted load {document['load_total']:.4g} s, greatest of a worker {document['load_max']:.4g} s"
     text = f"{head}: {document['planner']}, {size}; {loads}, imbalance {imbalance_text(document['imbalance'])}"
     if "moved_bytes" in document:
-        verb = "would move" if dry_run else "moved"
-        size = f"{byte_size(document['moved_bytes'])}, at least {byte_size(document['least_bytes'])} by any assignment"
-        text += f"\n  {verb} {counted(document['moved_subscriptions'], 'subscription')} ({size})"
+        size = f"{byte_size(document['moved_bytes'])}, of {byte_size(document['least_bytes'])} at least"
+        text += f"\n  {counted(document['moved_subscriptions'], 'subscription')} to move: {size}"
     if "choice" in document:
         text += f"\n  {describe_choice(document['choice'])}"
     if read_imbalance(document["imbalance"]) <= document["sigma"]:
@@ -87,8 +86,7 @@ def describe_adjustment(document: dict[str, Any]) -> str:
     versions = f"plan {document['plan_version_before']} -> {document['plan_version_after']}"
     lines = [f"{verb} {moved}, {versions}: {document['reason']}"]
     if document["least_bytes"] is not None:
-        least = byte_size(document["least_bytes"])
-        lines.append(f"  the best assignment of workers; all subscriptions together are {least} to move")
+        lines.append(f"  to move all subscriptions takes {byte_size(document['least_bytes'])} at least")
     if document["retiring_version"] is not None:
         lines.append(f"  plan {document['retiring_version']} continues to serve the existing subscriptions")
     for move in document["moves"]:
