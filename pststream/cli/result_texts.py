@@ -94,7 +94,8 @@ def describe_adjustment(document: dict[str, Any]) -> str:
         what = cells if move["terms"] is None else f"{counted(move['terms'], 'term')} of {cells}"
         workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
         lines.append(f"  {what}{workers} ({move['reason']})")
-    loads = list(zip_longest(document["load_before"], document["load_after"], fillvalue=0.0))
+    before, after = document["load_before"], document["load_after"]
+    loads = list(zip_longest(before, after, fillvalue=0.0)) if before else []
     lines += ["worker  load before  load after"] if loads else []
     lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
     if document["dry_run"]:
