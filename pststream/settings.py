@@ -118,10 +118,7 @@ class Settings:
         check=lambda text: read_planner_options(text),
     )
     workers: int = declare(
-        8,
-        "logical partitions of the matching work; may exceed the number of cores",
-        least=1,
-        greatest=names.MAX_WORKERS,
+        8, "logical partitions of the matching work; may exceed the number of cores", least=1, greatest=10_000
     )
     lateness_seconds: int = declare(
         86_400, "an object is late if its ts is older than the log's greatest ts by more than this", **_SECONDS

@@ -144,9 +144,6 @@ EVERY_OBJECT = 0x45564552594F424A
 EVERY_WORKER = -1
 """The worker partition whose rows every worker reads (deletions)."""
 
-MAX_WORKERS = 10_000
-"""Workers of a plan, at most."""
-
 WHOLE_WORKER = -1
 """The unit of the rows of `unit_loads` that have the total of a worker."""
 

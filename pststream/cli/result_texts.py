@@ -58,9 +58,8 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     loads = f"predicted load {document['load_total']:.4g} s, greatest of a worker {document['load_max']:.4g} s"
     text = f"{head}: {document['planner']}, {size}; {loads}, imbalance {imbalance_text(document['imbalance'])}"
     if "moved_bytes" in document:
-        verb = "would move" if dry_run else "moved"
-        size = f"{byte_size(document['moved_bytes'])}, at least {byte_size(document['least_bytes'])} by any assignment"
-        text += f"\n  {verb} {counted(document['moved_subscriptions'], 'subscription')} ({size})"
+        size = f"{byte_size(document['moved_bytes'])}, of {byte_size(document['least_bytes'])} at least"
+        text += f"\n  {counted(document['moved_subscriptions'], 'subscription')} to move: {size}"
     if "choice" in document:
         text += f"\n  {describe_choice(document['choice'])}"
     if read_imbalance(document["imbalance"]) <= document["sigma"]:
@@ -87,8 +86,7 @@ def describe_adjustment(document: dict[str, Any]) -> str:
     versions = f"plan {document['plan_version_before']} -> {document['plan_version_after']}"
     lines = [f"{verb} {moved}, {versions}: {document['reason']}"]
     if document["least_bytes"] is not None:
-        least = byte_size(document["least_bytes"])
-        lines.append(f"  the best assignment of workers; all subscriptions together are {least} to move")
+        lines.append(f"  to move all subscriptions takes {byte_size(document['least_bytes'])} at least")
     if document["retiring_version"] is not None:
         lines.append(f"  plan {document['retiring_version']} continues to serve the existing subscriptions")
     for move in document["moves"]:
@@ -96,7 +94,8 @@ def describe_adjustment(document: dict[str, Any]) -> str:
         what = cells if move["terms"] is None else f"{counted(move['terms'], 'term')} of {cells}"
         workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
         lines.append(f"  {what}{workers} ({move['reason']})")
-    loads = list(zip_longest(document["load_before"], document["load_after"], fillvalue=0.0))
+    before, after = document["load_before"], document["load_after"]
+    loads = list(zip_longest(before, after, fillvalue=0.0)) if before else []
     lines += ["worker  load before  load after"] if loads else []
     lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
     if document["dry_run"]:

@@ -76,8 +76,10 @@ class FileOfPlan:
 def files_of_plan(home: Home, plan_version: int) -> list[FileOfPlan]:
     """Return the files that serve a plan and the plan that it retires, ordered by worker and path."""
     row = find_plan_row(home, plan_version)
-    index, retiring = (row["index_version"], retiring_plan(row)) if row else (plan_version, None)
-    return _files_of_plan(home, index, plan_version, retiring, numbers_in_index(home, plan_version))
+    if row is None:
+        return []
+    numbers = numbers_in_index(home, plan_version)
+    return _files_of_plan(home, row["index_version"], plan_version, retiring_plan(row), numbers)
 
 
 def _files_of_plan(
@@ -86,7 +88,7 @@ def _files_of_plan(
     by_plan = {plan_version: numbers}
     if retiring:
         by_plan[retiring.plan_version] = numbers_in_index(home, retiring.plan_version)
-    worker_of = {version: {number: worker for worker, number in enumerate(by_plan[version])} for version in by_plan}
+    worker_of = {version: dict(zip(own, range(len(own)))) for version, own in by_plan.items()}
     plan_files = []
     for file in list_data_files(home, names.WORKER_INDEX):
         if file.partition["index_version"] == index_version:

@@ -87,12 +87,9 @@ def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:
 
 
 def numbers_in_index(home: Home, version: int) -> Sequence[int]:
-    """Return the number under which the index has the rows of each worker of a plan, ascending.
-
-    A plan without a row has no numbers yet: those of its workers, up to the greatest number of them.
-    """
-    row = find_plan_row(home, version)
-    return range(names.MAX_WORKERS) if row is None else tuple(row["index_workers"] or ()) or range(row["workers"])
+    """Return the number under which the index has the rows of each worker of a stored plan, ascending."""
+    row = read_plan_row(home, version)
+    return tuple(row["index_workers"] or ()) or range(row["workers"])
 
 
 def read_plan_row(home: Home, version: int) -> dict[str, Any]:

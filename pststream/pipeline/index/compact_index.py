@@ -79,7 +79,7 @@ def compact_small_files(home: Home, settings: Settings, plan_version: int, batch
     root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
     similar = {key: choose_similar(files) for key, files in small.items()}
     compactions = [
-        Compaction(root, index, worker, _number_of(files), _paths(root, files), none, _count_rows(files))
+        Compaction(root, index, worker, files[0].partition["worker"], _paths(root, files), none, _count_rows(files))
         for (worker, _), files in similar.items()
         if files
     ]
@@ -124,8 +124,8 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     has_memory = has_standing_queries(home)
     compactions = {
         (worker, plan): Compaction(
-            root, index, worker, _number_of(files), _paths(root, files), deletions, _count_rows(files), bound,
-            memory_bound, (home.path, plan),
+            root, index, worker, files[0].partition["worker"], _paths(root, files), deletions, _count_rows(files),
+            bound, memory_bound, (home.path, plan),
         )
         for (worker, plan), files in groups.items()
         if worker != names.EVERY_WORKER
@@ -191,11 +191,6 @@ def _group_files(files: Iterable[FileOfPlan]) -> dict[tuple[int, int], list[Data
     for file in files:
         groups.setdefault((file.worker, file.plan_version), []).append(file.data)
     return groups
-
-
-def _number_of(files: list[DataFile]) -> int:
-    """Return the number in the index of the worker of files; any of them for NO_WORKER, of which no row is kept."""
-    return int(files[0].partition["worker"])
 
 
 def _count_rows(files: Iterable[DataFile]) -> int:

@@ -72,7 +72,7 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
         tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, logged), rows_of_task(logged))
         send = partial(_send_ended, context, plan_version, requests, deletions, (after, up_to), present)
         writing = replace(context, index_numbers=numbers_in_index(home, plan_version))
-        write = partial(write_missing, home.table(names.WORKER_INDEX), writing, tuple(files), False)
+        write = partial(write_missing, home.table(names.WORKER_INDEX), writing, tuple(files), False, retiring.to)
         written = get_engine(settings).run_shuffled(tasks, send, [Stage(context.workers, write)]) if tasks else []
         added += [file for part in written for file in part.files]
     last_commit = last_transaction(home.table(names.WORKER_INDEX), APPLICATION)

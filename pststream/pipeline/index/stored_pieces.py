@@ -63,10 +63,14 @@ def write_missing(
     context: TaskContext,
     files: tuple[IndexFile, ...],
     dry_run: bool,
+    border: int,
     worker: int,
     received: ReceivedRows,
 ) -> WrittenPieces:
-    """Write the received pieces that the worker does not have yet, each once, though several workers may send it."""
+    """Write the received pieces that the worker does not have yet, each once, though several workers may send it.
+
+    border: greatest subscription key under the older of two active plans, whose pieces get files of their own
+    """
     batches = [rows for _, rows in received]
     if not batches:
         return WrittenPieces(0, 0, [])
@@ -83,9 +87,11 @@ def write_missing(
     ]
     wanted, *present = number_pieces(rows.select(_WRITTEN), *stored, columns=_WRITTEN)
     missing = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
-    parts = (missing.slice(start, BATCH_ROWS) for start in range(0, missing.num_rows, BATCH_ROWS))
-    number = context.index_number(worker)
-    return WrittenPieces(rows.num_rows, size, write_index_rows(root, context.index_version, number, parts))
+    is_older, written = pc.less_equal(missing.column("subscription_key"), border), list[DataFile]()
+    for side in (missing.filter(is_older), missing.filter(pc.invert(is_older))):
+        parts = (side.slice(start, BATCH_ROWS) for start in range(0, side.num_rows, BATCH_ROWS))
+        written += write_index_rows(root, context.index_version, context.index_number(worker), parts)
+    return WrittenPieces(rows.num_rows, size, written)
 
 
 def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_version: int) -> pa.RecordBatch:

@@ -114,7 +114,9 @@ def migrate(
     numbers, next_version = plan.numbers_in_index.tolist(), context.plan_version + 1
     present = tuple(index_files_to_come(home, context.index_version, next_version, None, numbers))
     writing = replace(context, index_numbers=numbers)
-    write = partial(write_missing, home.table(names.WORKER_INDEX), writing, present, dry_run)
+    older = retiring_plan(read_plan_row(home, context.plan_version))
+    border = older.to if older else -1
+    write = partial(write_missing, home.table(names.WORKER_INDEX), writing, present, dry_run, border)
     tasks = split_into_tasks((file.path, file.rows) for file in leaving)
     counter = TaskCounter(
         progress,
@@ -184,23 +186,7 @@ def balance(
     page: Address | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Adjust the plan in force; return the document of `change_plan`."""
-    options: dict[str, Any] = {"dry_run": dry_run, "proposal": proposal, "page": page, "progress": progress}
-    return change_plan(home, settings, kind, method=method, **options)[0]
-
-
-def change_plan(
-    home: Home,
-    settings: Settings,
-    kind: str,
-    *,
-    method: str = "gr",
-    dry_run: bool = False,
-    proposal: Address | None = None,
-    page: Address | None = None,
-    progress: Progress = no_progress,
-) -> tuple[dict[str, Any], Decision]:
-    """Adjust the plan in force; return the document, and the decision.
+    """Adjust the plan in force.
 
     kind      `local` moves raster cells between workers; `global` makes a new partitioning for the subscriptions to
               come, or, if an older plan is retiring already, retires it once few subscriptions are left under it;
@@ -210,13 +196,13 @@ def change_plan(
     proposal  a dry run writes its decision to this file; without a dry run the decision is read from it
     page      an HTML page on the moves is written to this file, if there are any
 
-    The document is {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
-    "measured_imbalance", "moved_subscriptions", "moved_bytes" (uncompressed), "least_bytes" (of `global` and `plan`:
-    what moving all subscriptions to the new plan takes at least; None of others), "load_before", "load_after" (seconds,
-    of each worker), "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason", "saved" (seconds off
-    the sum of all loads; None where not known)}], "seconds"}. `measured_imbalance` is None while a worker is
-    idle. A dry run returns the same and changes nothing. If the balance is not violated, or no move helps, nothing is
-    changed either: `plan_version_after` then equals `plan_version_before`, and `reason` says why.
+    Returns {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
+    "measured_imbalance", "moved_subscriptions", "moved_bytes" (uncompressed), "load_before", "load_after" (seconds, of
+    each worker), "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason", "saved" (seconds off the
+    sum of all loads; None where not known)}], "least_bytes" (of `global` and `plan`: what moving all subscriptions to
+    the new plan takes at least; None of others), "seconds"}. `measured_imbalance` is None while a worker is idle. A dry
+    run returns the same and changes nothing. If the balance is not violated, or no move helps, nothing is changed
+    either: `plan_version_after` then equals `plan_version_before`, and `reason` says why.
     """
     home.check()
     began = time.perf_counter()
@@ -225,9 +211,9 @@ def change_plan(
         if version == 0:
             raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
         if Ledger(home).unfinished_batch() is not None:
-            raise RetryableError("a batch is unfinished", f"run: pststream match, then balance {kind} again")
+            raise RetryableError("a batch is unfinished", "run: pststream match, then this again")
         if kind == "undo" and is_change_of_topk(home, version):
-            return _undo_topk(home, version, dry_run, proposal, began), Decision("", 0.0)
+            return _undo_topk(home, version, dry_run, proposal, began)
         if proposal is None or dry_run:
             decision = DECIDERS[kind](home, settings, version, method, progress)
             document = _apply(home, settings, version, kind, decision, dry_run, progress)
@@ -244,7 +230,7 @@ def change_plan(
             retiring = row["retiring_version"] if kind in ("global", "retire") else None
             before = load_plan(home, row["plan_version"] if retiring is None else retiring)
             write_adjustment(page, home.path, document, before, decision.adjustment.plan)
-    return {**document, "seconds": round(time.perf_counter() - began, 3)}, decision
+    return {**document, "seconds": round(time.perf_counter() - began, 3)}
 
 
 def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Address | None, began: float) -> dict[str, Any]:
@@ -321,6 +307,10 @@ def _document(decision: Decision, version: int, rows: int, size: int, retiring: 
     return unchanged | {
         "plan_version_after": version + 1,
         "least_bytes": adjustment.least_bytes,
+        "planner": adjustment.plan.planner,
+        "workers": adjustment.plan.workers,
+        "units": adjustment.plan.units,
+        **{name: adjustment.plan.options[name] for name in ("choice",) if name in adjustment.plan.options},
         "load_before": before.load.tolist(),
         "load_after": after.load.tolist(),
         "expected_gain": round(1 - after.max / before.max, 4) if before.max else 0.0,

@@ -1,23 +1,23 @@
 """Make a plan on request: of the kinds that a planner serves, or of `topk`."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pststream.base import names
 from pststream.base.errors import PstError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.balance import balance, change_plan
+from pststream.pipeline.replan.balance import balance
 from pststream.pipeline.replan.plan_topk import plan_topk
-from pststream.pipeline.replan.proposal_file import read_proposal
+from pststream.pipeline.replan.proposal_file import has_proposal, read_proposal
 from pststream.planning.planners.registry import shares_by_subscription
-from pststream.plans.imbalance import finite_imbalance
+from pststream.plans.imbalance import finite_imbalance, imbalance_of
 from pststream.reports.commands.plans import show_plan
 from pststream.reports.commands.topk_plan import show_topk_plan
 from pststream.settings import Settings, check_planners
 from pststream.state.home import Home
 from pststream.state.plans import current_version, numbers_in_index
+from pststream.storage.registry import Address
 
 
 def make_plan(
@@ -34,8 +34,8 @@ def make_plan(
 ) -> dict[str, Any]:
     """Make a new plan version; return what `plan` or `plan_topk` returns.
 
-    For another number of workers the subscriptions migrate from the index of the plan in force, and what `plan` returns
-    also has {"moved_subscriptions", "moved_bytes", "least_bytes"} as in the document of `change_plan`.
+    For another number of workers the subscriptions migrate to the new plan, and what is returned also has the keys of
+    the document of `balance`.
 
     planner          None: that of the setting, or of the plan of `topk` in force
     kinds            whose plan is made; None: those that the planner serves
@@ -73,20 +73,13 @@ def migrates(in_force: int, settings: Settings) -> bool:
 
 def _change_workers(home: Home, settings: Settings, dry_run: bool, progress: Progress) -> dict[str, Any]:
     """Make a plan for another number of workers; return what `make_plan` returns."""
-    document, decision = change_plan(home, settings, "plan", dry_run=dry_run, progress=progress)
-    made = decision.adjustment
-    assert made is not None
-    options = made.plan.options
-    return {
-        "plan_version": document["plan_version_after"], "planner": made.plan.planner, "workers": made.plan.workers,
-        "units": made.plan.units, **made.after.figures, "imbalance": finite_imbalance(made.after.imbalance, None),
-        **{name: options[name] for name in ("choice",) if name in options},
-        "plan_version_before": document["plan_version_before"], "sigma": options.get("sigma", settings.sigma),
-        **{name: document[name] for name in (*MOVED, "dry_run", "seconds")},
+    document = balance(home, settings, "plan", dry_run=dry_run, progress=progress)
+    loads = document["load_after"]
+    return document | {
+        "plan_version": document["plan_version_after"], "worker_loads": loads, "load_total": sum(loads),
+        "load_max": max(loads), "load_min": min(loads), "imbalance": finite_imbalance(imbalance_of(loads), None),
+        "sigma": settings.sigma,
     }  # fmt: skip
-
-
-MOVED = ("moved_subscriptions", "moved_bytes", "least_bytes")
 
 
 def repartition(
@@ -100,8 +93,8 @@ def repartition(
     to_version: int | None,
     progress: Progress,
     dry_run: bool,
-    proposal: Path | None = None,
-    page: Path | None = None,
+    proposal: Address | None = None,
+    page: Address | None = None,
 ) -> dict[str, Any]:
     """Make a new partitioning as `balance` of the kind `global`, or for another number of workers of the kind `plan`.
 
@@ -116,23 +109,14 @@ def repartition(
     if kinds != names.TOPK_KINDS and (from_version, to_version) == (None, None):
         in_force = before.get("workers", settings.workers)
         chosen = replace(settings, planner=planner or settings.planner, workers=workers or in_force)
-        is_proposed = proposal is not None and not dry_run and proposal.exists()
-        proposed = read_proposal(proposal).kind if proposal is not None and is_proposed else None
-        kind = proposed or ("plan" if migrates(in_force, chosen) else "global")
+        kind = "plan" if migrates(in_force, chosen) else "global"
+        if proposal is not None and not dry_run and has_proposal(proposal):
+            kind = read_proposal(proposal).kind  # it may have been applied already
         if kind == "plan" or workers is None:
-            options: dict[str, Any] = {"dry_run": dry_run, "proposal": proposal, "page": page, "progress": progress}
-            return balance(home, chosen, kind, **options)
+            return balance(home, chosen, kind, dry_run=dry_run, proposal=proposal, page=page, progress=progress)
     settings = home.load_settings(workers=workers)
-    made = make_plan(
-        home,
-        settings,
-        planner,
-        kinds,
-        from_version=from_version,
-        to_version=to_version,
-        dry_run=dry_run,
-        progress=progress,
-    )
+    versions: dict[str, Any] = {"from_version": from_version, "to_version": to_version}
+    made = make_plan(home, settings, planner, kinds, **versions, dry_run=dry_run, progress=progress)
     loads = "unit_loads" if kinds == names.TOPK_KINDS else "worker_loads"  # the planner `hash` of topk gives none
     over = "topk" if kinds == names.TOPK_KINDS else f"{made['workers']} workers"
     return {
@@ -142,7 +126,7 @@ def repartition(
         "plan_version_before": before["plan_version"],
         "plan_version_after": made["plan_version"],
         "measured_imbalance": None,
-        **dict.fromkeys(MOVED),
+        **dict.fromkeys(("moved_subscriptions", "moved_bytes", "least_bytes")),
         "expected_gain": None,
         "moves": [],
         "load_before": before.get(loads, []),

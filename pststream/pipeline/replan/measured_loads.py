@@ -135,13 +135,9 @@ def combined_loads(
     old = compute_worker_loads(older, load_plan(home, retiring.plan_version), cost)
     new = compute_worker_loads(newer, plan, cost)
     workers = max(len(old.load), len(new.load))
-    return replace(
-        new,
-        objects=of_workers(old.objects, workers) + of_workers(new.objects, workers),
-        subscriptions=of_workers(old.subscriptions, workers) + of_workers(new.subscriptions, workers),
-        reads=of_workers(old.reads, workers) + of_workers(new.reads, workers),
-        load=of_workers(old.load, workers) + of_workers(new.load, workers),
-    )
+    names_of_all = ("objects", "subscriptions", "reads", "load")
+    both = {name: [of_workers(getattr(one, name), workers) for one in (old, new)] for name in names_of_all}
+    return replace(new, **{name: older + newer for name, (older, newer) in both.items()})
 
 
 def of_workers(values: np.ndarray, workers: int) -> np.ndarray:

@@ -88,6 +88,12 @@ def write_proposal(path: Address, proposal: Proposal) -> None:
     files.write(name, content.getvalue())
 
 
+def has_proposal(path: Address) -> bool:
+    """Whether there is a file at an address."""
+    files, name = file_at(path)
+    return files.exists(name)
+
+
 def read_proposal(path: Address) -> Proposal:
     """Return the proposal in a file; raises UsageError if the file is not a proposal."""
     files, name = file_at(path)
