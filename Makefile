@@ -15,12 +15,15 @@ MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-deep test-pyspark-4.1 test-days test-hosts fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
+.PHONY: help setup s3a-jars demo docs test test-deep test-pyspark-4.1 test-days test-hosts fuzz chaos lint style types format lock airflow image-steps test-image package-check audit bench peers results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(DONE)/kernels $(DONE)/jars  ## create .venv with packages, jars and compiled kernels; returns at once when nothing changed
+
+s3a-jars: $(DONE)/project  ## fetch the jars by which Spark SQL reads and writes a home in a bucket
+	$(BIN)/python -m pststream.cli.fetch_jars --s3a
 
 demo: setup  ## run the main job end to end on built-in data and write a report
 	$(BIN)/pststream demo
@@ -88,6 +91,9 @@ airflow: setup  ## start Airflow on this machine with the DAGs, the connection a
 
 image-steps:  ## run the steps of the Dockerfile in a scratch folder without Docker, and check the result
 	$(PYTHON) infra/image/rehearse.py
+
+test-image:  ## build the image with buildah, run the demo in it and check its size (skipped without root or buildah)
+	$(PYTHON) infra/image/try_image.py $(if $(BASE),--base $(BASE)) $(if $(JAVA),--java $(JAVA))
 
 package-check: setup  ## install the package by a wheel into new environments, and run two homes in an Airflow there
 	$(BIN)/python infra/check_package.py

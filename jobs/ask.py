@@ -4,7 +4,6 @@ python jobs/ask.py [--result FILE] [--home DIR] --question JSON [--page FILE.htm
 """
 
 import json
-from pathlib import Path
 
 from pststream.pipeline.jobs.job import Job, argument
 from pststream.pipeline.jobs.landing import ask_for_page
@@ -14,7 +13,7 @@ main = Job(
     __doc__,
     ask_for_page,
     argument("--question", type=json.loads, required=True, help="the fields of the question"),
-    argument("--page", type=Path, help="write the answer to this file"),
+    argument("--page", help="write the answer to this file"),
     argument("--form", action="store_true", help="the page has the form of the question"),
     can_abort=True,
 )

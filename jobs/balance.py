@@ -4,8 +4,6 @@ python jobs/balance.py [--result FILE] [--home DIR] local|global [--apply] [--me
                        [--proposal FILE] [--page FILE.html]
 """
 
-from pathlib import Path
-
 from pststream.base import names
 from pststream.pipeline.jobs.job import Job, argument, setting
 from pststream.pipeline.replan.balance import balance
@@ -17,8 +15,8 @@ main = Job(
     argument("kind", choices=("local", "global")),
     argument("--apply", action="store_false", dest="dry_run"),
     argument("--method", choices=names.BALANCERS, default="gr"),
-    argument("--proposal", type=Path),
-    argument("--page", type=Path),
+    argument("--proposal"),
+    argument("--page"),
     setting("--sigma", "sigma"),
 )
 

@@ -4,8 +4,6 @@ python jobs/repartition.py [--result FILE] [--home DIR] [--apply] [--planner NAM
                            [--proposal FILE] [--page FILE.html] [--workers N] [--from-version A] [--to-version B]
 """
 
-from pathlib import Path
-
 from pststream.base import names
 from pststream.pipeline.jobs.job import Job, argument, setting
 from pststream.pipeline.replan.make_plan import repartition
@@ -18,7 +16,7 @@ main = Job(
     argument("--planner"),
     argument("--kinds", choices=tuple(names.PLANNERS_OF)),
     *(argument(option, type=int) for option in ("--workers", "--from-version", "--to-version")),
-    *(argument(option, type=Path) for option in ("--proposal", "--page")),
+    *(argument(option) for option in ("--proposal", "--page")),
     setting("--gain", "repartition_gain"),
 )
 

@@ -3,8 +3,6 @@
 python jobs/replay.py [--result FILE] [--home DIR] --last N --proposal FILE --page FILE.html
 """
 
-from pathlib import Path
-
 from pststream.pipeline.jobs.job import Job, argument
 from pststream.pipeline.replan.replay import replay_proposal
 from pststream.reports.commands.comparisons import is_as_recorded
@@ -14,8 +12,8 @@ main = Job(
     __doc__,
     replay_proposal,
     argument("--last", type=int, required=True),
-    argument("--proposal", type=Path, required=True),
-    argument("--page", type=Path, required=True),
+    argument("--proposal", required=True),
+    argument("--page", required=True),
     failed=lambda document: not is_as_recorded(document),
 )
 

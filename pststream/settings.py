@@ -215,6 +215,10 @@ class Settings:
     gate_stale_seconds: int = declare(
         0, "a file is quarantined if its greatest ts is older than this; 0: never", **_SECONDS
     )
+    quarantine_files: int = declare(
+        10_000, "quarantined files that are copied into the home at most; of more, the first characters stay", least=0
+    )
+    quarantine_bytes: int = declare(10_000_000_000, "bytes of these copies at most", least=0)
     read_seconds: int = declare(
         3_600, "a file is refused if reading it, or a part of it, takes longer than this", least=1, greatest=31_536_000
     )
@@ -244,12 +248,13 @@ class Settings:
     spark_remote: str = declare("", "address of a Spark Connect server (`sc://…`) that runs already; empty: none")
     spark_master: str = declare("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = declare("2g", "heap of the driver")
+    home_group: str = declare("", "group that may read a new home in a folder; empty: nobody but its owner may")
     cache_dir: str = declare("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
     cache_bytes: int = declare(20_000_000_000, "bound on the size of the segments in that folder", least=1)
     pairs_table: str = declare(
         names.NEVER,
         "when Spark updates the table of pairs for other programs (docs/tables.md): never, run (after each pststream "
-        "run), or hourly (by the DAG pairs)",
+        "run; by a watcher at most once a minute), or hourly (by the DAG pairs)",
         choices=(names.NEVER, names.AFTER_RUNS, names.HOURLY),
     )
     delivery_seconds: int = declare(20, "time for each sink in one run; the rest waits for the next run", least=1)

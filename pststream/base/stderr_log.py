@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from itertools import count
 
 from pststream.base.progress import CountMessage, LogMessage
 from pststream.base.texts import escape_controls
@@ -25,6 +26,11 @@ TERMINAL_SECONDS = 1.0
 
 ERASED = "\r\x1b[K"
 """Moves the cursor of a terminal to the start of the line and erases the line."""
+
+
+def _shown_line(line: str, number: int) -> str:
+    """Return a line of a message for people; all but the first are indented, so that a name cannot forge a message."""
+    return ("  " if number and not line.startswith("  ") else "") + escape_controls(line)
 
 
 class StderrLog:
@@ -73,7 +79,7 @@ class StderrLog:
             self._write(message, message)
 
     def _write(self, text: str, message: str) -> None:
-        line = self._json_line(message) if self._json else "\n".join(map(escape_controls, text.split("\n")))
+        line = self._json_line(message) if self._json else "\n".join(map(_shown_line, text.split("\n"), count()))
         with self._lock:
             erased, self._shows_count = ERASED if self._shows_count else "", False
             self._print(erased + line + "\n")

@@ -1,6 +1,7 @@
 """Format numbers, durations, times and tables as texts; escape control characters and mask secret parts of URLs."""
 
 import datetime as dt
+import ipaddress
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -116,6 +117,14 @@ def escape_controls(text: str) -> str:
         else c.encode("unicode_escape").decode("ascii")
         for c in text
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is that of the machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 MASK = "***"

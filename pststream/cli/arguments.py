@@ -13,7 +13,7 @@ from pststream.base.errors import UsageError
 from pststream.cli import reading_commands as reading
 from pststream.cli import writing_commands as writing
 from pststream.cli.bench_command import add_bench_options, bench_command
-from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, host_and_port, positive, whole
+from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, age, host_and_port, positive, whole
 from pststream.cli.plan_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
 from pststream.input.judged_rows import SUBJECTS
 from pststream.input.row_chunks import RETRIABLE
@@ -124,13 +124,13 @@ def _add_replay_options(replay: argparse.ArgumentParser) -> None:
     )
     add_planner_name(plan, _all_planners(), "chosen_planner", text)
     plan.add_argument("--plan", type=positive, metavar="VERSION", help="a plan version (default: the one in force)")
-    plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
+    plan.add_argument("--proposal", metavar="FILE", help="the plan that a proposal of `balance` makes")
     _add_planner_option(replay)
     _add_kinds_option(replay, "the kinds whose plan --planner makes; default: those that it serves, topk if both")
     replay.add_argument(
         "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
     )
-    replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
+    replay.add_argument("--page", metavar="FILE.html", help="write a page with the loads")
 
 
 def _add_erase_options(command: argparse.ArgumentParser) -> None:
@@ -327,10 +327,8 @@ def _add_balance(commands: Any) -> None:
         dest="repartition_gain",
         help="for `global`: share of the greatest load it must save",
     )
-    balance.add_argument(
-        "--proposal", type=Path, metavar="FILE", help="--dry-run writes the proposal here; --apply applies it"
-    )
-    balance.add_argument("--page", type=Path, metavar="FILE.html", help="write a page on what moves")
+    balance.add_argument("--proposal", metavar="FILE", help="--dry-run writes the proposal here; --apply applies it")
+    balance.add_argument("--page", metavar="FILE.html", help="write a page on what moves")
     mode = balance.add_mutually_exclusive_group()
     mode.add_argument("--dry-run", action="store_true", help="only show what would move (default)")
     mode.add_argument("--apply", action="store_true", help="apply the adjustment")
@@ -347,6 +345,8 @@ def _add_upkeep(commands: Any) -> None:
     quarantine = _add(commands, "quarantine", _quarantine, text, "pststream quarantine release 3")
     quarantine.add_argument("what", choices=("list", "release", "discard"))
     quarantine.add_argument("holds", nargs="*", type=positive, metavar="NUMBER", help="numbers, as `list` shows them")
+    text = "for `discard`: all files that are in quarantine for longer: 30d, 12h"
+    quarantine.add_argument("--older", type=age, metavar="AGE", help=text)
     quarantine.add_argument("--all", action="store_true", help="for `list`: include released and discarded files")
 
     text = "list, add, remove or validate suites of expectations, by which landed files and pairs are judged"

@@ -1,6 +1,8 @@
 """Define the context, the result and the argument types of commands, and refuse paths and options that cannot work."""
 
 import argparse
+import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +70,14 @@ class JoinedTexts(argparse.Action):
 def whole(text: str) -> int:
     """Read a whole number from 0."""
     return _whole_number(text, 0)
+
+
+def age(text: str) -> dt.timedelta:
+    """Read a whole number and a unit, such as 30d."""
+    if not re.fullmatch("[0-9]{1,6}[smhd]", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number and s, m, h or d, such as 30d")
+    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+    return dt.timedelta(**{units[text[-1]]: int(text[:-1])})
 
 
 def positive(text: str) -> int:

@@ -53,6 +53,8 @@ def diagnose(home: str) -> list[Check]:
     landing = os.environ.get("PSTSTREAM_LANDING", "")
     if names.storage_prefix(landing):
         checks.append(check_landing(landing))
+    if names.storage_prefix(home):
+        checks.append(check_bucket(home))
     return [*checks, check_disk(home)]
 
 
@@ -209,6 +211,21 @@ def check_landing(landing: str) -> Check:
     except PstError as error:
         return Check("landing", False, error.args[0], error.hint)
     return Check("landing", True, f"{landing} can be listed")
+
+
+def check_bucket(home: str) -> Check:
+    """Check that the bucket of the home honours conditional writes; say whether it keeps older versions."""
+    from pststream.storage.registry import normalize, storage_of
+
+    try:
+        home = normalize(home)
+        storage = storage_of(home)
+        storage.prepare_home(home)
+        keeps = storage.keeps_versions(home)
+    except PstError as error:
+        return Check("bucket", False, error.args[0], error.hint)
+    kept = "may keep (s3:GetBucketVersioning is not granted)" if keeps is None else "keeps" if keeps else "keeps no"
+    return Check("bucket", True, f"conditional writes hold; it {kept} older versions, which erase does not reach")
 
 
 def check_disk(home: str) -> Check:

@@ -1,5 +1,6 @@
 """Format the result documents of commands as text for people, where `--json` was not given."""
 
+from itertools import zip_longest
 from typing import Any
 
 from pststream.base.texts import byte_size, counted, counted_matches, duration, escape_controls
@@ -56,6 +57,9 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     size = f"{counted(document['workers'], 'worker')}, {counted(document['units'], 'unit')}"
     loads = f"predicted load {document['load_total']:.4g} s, greatest of a worker {document['load_max']:.4g} s"
     text = f"{head}: {document['planner']}, {size}; {loads}, imbalance {imbalance_text(document['imbalance'])}"
+    if "moved_bytes" in document:
+        size = f"{byte_size(document['moved_bytes'])}, of {byte_size(document['least_bytes'])} at least"
+        text += f"\n  {counted(document['moved_subscriptions'], 'subscription')} to move: {size}"
     if "choice" in document:
         text += f"\n  {describe_choice(document['choice'])}"
     if read_imbalance(document["imbalance"]) <= document["sigma"]:
@@ -81,6 +85,8 @@ def describe_adjustment(document: dict[str, Any]) -> str:
     moved = f"{counted(document['moved_subscriptions'], 'subscription')} (about {byte_size(document['moved_bytes'])})"
     versions = f"plan {document['plan_version_before']} -> {document['plan_version_after']}"
     lines = [f"{verb} {moved}, {versions}: {document['reason']}"]
+    if document["least_bytes"] is not None:
+        lines.append(f"  to move all subscriptions takes {byte_size(document['least_bytes'])} at least")
     if document["retiring_version"] is not None:
         lines.append(f"  plan {document['retiring_version']} continues to serve the existing subscriptions")
     for move in document["moves"]:
@@ -88,7 +94,8 @@ def describe_adjustment(document: dict[str, Any]) -> str:
         what = cells if move["terms"] is None else f"{counted(move['terms'], 'term')} of {cells}"
         workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
         lines.append(f"  {what}{workers} ({move['reason']})")
-    loads = list(zip(document["load_before"], document["load_after"]))
+    before, after = document["load_before"], document["load_after"]
+    loads = list(zip_longest(before, after, fillvalue=0.0)) if before else []
     lines += ["worker  load before  load after"] if loads else []
     lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
     if document["dry_run"]:
@@ -121,15 +128,22 @@ def describe_pairs(document: dict[str, Any]) -> str:
 
 def describe_erasure(document: dict[str, Any]) -> str:
     """Describe an erasure: rows by table, where the data still is, and until when."""
-    if not document["rows"]:
+    if not document["rows"] and not document["quarantined_files"]:
         return "no table has these ids"
     verb = "would remove or change" if document["dry_run"] else "removed or changed"
     lines = [f"{verb} {count:,} rows of {table}" for table, count in document["rows"].items()]
+    for path in document["quarantined_files"]:
+        what = "would discard" if document["dry_run"] else "discarded"
+        lines.append(escape_controls(f"{what} a quarantined file that names an id, or that cannot be searched: {path}"))
     if document["files"]:
         lines.append(f"deleted {counted(document['files'], 'page or log', 'pages and logs')}")
     if document["files_until"]:
         day = document["files_until"].date()
         lines.append(f"older versions of the tables hold the rows until the first maintain after {day}")
+    if document["versions_remain"]:
+        lines.append(
+            "the bucket may keep what is deleted: delete its noncurrent versions, or let a lifecycle rule do it"
+        )
     if not document["dry_run"]:
         lines.append("backups made before hold the rows; so do the files that they came from:")
         lines += [escape_controls(f"  {path}") for path in document["input_files"]]

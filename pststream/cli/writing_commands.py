@@ -34,9 +34,13 @@ from pststream.settings import check_planners
 
 def init_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Create a home."""
-    created = context.home.init(context.settings.answer_buckets, default_suites())
+    created = _init(context)
     state = "created; settings in pststream.toml" if created else "already exists and is complete"
     return CommandResult({"home": context.home.path, "created": created}, f"{context.home.path}: {state}")
+
+
+def _init(context: CommandContext) -> bool:
+    return context.home.init(context.settings.answer_buckets, default_suites(), context.settings.home_group)
 
 
 def upgrade_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -86,13 +90,22 @@ def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
 
 def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest quarantined files after all, or discard them."""
-    if not arguments.holds:
+    if arguments.older and arguments.what != "discard":
+        raise UsageError(
+            f"quarantine {arguments.what}: --older is for discard", "pststream quarantine discard --older 30d"
+        )
+    if not arguments.holds and not arguments.older:
         hint = "give numbers that `pststream quarantine list` shows"
         raise UsageError(f"quarantine {arguments.what}: no file given", hint)
     from pststream.pipeline.ingest.ingest import decide_quarantined
 
     document = decide_quarantined(
-        context.home, context.settings, action=arguments.what, holds=arguments.holds, progress=context.progress
+        context.home,
+        context.settings,
+        action=arguments.what,
+        holds=arguments.holds,
+        older=arguments.older,
+        progress=context.progress,
     )
     if arguments.what == "release":
         return CommandResult(document, result_texts.describe_ingest("released", document))
@@ -234,7 +247,7 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     else:
         refuse_options("run without --watch", {"--metrics": arguments.metrics})
     check_landing(arguments.landing)
-    context.home.init(context.settings.answer_buckets, default_suites())
+    _init(context)
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
         from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address

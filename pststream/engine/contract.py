@@ -1,6 +1,7 @@
 """Define the interface of an engine: run tasks in parallel, alone or as a chain of stages with shuffles between."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +20,24 @@ StageProgress = Callable[[int, float], None]
 """Receives how far a stage is: its number, and the share of its tasks that have ended, which rises to 1. Stage 0 are
 the tasks themselves; stage 1 follows the first shuffle.
 """
+
+
+_PLACES: ContextVar[set[str]] = ContextVar("places")
+
+
+def collect_places() -> set[str]:
+    """Return a set to which engines add, from now on in this thread, where they run tasks.
+
+    A place is `threads`, or `Spark` and the host of its server, or its master if the server is on this machine.
+    """
+    places = set[str]()
+    _PLACES.set(places)
+    return places
+
+
+def record_place(place: str) -> None:
+    """Add a place to the set of `collect_places`, if this thread has one."""
+    _PLACES.get(set()).add(place)
 
 
 class TasksStalled(Exception):

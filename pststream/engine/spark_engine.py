@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from pststream.base.errors import RetryableError
 from pststream.engine import code_version
-from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value
+from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value, record_place
 from pststream.engine.spark_session import EngineSession
 from pststream.state.home import Home
 from pststream.state.scratch import scratch_folder
@@ -153,6 +153,7 @@ class SparkEngine:
         except Exception as error:
             _raise_task_error(error)
             raise
+        record_place(self._session.place)
         return [pickle.loads(one.as_buffer()) for one in values]
 
     @contextmanager
@@ -201,10 +202,14 @@ def _named(run: "partial[Iterator[pa.RecordBatch]]", function: Callable[..., Any
 
 
 def _frame_of(session: "SparkSession", tasks: Sequence[Any]) -> "DataFrame":
-    """Return tasks as rows; the session's settings give each row a partition of its own."""
+    """Return tasks as rows; the session's settings give each row a partition of its own.
+
+    The schema is named again, as the client would send all tasks to the server to ask for it.
+    """
     from pyspark.cloudpickle import dumps
 
-    return session.createDataFrame(pa.table([range(len(tasks)), [dumps(task) for task in tasks]], schema=TASKS))
+    rows = pa.table([range(len(tasks)), [dumps(task) for task in tasks]], schema=TASKS)
+    return session.createDataFrame(rows).to(_columns(TASKS))
 
 
 def _values(

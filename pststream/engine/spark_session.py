@@ -222,8 +222,9 @@ def check_jars(settings: Settings, home: Home | None = None) -> None:
         hint = f"run: {sys.executable} -m pststream.cli.fetch_jars"
         raise UsageError(f"the jars that Spark needs for Delta are not in {jar_folder()}", hint)
     if home is not None and home.storage.is_remote and not any(s3a_folder().glob("hadoop-aws-*.jar")):
-        hint = f"put them into {s3a_folder()}, or set spark_remote to a Spark Connect server that has them"
-        raise UsageError(f"Spark needs the jars of S3A (hadoop-aws and its own) for the tables of {home.path}", hint)
+        hint = f"run: {sys.executable} -m pststream.cli.fetch_jars --s3a (make s3a-jars in a clone)"
+        hint += ", or set spark_remote to a Spark Connect server that has them"
+        raise UsageError(f"Spark needs the jars of S3A for the tables of {home.path}: none in {s3a_folder()}", hint)
 
 
 def get_engine_session(settings: Settings) -> "EngineSession":
@@ -265,12 +266,15 @@ class EngineSession:
     On a server that other processes use, all processes of this code share one session, which none of them stops: each
     session has Python workers of its own, and new ones would load the kernels again. Other code has other workers, and
     so has a process that starts on another day: a server remembers each session that it closed.
+
+    place   `Spark` and the host of the server, or the master if the server is on this machine; empty before the first
+            call
     """
 
     def __init__(self, url: str, is_shared: bool, local_cores: int | None) -> None:
         """Remember where the server is; local_cores: if the tasks run on this machine alone, how many at a time."""
         self._url, self._is_shared, self._local_cores = url, is_shared, local_cores
-        self._number = 0
+        self._number, self.place = 0, ""
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
         self._cores, self._counted_at = 0, 0.0
@@ -311,6 +315,8 @@ class EngineSession:
                 session = _connect(self._url, str(uuid.uuid5(uuid.NAMESPACE_OID, name)) if self._is_shared else None)
                 for key, value in ENGINE_SETTINGS.items():
                     session.conf.set(key, value)
+                host = urlsplit(self._url).hostname
+                self.place = f"Spark {session.conf.get('spark.master') if host == 'localhost' else host}"
                 if self._local_cores:  # a connection to loopback is not lost
                     session.client.disable_reattachable_execute()
                 self._session = session

@@ -41,17 +41,22 @@ def register(home: Home, settings: Settings, catalog: str, schema: str) -> dict[
     def qualified(name: str) -> str:
         return ".".join(SPARK.quoted(part.replace("`", "``")) for part in (catalog, schema, name))
 
-    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {qualified('').removesuffix('.``')}")
+    space = qualified("").removesuffix(".``")
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {space}")
     tables = {name: home.table(name) for name in TABLES}
     views = dict(VIEWS)
     if has_gold_table(home):
         tables[names.PAIRS] = gold_table(home)
         del views[names.PAIRS]
     _drop_other_pairs(spark, qualified(names.PAIRS), names.PAIRS in tables)
+    shown = spark.sql(f"SHOW TABLES IN {space}").collect()
+    existing = {row["tableName"] for row in shown if not row["isTemporary"]}
     for name, address in tables.items():
         location = home.storage.spark_uri(address)
-        quoted = location.replace("\\", "\\\\").replace("'", "\\'")
-        spark.sql(f"CREATE TABLE IF NOT EXISTS {qualified(name)} USING DELTA LOCATION '{quoted}'")
+        if name not in existing:
+            quoted = location.replace("\\", "\\\\").replace("'", "\\'")
+            spark.sql(f"CREATE TABLE {qualified(name)} USING DELTA LOCATION '{quoted}'")
+            continue
         known = _location(spark, qualified(name))
         if known is None or _path(known) != _path(location):
             taken = "a view" if known is None else f"a table at {known}"

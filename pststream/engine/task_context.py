@@ -5,6 +5,7 @@ live terms and chunk sizes.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,17 +17,26 @@ from pststream.search.object_cache import ObjectCache
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import NO_FILES, IndexFiles
-from pststream.state.plans import TermFrequencies, load_plan, load_term_frequencies, read_plan_row, retiring_plan
+from pststream.state.plans import (
+    TermFrequencies,
+    load_plan,
+    load_term_frequencies,
+    numbers_in_index,
+    read_plan_row,
+    retiring_plan,
+)
 
 
 @dataclass(frozen=True)
 class TaskContext:
     """The home, plan and index that a task works with.
 
-    plans       versions that serve the index, the oldest first: the retiring plan, if any, then `plan_version`
-    batch_id    0 outside of a batch
-    files       data files of the index
-    cache_dir   folder of the node's cache, empty for the node's own choice
+    plans          versions that serve the index, the oldest first: the retiring plan, if any, then `plan_version`
+    workers        of the plan with the most of them
+    batch_id       0 outside of a batch
+    files          data files of the index
+    cache_dir      folder of the node's cache, empty for the node's own choice
+    index_numbers  number under which the index has the rows of each worker of the plan that rows are written for
     """
 
     home: str
@@ -38,6 +48,11 @@ class TaskContext:
     files: IndexFiles
     cache_dir: str
     cache_bytes: int
+    index_numbers: Sequence[int] = ()
+
+    def index_number(self, worker: int) -> int:
+        """Return the number under which the index has the rows of a worker; one without rows may have none."""
+        return self.index_numbers[worker] if worker < len(self.index_numbers) else worker
 
 
 def make_task_context(home: Home, settings: Settings, version: int, batch_id: int = 0) -> TaskContext:
@@ -45,9 +60,11 @@ def make_task_context(home: Home, settings: Settings, version: int, batch_id: in
     row = read_plan_row(home, version)
     retiring = retiring_plan(row)
     plans = (retiring.plan_version, version) if retiring else (version,)
+    workers = max(len(numbers_in_index(home, plan)) for plan in plans)
     return TaskContext(
-        home.path, version, plans, row["index_version"], row["workers"], batch_id, NO_FILES, *cache_place(settings)
-    )
+        home.path, version, plans, row["index_version"], workers, batch_id, NO_FILES, *cache_place(settings),
+        numbers_in_index(home, version),
+    )  # fmt: skip
 
 
 def cache_place(settings: Settings) -> tuple[str, int]:

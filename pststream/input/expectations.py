@@ -167,7 +167,7 @@ def table_thresholds(check: str) -> list[Threshold]:
 # coordinate is a broken export, and its few good rows should not be matched as if they were complete.
 
 RECENT_FILES = 100
-"""Number of previous files that the usual volume is computed from."""
+"""Number of previous files of a folder that its usual volume is computed from."""
 
 FaultCounts = Mapping[tuple[str, str], int]
 """Rejected rows by field and reason (input/row_chunks.py)."""
@@ -187,7 +187,9 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class LandingHistory:
-    """Values that a file is compared with: rows of each of the last files of its kind, current time (microseconds)."""
+    """Values that a file is compared with: rows of each of the last files of its kind and folder, current time
+    (microseconds).
+    """
 
     rows: Sequence[int]
     now: int

@@ -3,7 +3,8 @@
 A bucket object exists only when it is complete, so a single file is ready at once. Files that belong together are
 uploaded under names that are otherwise ignored (the name, or a folder above, begins with `_`). A manifest, uploaded
 last, lists them: `_manifests/<name>.json` with {"files": [{"key": …, "etag": …, "size": …}, …]}, the keys relative to
-the folder. The manifest is the commit of its files: they are ready when all exist with these ETags and sizes.
+the folder. The manifest is the commit of its files: they are ready when all exist with these ETags and sizes. Other
+keys that it lists do not count, so no manifest holds back a file with an ordinary name.
 """
 
 import datetime as dt
@@ -60,18 +61,23 @@ def find_key_fault(key: str) -> str:
 
 
 def parse_manifest(stored: StoredObject, folder: str, content: bytes) -> Manifest:
-    """Parse a manifest, with absolute keys; an invalid one has a fault and no files."""
+    """Parse a manifest, with absolute keys, those that wait for one; an invalid manifest has a fault and no files."""
     if len(content) > MAX_MANIFEST_BYTES:
         return Manifest(stored, {}, f"not a manifest: larger than {MAX_MANIFEST_BYTES} bytes")
     try:
         text = content.decode(json.detect_encoding(content), "surrogatepass")
         entries = decode_json(text)["files"]
-        files = {folder + _text(entry["key"]): (_text(entry["etag"]).strip('"'), _size(entry)) for entry in entries}
+        files = {_text(entry["key"]): (_text(entry["etag"]).strip('"'), _size(entry)) for entry in entries}
     except NestedTooDeeply as error:
         return Manifest(stored, {}, f"not a manifest: {error}")
     except (ValueError, TypeError, KeyError):
         return Manifest(stored, {}, 'not a manifest: expected {"files": [{"key": …, "etag": …, "size": …}, …]}')
-    return Manifest(stored, files)
+    return Manifest(stored, {folder + key: expected for key, expected in files.items() if _waits(key.split("/"))})
+
+
+def _waits(parts: Iterable[str]) -> bool:
+    """Whether a key with these parts below the folder is ready only when a manifest lists it."""
+    return any(map(is_left_out, parts))
 
 
 def _text(value: object) -> str:
@@ -131,7 +137,7 @@ def choose_ready(
             continue
         if one.key in complete:
             ready.append(one)
-        elif one.key not in listed and any(map(is_left_out, [*folders, name])):
+        elif one.key not in listed and _waits([*folders, name]):
             pending.append(PendingObject(one.key, "no manifest lists it", one.modified))
         elif one.key not in listed:
             ready.append(one)

@@ -128,7 +128,7 @@ def parse_objects(chunk: ColumnChunk, options: ObjectOptions) -> tuple[pa.Record
     decode are among the rejects, so that both together are all rows of the chunk.
     """
     faults = RowFaults(len(chunk.rows))
-    ids = _object_ids(chunk, options, faults)
+    ids = parse_object_ids(chunk, options, faults)
     times = _times(chunk, options, faults)
     lons = _coordinates(chunk, options, faults, "lon")
     lats = _coordinates(chunk, options, faults, "lat")
@@ -177,7 +177,8 @@ def _plain_or_fault(raw: pa.Array, faults: RowFaults, name: str) -> bool:
     return True
 
 
-def _object_ids(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.Array:
+def parse_object_ids(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.Array:
+    """Return the ids of the rows (string; null: it has none), and mark the rows whose id is faulty."""
     if list(options.columns.get("object_id", ())) == [ROW]:
         rows = pc.cast(pa.array(chunk.rows), pa.string())
         return pc.binary_join_element_wise(Path(chunk.file).name, rows, ":")

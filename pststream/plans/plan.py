@@ -81,6 +81,7 @@ class PartitionPlan:
     spread_offsets  int64[leaves+1] slice of `spread_unit` of each leaf (empty unless partitioned by text)
     spread_unit     int32[n]        units that share the leaf's other terms: position = uint64(term id) mod their number
     unit_worker     int32[units]    worker of each unit
+    index_workers   int64[workers]  number under which the index has the rows of each worker, ascending; empty: its own
     nodes           the tree that the leaves come from, in the order of its `starts`; None: they come from no tree
     """
 
@@ -97,6 +98,12 @@ class PartitionPlan:
     unit_worker: np.ndarray
     options: dict[str, object] = field(default_factory=dict)
     nodes: PlanNodes | None = None
+    index_workers: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def numbers_in_index(self) -> np.ndarray:
+        """The number under which the index has the rows of each worker, ascending: int64[workers]."""
+        return self.index_workers if len(self.index_workers) else np.arange(self.workers)
 
     @property
     def leaves(self) -> int:

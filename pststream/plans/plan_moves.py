@@ -38,11 +38,12 @@ def apply_move(plan: PartitionPlan, move: Move) -> PartitionPlan:
 
 
 def changed_cells(before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
-    """Return the raster cells with a term that another worker serves: int64[n], ascending; all if the rasters differ.
+    """Return the raster cells with a term that another worker serves: int64[n], ascending; all if the rasters or the
+    numbers of the workers in the index differ.
 
     A cell also counts as changed if its leaf lists other terms, even if the same workers serve them.
     """
-    if before.grid != after.grid:
+    if before.grid != after.grid or not np.array_equal(before.numbers_in_index, after.numbers_in_index):
         return np.arange(after.grid.cells)
     seen: dict[tuple[bytes, ...], int] = {}
     old, new = (

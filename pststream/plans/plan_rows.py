@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,7 @@ def plan_row(plan: PartitionPlan) -> dict[str, object]:
     return {
         "planner": plan.planner,
         "workers": plan.workers,
+        "index_workers": plan.index_workers.tolist() or None,
         "units": plan.units,
         **{name: getattr(plan.grid, name) for name in GRID_COLUMNS},
         "options": json.dumps(plan.options, sort_keys=True),
@@ -92,6 +94,7 @@ def plan_from_rows(row: Mapping[str, object], units: pa.Table, nodes: PlanNodes 
         _require_tree(nodes, grid)
         planner, workers, options = made
         plan = tree_plan(planner, grid, nodes, worker, workers, options)
+    plan = replace(plan, index_workers=np.array(row.get("index_workers") or [], np.int64))
     validate(plan)
     return plan
 
@@ -159,6 +162,8 @@ def validate(plan: PartitionPlan) -> None:
     _require(plan.cell_leaf.shape == (plan.grid.cells,), "cell_leaf has a leaf for each raster cell")
     _require(_within(plan.cell_leaf, plan.leaves), "each raster cell has a leaf")
     _require(_within(plan.unit_worker, plan.workers), "each unit has a worker")
+    numbers = plan.numbers_in_index
+    _require(len(numbers) == plan.workers and bool((np.diff(numbers) > 0).all()), "workers differ in the index")
     if isinstance(plan, SubscriptionPlan):
         _require(plan.leaves == 1, "a plan that shares by subscription has one leaf")
         _require(len(plan.terms) + len(plan.term_unit) + len(plan.spread_unit) == 0, "and lists no terms")
@@ -169,6 +174,7 @@ def validate(plan: PartitionPlan) -> None:
         _require_tree(plan.nodes, plan.grid)
         _require(plan.nodes.units == plan.units, "each unit is that of a leaf of the tree")
         made = tree_plan(plan.planner, plan.grid, plan.nodes, plan.unit_worker, plan.workers)
+        made = replace(made, index_workers=plan.index_workers)
         arrays = [name for name, value in vars(made).items() if isinstance(value, np.ndarray)]
         same = all(np.array_equal(getattr(plan, name), getattr(made, name)) for name in arrays)
         _require(same, "the leaves are those of the tree")

@@ -254,7 +254,7 @@ def _batches_done(d: Dialect, table: TableName) -> str:
 SELECT
   batch_id, plan_version, objects_after, objects_to, requests_after, requests_to, objects_version, requests_version,
   objects, discarded, requests, matches, retractions, stream_time, removals, candidates, changes, evaluations,
-  seconds_by_step, started_at, finished_at
+  seconds_by_step, started_at, finished_at, engine
 FROM {table(names.BATCHES)}
 WHERE status = 'done'"""
 

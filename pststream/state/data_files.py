@@ -24,7 +24,8 @@ from deltalake.exceptions import DeltaError
 from pststream.base import names
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.utc_times import from_micros, iso, to_micros, utc_now
-from pststream.state.home import APPEND_ONLY, Home
+from pststream.state.delta_log import APPEND_ONLY
+from pststream.state.home import Home
 from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
 from pststream.state.tables import TABLES, has_bounds
 from pststream.storage.parquet_files import delete_files, encoding_options, file_sizes, flush_content, flush_names
@@ -294,21 +295,27 @@ def commit_files(
     application: str,
     transaction: int,
     rows_change: bool = True,
+    edited: int | None = None,
+    is_blind: bool = False,
 ) -> bool:
     """Add and remove files in one commit, unless this transaction is committed already; return whether it commits.
 
     A commit that removes rows of an append-only table takes that property from it, which `state.erasures` restores.
 
-    rows_change: false if the added files have exactly the rows of the removed ones. If the transaction is committed
-    already, the added files that the table does not list are deleted: it has their rows. Raises RetryableError if the
-    driver does not see a file or sees it with another size: then the node that wrote it has another disk under that
-    path; also if another process has removed one of the files. This commit comes after other commits that are made
-    meanwhile.
+    rows_change: false if the added files have exactly the rows of the removed ones
+    edited: how many rows of the added files are not as the removed files have them; None: the rows are others
+    is_blind: whether nothing of the table was read to make the rows
+
+    If the transaction is committed already, the added files that the table does not list are deleted: it has their
+    rows. Raises RetryableError if the driver does not see a file or sees it with another size: then the node that wrote
+    it has another disk under that path; also if another process has removed one of the files. This commit comes after
+    other commits that are made meanwhile.
     """
     added, removed, root = list(added), list(removed), home.table(name)
     addresses = [f"{root}/{file.path}" for file in added]
-    operation = "OPTIMIZE" if not rows_change else "DELETE" if removed else "WRITE"
-    own, writer = Transaction(application, transaction), _writer_of(added, application)
+    operation, info = _describe(added, removed, rows_change, edited)
+    info |= {"isBlindAppend": is_blind, **_writer_of(added, application)}
+    own = Transaction(application, transaction)
     for tries_left in reversed(range(COMMIT_TRIES)):
         try:
             with latest_table(root) as table:
@@ -329,7 +336,7 @@ def commit_files(
                 properties = table.metadata().configuration
                 if removed and rows_change and properties.get(APPEND_ONLY) == "true":
                     actions.insert(0, metadata_action(table, {k: v for k, v in properties.items() if k != APPEND_ONLY}))
-                commit_entry(home, name, table, operation, actions, [own], writer)
+                commit_entry(home, name, table, operation, actions, [own], info)
                 return True
         except VersionTaken:
             if not tries_left:
@@ -352,8 +359,9 @@ def append_rows(home: Home, name: str, rows: pa.Table, metadata: Mapping[str, st
         writer.write(batch)
     file = writer.close()
     flush_names([writer.address] if file else [])
-    actions = additions(name, [file] if file else [])
-    commit_latest(home, name, "WRITE", lambda _: actions, metadata)
+    files = [file] if file else []
+    actions, (operation, info) = additions(name, files), _describe(files)
+    commit_latest(home, name, operation, lambda _: actions, info | dict(metadata))
 
 
 def commit_latest(
@@ -361,13 +369,13 @@ def commit_latest(
     name: str,
     operation: str,
     actions_on: Callable[[DeltaTable], Iterable[Mapping[str, Any]]],
-    metadata: Mapping[str, str] | None = None,
+    info: Mapping[str, Any] | None = None,
 ) -> None:
     """Commit actions on the latest version of a table, whatever other processes commit meanwhile."""
     for tries_left in reversed(range(COMMIT_TRIES)):
         try:
             with latest_table(home.table(name)) as table:
-                return commit_entry(home, name, table, operation, actions_on(table), metadata=metadata)
+                return commit_entry(home, name, table, operation, actions_on(table), info=info)
         except VersionTaken:
             if not tries_left:
                 raise
@@ -378,10 +386,11 @@ def add_references(home: Home, name: str, owner: Home, files: Iterable[DataFile]
 
     Only `list_data_files` and `addresses_and_rows` read such files; maintenance of the table would fail on them.
     """
-    actions = additions(name, (replace(file, path=_address(owner, name, file)) for file in files))
-    if actions:
+    added = [replace(file, path=_address(owner, name, file)) for file in files]
+    if added:
+        operation, info = _describe(added)
         with latest_table(home.table(name)) as table:
-            commit_entry(home, name, table, "WRITE", actions)
+            commit_entry(home, name, table, operation, additions(name, added), info=info)
 
 
 def additions(name: str, files: Iterable[DataFile], rows_change: bool = True) -> list[dict[str, Any]]:
@@ -399,6 +408,28 @@ def removals(files: Iterable[DataFile], rows_change: bool) -> list[dict[str, Any
 def _listing(file: DataFile, rows_change: bool) -> dict[str, Any]:
     path, partition = quote(file.path, safe="/:="), {name: str(value) for name, value in file.partition.items()}
     return {"path": path, "size": file.bytes, "partitionValues": partition, "dataChange": rows_change}
+
+
+def _describe(
+    added: Sequence[DataFile], removed: Sequence[DataFile] = (), rows_change: bool = True, edited: int | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Return the operation of a commit, and its parameters and metrics, by the names of Delta's own writers.
+
+    Removed rows that others replace (`edited` is None) are overwritten. Otherwise rows are deleted, and the others are
+    in the added files, copied or edited; Delta's DELETE has no name for edited ones, so theirs is that of its UPDATE.
+    """
+    rows, size = sum(file.rows for file in added), sum(file.bytes for file in added)
+    operation, parameters = "WRITE", {"mode": "Overwrite" if removed else "Append"}
+    metrics = {"numFiles": len(added), "numOutputRows": rows, "numOutputBytes": size}
+    if not rows_change or (removed and (edited is not None or not added)):
+        operation, parameters, metrics = "OPTIMIZE", {}, {"numAddedFiles": len(added), "numAddedBytes": size}
+    if rows_change and not parameters:
+        operation, deleted, updated = "DELETE", sum(file.rows for file in removed) - rows, edited or 0
+        metrics |= {"numDeletedRows": deleted, "numUpdatedRows": updated, "numCopiedRows": rows - updated}
+    if removed:
+        metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": sum(file.bytes for file in removed)}
+    shown = {key: str(value) for key, value in metrics.items()}
+    return operation, {"operationParameters": parameters, "operationMetrics": shown}
 
 
 def _writer_of(files: Sequence[DataFile], step: str) -> dict[str, str]:

@@ -22,8 +22,8 @@ from pststream.base.utc_times import utc_now
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, commit_files
-from pststream.state.delta_log import write_checkpoint
-from pststream.state.home import APPEND_ONLY, Home
+from pststream.state.delta_log import APPEND_ONLY, write_checkpoint
+from pststream.state.home import Home
 from pststream.state.log_entries import commit_entry, metadata_action
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import greatest_value, last_transaction, read_table, table_version
@@ -151,7 +151,9 @@ def commit_removal(
     }  # fmt: skip
     ledger_tables.append(home, names.ERASURES, [row])
     crash_point(f"{cause}.recorded")
-    commit_files(home, name, added, removed, application=APPLICATION, transaction=transaction)
+    deleted = sum(file.rows for file in removed) - sum(file.rows for file in added)
+    edited = removal.rows - deleted
+    commit_files(home, name, added, removed, application=APPLICATION, transaction=transaction, edited=edited)
     crash_point(f"{cause}.removed")
 
 

@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable, Schema, Transaction
+from deltalake import DeltaTable, Transaction
 
 from pststream.base import names
 from pststream.base.errors import HomeBusy, HomeError, SettingError
 from pststream.queries.text.words import TOKENIZER
 from pststream.settings import FILE, Settings, default_file, load_settings
 from pststream.state import locks
-from pststream.state.delta_log import first_entry
+from pststream.state.delta_log import APPEND_ONLY, declared_columns, first_entry
 from pststream.state.locks import HeldLock, LockTaken
 from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.storage.contract import Files, Storage
@@ -42,7 +42,6 @@ STREAMS = (names.OBJECTS, names.REQUESTS, names.MATCHES)
 
 LOG_RETENTION = "delta.logRetentionDuration"
 BOUNDED_COLUMNS = "delta.dataSkippingStatsColumns"
-APPEND_ONLY = "delta.appendOnly"
 
 
 def log_retention(table: Table) -> str:
@@ -75,18 +74,11 @@ def table_properties(table: Table, storage: Storage) -> dict[str, str]:
 
 @cache
 def digest_of_tables() -> str:
-    """Return a digest (hexadecimal SHA-256) of all declared tables: names, columns, partitions, properties.
-
-    Comments of columns are left out, since homes with other comments have the same rows.
-    """
+    """Return a digest (hexadecimal SHA-256) of all declared tables: names, columns, partitions, properties."""
     declared = [
         {
             "name": table.name,
-            # The columns as Delta's log has them, which no library names in another way.
-            "columns": [
-                {**column, "metadata": None}
-                for column in json.loads(Schema.from_arrow(table.delta_schema).to_json())["fields"]
-            ],
+            "columns": list(declared_columns(table).values()),
             "partitions": table.partitions,
             "properties": declared_properties(table),
         }
@@ -130,15 +122,24 @@ class Home:
 
         return node_folder() / "homes" / hashlib.sha256(self.path.encode()).hexdigest()[:32]
 
-    def init(self, answer_buckets: int = Settings.answer_buckets, contents: Mapping[str, bytes] | None = None) -> bool:
+    def init(
+        self,
+        answer_buckets: int = Settings.answer_buckets,
+        contents: Mapping[str, bytes] | None = None,
+        group: str = "",
+    ) -> bool:
         """Create the tables, the settings file and, last, the mark; return whether the home is new. May run again.
 
         contents: further files of a new home, by name
+        group: that may read a new home in a folder
+
+        Raises UsageError if the storage of the address cannot have a home.
         """
         files = self.files
         if files.exists(names.HOME_MARK):
             self.check()
             return False
+        self.storage.prepare_home(self.path, group)
         has_all_new = self.create_tables(TABLES)
         if not files.exists(FILE):
             files.write(FILE, default_file().encode())

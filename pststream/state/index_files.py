@@ -4,7 +4,7 @@ While two plans are active, a file has subscriptions of only one of the two: all
 the index before the newer plan came into force, and later writers keep the plans apart.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -14,12 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
+from pststream.base.arrays import look_up
 from pststream.base.errors import PstError
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, DataFiles, list_data_files
 from pststream.state.home import Home
-from pststream.state.plans import Retiring, find_plan_row, retiring_plan
+from pststream.state.plans import Retiring, find_plan_row, numbers_in_index, retiring_plan
 from pststream.state.slices import SLICE_ROWS
+
+NO_WORKER = -2
+"""Worker of the files of a number that the plan does not use: those of workers that a smaller plan has given up."""
 
 SMALL_BYTES = 8 * 1024 * 1024
 """Smaller files are compacted by `match` and `maintain`, and until then built into common segments."""
@@ -112,58 +116,72 @@ FilesByOwner = dict[tuple[int, int], list[DataFile]]
 
 
 def files_by_owner(home: Home, plan_version: int, below: int = names.MAX_INT64) -> FilesByOwner:
-    """Return the files that serve a plan and the plan that it retires; only those of fewer bytes."""
-    files, versions = _files_of_plan(home, *_served(home, plan_version))
+    """Return the files that serve a plan and the plan that it retires; only those of fewer bytes.
+
+    The worker of files whose number the plan does not use is NO_WORKER.
+    """
     groups: FilesByOwner = {}
-    for file, version in zip(files, versions.tolist()):
-        if file.bytes < below:
-            groups.setdefault((file.partition["worker"], version), []).append(file)
+    if (row := find_plan_row(home, plan_version)) is not None:
+        numbers = numbers_in_index(home, plan_version)
+        owned = _files_of_plan(home, row["index_version"], plan_version, retiring_plan(row), numbers)
+        for file, *owner in zip(owned[0], *(column.tolist() for column in owned[1:])):
+            if file.bytes < below:
+                groups.setdefault(tuple(owner), []).append(file)
     return groups
 
 
 def index_files(home: Home, plan_version: int) -> IndexFiles:
     """Return the files that serve a plan and the plan that it retires."""
-    return index_files_to_come(home, *_served(home, plan_version))
+    if (row := find_plan_row(home, plan_version)) is None:
+        return NO_FILES
+    numbers = numbers_in_index(home, plan_version)
+    return index_files_to_come(home, row["index_version"], plan_version, retiring_plan(row), numbers)
 
 
-def _served(home: Home, plan_version: int) -> tuple[int, int, Retiring | None]:
-    row = find_plan_row(home, plan_version)
-    return (row["index_version"], plan_version, retiring_plan(row)) if row else (plan_version, plan_version, None)
+def index_files_to_come(
+    home: Home, index_version: int, plan_version: int, retiring: Retiring | None, numbers: Sequence[int]
+) -> IndexFiles:
+    """Return the files that will serve a plan which is not in force yet, and the plan that it will retire.
+
+    numbers: `numbers_in_index` of the plan
+    """
+    files, worker, versions = _files_of_plan(home, index_version, plan_version, retiring, numbers)
+    if not len(files):
+        return NO_FILES
+    path, size, rows = (files.columns.column(name) for name in ("path", "size_bytes", "num_records"))
+    columns = [path, worker, size, files.greatest("subscription_key"), rows, versions]
+    table = pa.table(columns, schema=NO_FILES.columns.schema).filter(pc.field("worker") != NO_WORKER)
+    return IndexFiles(home.table(names.WORKER_INDEX), table.combine_chunks())
 
 
 def _files_of_plan(
-    home: Home, index_version: int, plan_version: int, retiring: Retiring | None
-) -> tuple[DataFiles, np.ndarray]:
-    """Return files of an index, ordered by worker and path, and the plan that serves each: int64[files]."""
+    home: Home, index_version: int, plan_version: int, retiring: Retiring | None, numbers: Sequence[int]
+) -> tuple[DataFiles, np.ndarray, np.ndarray]:
+    """Return files of an index, ordered by worker and path, the worker and the plan of each: int64[files] each."""
     files = list_data_files(home, names.WORKER_INDEX)
     if not len(files):
-        return files, np.empty(0, np.int64)
+        return files, np.empty(0, np.int64), np.empty(0, np.int64)
     files = files.select(files.partition("index_version") == index_version)
-    worker = files.partition("worker")
-    versions = np.full(len(files), plan_version)
+    number = files.partition("worker")
+    versions, has_pieces = np.full(len(files), plan_version), number != names.EVERY_WORKER
+    by_plan = {plan_version: numbers}
     if retiring is not None:
         # A file without bounds may have any subscription.
         is_older = ~files.may_contain("subscription_key", retiring.to + 1, names.MAX_INT64)
         is_newer = ~files.may_contain("subscription_key", names.MIN_INT64, retiring.to)
-        is_mixed = ~(is_older | is_newer | (worker == names.EVERY_WORKER))
-        for file in files.select(is_mixed):
+        for file in files.select(has_pieces & ~is_older & ~is_newer):
             raise PstError(
                 f"index file {file.path} has subscriptions of plan {plan_version} and of plan {retiring.plan_version}",
                 "please report this: it is a bug of PSTStream",
             )
-        versions[is_older & (worker != names.EVERY_WORKER)] = retiring.plan_version
+        versions[is_older & has_pieces] = retiring.plan_version
+        by_plan[retiring.plan_version] = numbers_in_index(home, retiring.plan_version)
+    worker = np.where(has_pieces, NO_WORKER, names.EVERY_WORKER)
+    for version, own in by_plan.items():
+        mine = has_pieces & (versions == version)
+        worker[mine] = look_up(number[mine], np.asarray(own), np.arange(len(own)), NO_WORKER)
     order = np.argsort(worker, kind="stable")
-    return DataFiles(files.columns.take(pa.array(order))), versions[order]
-
-
-def index_files_to_come(home: Home, index_version: int, plan_version: int, retiring: Retiring | None) -> IndexFiles:
-    """Return the files that will serve a plan which is not in force yet, and the plan that it will retire."""
-    files, versions = _files_of_plan(home, index_version, plan_version, retiring)
-    if not len(files):
-        return NO_FILES
-    path, size, rows = (files.columns.column(name) for name in ("path", "size_bytes", "num_records"))
-    columns = [path, files.partition("worker"), size, files.greatest("subscription_key"), rows, versions]
-    return IndexFiles(home.table(names.WORKER_INDEX), pa.table(columns, schema=NO_FILES.columns.schema))
+    return DataFiles(files.columns.take(pa.array(order))), worker[order], versions[order]
 
 
 def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:

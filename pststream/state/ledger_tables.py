@@ -173,7 +173,7 @@ def delete_versions(home: Home, name: str, column: str, first: int, last: int = 
         mixed = [file for file in removed if column not in file.partition]
         added = [new for file in mixed for new in _rewrite(home, name, [file], kept)]
         transaction = last_transaction(home.table(name), DELETION) + 1
-        commit_files(home, name, added, removed, application=DELETION, transaction=transaction)
+        commit_files(home, name, added, removed, application=DELETION, transaction=transaction, edited=0)
 
 
 _SQL_TYPES = {

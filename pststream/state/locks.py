@@ -33,7 +33,7 @@ from deltalake.exceptions import TableNotFoundError
 from pststream.base import names
 from pststream.base.errors import PstError, RetryableError
 from pststream.base.utc_times import iso, utc_now
-from pststream.state.delta_log import entry_of
+from pststream.state.delta_log import next_entry
 from pststream.state.tables import TABLES
 from pststream.storage.contract import ConditionalFiles
 from pststream.storage.registry import files_at
@@ -423,8 +423,9 @@ def write_fencing_token(tables: Iterable[str], lock: HeldLock) -> None:
     transaction = {"txn": {"appId": lock.name, "version": lock.fencing_token}}
     for address in tables:
         for _ in range(TRIES):
-            version = open_table(address).version() + 1
-            if files_at(address).create(f"_delta_log/{version:020}.json", entry_of("FENCE", [transaction])):
+            table = open_table(address)
+            entry = next_entry(address, table, "FENCE", [transaction])
+            if files_at(address).create(f"_delta_log/{table.version() + 1:020}.json", entry):
                 break  # otherwise the earlier holder has committed just now, for the last time
         else:
             raise RetryableError(f"{address}: others commit to it all the time", "run this again")

@@ -6,8 +6,8 @@ from typing import Any
 
 from deltalake import DeltaTable, Transaction
 
-from pststream.base.errors import HomeError, RetryableError
-from pststream.state.delta_log import entry_of, now_millis, write_checkpoint
+from pststream.base.errors import RetryableError
+from pststream.state.delta_log import next_entry, now_millis, write_checkpoint
 from pststream.state.home import Home
 
 WRITER_IDS = ("ingest_id", "batch_id", "plan_version")
@@ -15,9 +15,6 @@ WRITER_IDS = ("ingest_id", "batch_id", "plan_version")
 
 USER_METADATA = "userMetadata"
 """The field of an entry that DESCRIBE HISTORY shows under this name."""
-
-KNOWN_FEATURES = {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"}
-"""Writer features of Delta that ask for nothing else in an entry. Versions 2 to 4 of the protocol have these."""
 
 
 class VersionTaken(RetryableError):
@@ -55,39 +52,28 @@ def commit_entry(
     operation: str,
     actions: Iterable[Mapping[str, Any]],
     transactions: Sequence[Transaction] = (),
-    metadata: Mapping[str, str] | None = None,
+    info: Mapping[str, Any] | None = None,
 ) -> None:
     """Commit actions of Delta's protocol to a table of a home as the version after that of `table`.
 
+    info: what the history of the table shows, by the keys of Delta's commitInfo
+
     The files that the actions add are flushed to disk already; the entry is flushed here. delta-rs flushes nothing. It
     also lists the log several times in a commit, which takes 7 us for each entry, and names every commit of given files
-    WRITE. Raises VersionTaken if another process has committed that version, HomeError if another program has changed
-    the protocol of the table.
+    WRITE. Raises VersionTaken if another process has committed that version, HomeError as `next_entry`.
     """
-    _check_protocol(home, name, table)
     now, version = now_millis(), table.version() + 1
     carried = [
         {"txn": {"appId": one.app_id, "version": one.version, "lastUpdated": now}}
         for one in home.transactions(table, *transactions)
     ]
-    content = entry_of(operation, [*carried, *actions], metadata)
+    content = next_entry(home.table(name), table, operation, [*carried, *actions], info)
     entry = f"tables/{name}/_delta_log/{version:020}.json"
     # A storage may have created the file and lost its answer; then a second try finds this content.
     if not home.files.create(entry, content) and _read(home, entry) != content:
         raise VersionTaken(f"{home.table(name)}: another process has committed at the same time", "run this again")
     if version % int(table.metadata().configuration.get("delta.checkpointInterval", 100)) == 0:  # as delta-rs does
         write_checkpoint(home.table(name))
-
-
-def _check_protocol(home: Home, name: str, table: DeltaTable) -> None:
-    protocol = table.protocol()
-    if protocol.min_writer_version <= 4:
-        return
-    unknown = set(protocol.writer_features or ()) - KNOWN_FEATURES
-    if protocol.min_writer_version != 7 or unknown:
-        needed = ", ".join(sorted(unknown)) or f"version {protocol.min_writer_version} of the protocol"
-        hint = "drop this feature with the program that added it, or restore the home from a backup"
-        raise HomeError(home.path, f"its table {name} asks writers for {needed}", hint)
 
 
 def _read(home: Home, entry: str) -> bytes:

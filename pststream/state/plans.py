@@ -3,7 +3,7 @@ plans of `topk`, which rows of `plans` name.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -84,6 +84,12 @@ def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:
         if version not in rows:
             rows[version] = open_dataset(table).to_table(filter=pds.field("plan_version") == version)
     return next(iter(rows[version].to_pylist()), None)
+
+
+def numbers_in_index(home: Home, version: int) -> Sequence[int]:
+    """Return the number under which the index has the rows of each worker of a stored plan, ascending."""
+    row = read_plan_row(home, version)
+    return tuple(row["index_workers"] or ()) or range(row["workers"])
 
 
 def read_plan_row(home: Home, version: int) -> dict[str, Any]:

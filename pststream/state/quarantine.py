@@ -2,19 +2,25 @@
 
 An entry is a copy of the file in `quarantine/` and then a row of the table. An ingest of the copy releases the entry:
 it counts as released as soon as `files` has its row `started`. Files are identified by their content, so the landing
-gate does not check a released file again.
+gate does not check a released file again. When the quarantine is full, an entry has no copy, only the first characters
+of the file; when it is discarded, the file is checked again where it lands.
 """
 
+import datetime as dt
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.errors import InputFileError, UsageError
 from pststream.base.utc_times import utc_now
+from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.fetched_files import fetch
@@ -23,6 +29,7 @@ from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, known_hashes
 
 FOLDER = "quarantine"
+HEAD_BYTES = 1_000
 QUARANTINED, RELEASED, DISCARDED = "held", "released", "discarded"
 
 
@@ -40,15 +47,43 @@ def read_entries(home: Home) -> list[dict[str, Any]]:
     return [entries[number] for number in sorted(entries)]
 
 
-def judged_files(home: Home) -> set[tuple[str, str]]:
-    """Return kind and hash of each file that was ever quarantined."""
-    return {(row["kind"], row["sha256"]) for row in read_entries(home)}
+def judged_files(home: Home, hashes: Collection[str]) -> set[tuple[str, str]]:
+    """Return kind and hash of those files with these hashes that were quarantined, and are not to be checked again."""
+    rows = read_table(home.table(names.QUARANTINE), ["hold_id", "kind", "sha256", "copy", "status"], _of(hashes))
+    again = {row["hold_id"] for row in rows.to_pylist() if row["status"] == DISCARDED and row["copy"] is None}
+    return {(row["kind"], row["sha256"]) for row in rows.to_pylist() if row["hold_id"] not in again}
+
+
+def _of(hashes: Collection[str]) -> pds.Expression:
+    return pds.field("sha256").isin(pa.array(list(hashes), pa.string()))
+
+
+class Room(NamedTuple):
+    """How many files, with how many bytes, the quarantine still takes."""
+
+    files: int
+    bytes: int
+
+
+UNBOUNDED = Room(names.MAX_INT64, names.MAX_INT64)
+
+
+def find_room(home: Home, settings: Settings) -> Room:
+    """Return the room that the settings and the copies leave."""
+    columns = ["hold_id", "kind", "sha256", "bytes", "status"]
+    rows = read_table(home.table(names.QUARANTINE), columns, pds.field("copy").is_valid()).to_pylist()
+    discarded = {row["hold_id"] for row in rows if row["status"] == DISCARDED}
+    kept = [row for row in rows if row["hold_id"] not in discarded]
+    ingested = known_hashes(home, {row["sha256"] for row in kept})
+    sizes = [row["bytes"] for row in kept if (row["kind"], row["sha256"]) not in ingested]
+    return Room(settings.quarantine_files - len(sizes), settings.quarantine_bytes - sum(sizes))
 
 
 def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> list[dict[str, Any]]:
     """Return the entries with these numbers that are still in quarantine, oldest first.
 
-    Skips entries that have `next_status` already. Raises UsageError for an unknown number or any other status.
+    Skips entries that have `next_status` already. Raises UsageError for an unknown number or any other status, and for
+    an entry without a copy that is to be released.
     """
     known = {entry["hold_id"]: entry for entry in read_entries(home)}
     for number in numbers:
@@ -57,6 +92,11 @@ def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> li
         if known[number]["status"] not in (QUARANTINED, next_status):
             raise UsageError(
                 f"quarantined file {number} was {known[number]['status']}", "see: pststream quarantine list"
+            )
+        if known[number]["copy"] is None and next_status == RELEASED:
+            raise UsageError(
+                f"quarantined file {number} was not copied, as the quarantine was full",
+                "discard others, then this one: where it lands, it is checked again, and copied",
             )
     return [known[number] for number in sorted(set(numbers)) if known[number]["status"] == QUARANTINED]
 
@@ -71,32 +111,56 @@ def add_entries(
     files: Sequence[tuple[dict[str, Any], list[str]]],
     first: int,
     opener: Opener = lambda file, path: nullcontext(path),
+    room: Room = UNBOUNDED,
 ) -> list[dict[str, Any]]:
     """Copy files (rows of `files`, with reasons) into quarantine, numbered from `first`; return the entries.
 
     opener: keeps files of a folder from leading out of it; without it, files are what their paths lead to
+    room: for copies; of a file that does not fit, the first characters are kept
     Skips a file that has changed since it was read: another process still writes it, and the next ingest reads it.
     """
     rows: list[dict[str, Any]] = []
     for file, reasons in files:
         number = first + len(rows)
-        copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
+        fits = room.files > 0 and room.bytes >= file["bytes"]
+        copy = f"{FOLDER}/{number}/{Path(file['path']).name}" if fits else None
+        head: list[str] = []
         try:
             with opener(file, fetch(home, file)) as path:
-                is_copied = _copy_unchanged(home, path, file["sha256"], copy)
+                if copy is None:
+                    head = _read_head(path)
+                elif not _copy_unchanged(home, path, file["sha256"], copy):
+                    continue
         except InputFileError:  # it is a link by now, or gone
             continue
-        if not is_copied:
-            continue
+        if fits:
+            room = Room(room.files - 1, room.bytes - file["bytes"])
         columns = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(
             columns
-            | {"hold_id": number, "copy": copy, "reasons": reasons, "status": QUARANTINED, "written_at": utc_now()}
+            | {
+                "hold_id": number,
+                "copy": copy,
+                "head": head,
+                "reasons": reasons,
+                "status": QUARANTINED,
+                "written_at": utc_now(),
+            }
         )
     crash_point("quarantine.copied")
     if rows:
         ledger_tables.append(home, names.QUARANTINE, rows)
     return rows
+
+
+def _read_head(path: str) -> list[str]:
+    """Return the first characters of a file; none if it has none, or is no file."""
+    if not Path(path).is_file():
+        return []
+    with suppress(FileNotFoundError, PermissionError), open(path, "rb") as file:
+        text = file.read(HEAD_BYTES).decode("utf-8", errors="backslashreplace")
+        return [text] if text else []
+    return []
 
 
 def _copy_unchanged(home: Home, path: str, sha256: str, copy: str) -> bool:
@@ -120,16 +184,30 @@ def _copy_unchanged(home: Home, path: str, sha256: str, copy: str) -> bool:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Discard quarantined files: remove their copies and keep their entries; return the entries."""
+def discard(home: Home, numbers: Sequence[int], older: dt.timedelta | None = None) -> list[dict[str, Any]]:
+    """Discard quarantined files: remove their copies and keep their entries; return the entries.
+
+    older: all files that are in quarantine for longer, too
+    """
     home.check()
     with home.locked():
-        changes = {"status": DISCARDED, "written_at": utc_now()}
-        rows = [row | changes for row in find_quarantined(home, numbers, DISCARDED)]
-        if rows:
-            ledger_tables.append(home, names.QUARANTINE, rows)
+        chosen = {entry["hold_id"]: entry for entry in find_quarantined(home, numbers, DISCARDED)}
+        if older is not None:
+            for entry in read_entries(home):
+                if entry["status"] == QUARANTINED and entry["written_at"] < utc_now() - older:
+                    chosen[entry["hold_id"]] = entry
+        rows = note_discarded(home, [chosen[number] for number in sorted(chosen)])
         crash_point("quarantine.discarded")
         remove_unneeded_copies(home)
+    return rows
+
+
+def note_discarded(home: Home, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Let entries be discarded, so that their copies are not needed any more; return them. The home is locked."""
+    changes = {"status": DISCARDED, "written_at": utc_now()}
+    rows = [row | changes for row in entries]
+    if rows:
+        ledger_tables.append(home, names.QUARANTINE, rows)
     return rows
 
 
@@ -142,10 +220,14 @@ def remove_unneeded_copies(home: Home) -> None:
 
 
 def read_needed_entries(home: Home) -> list[dict[str, Any]]:
-    """Return the entries whose copies are needed: files still in quarantine, and files of an unfinished ingest."""
+    """Return the entries whose copies are needed: files still in quarantine, and files of an unfinished ingest.
+
+    Entries without a copy are not among them.
+    """
     started = {(f["kind"], f["sha256"]) for f in Ledger(home).unfinished_ingest()}
     return [
         row
         for row in read_entries(home)
-        if row["status"] == QUARANTINED or (row["status"] == RELEASED and (row["kind"], row["sha256"]) in started)
+        if row["copy"] is not None
+        and (row["status"] == QUARANTINED or (row["status"] == RELEASED and (row["kind"], row["sha256"]) in started))
     ]

@@ -1,8 +1,8 @@
 """Declare every Delta table of a home: columns with types, units and meaning, key, partitions, and the writer.
 
 Tables that grow with the data are written by Spark's tasks (state/data_files.py); the small control tables
-(`writer="control"`) are written by the driver. No commit needs a JVM: most are made by state/log_entries.py, some of
-upkeep and planning by delta-rs. Times are microseconds since 1970 in UTC where the type is timestamp.
+(`writer="control"`) are written by the driver. No commit needs a JVM: state/log_entries.py makes them all. Times are
+microseconds since 1970 in UTC where the type is timestamp.
 """
 
 from dataclasses import dataclass
@@ -190,6 +190,7 @@ _TABLES = (
             ),
             Column("planner", TEXT, "name of the planner"),
             Column("workers", INT, "number of workers"),
+            Column("index_workers", IDS, "`worker` of worker_index for workers 0, 1, 2 ...; null: 0, 1, 2 ...", True),
             Column("units", INT, "number of units"),
             Column("west", FLOAT, "western bound of the raster, degrees"),
             Column("south", FLOAT, "its southern bound"),
@@ -233,7 +234,7 @@ _TABLES = (
         "the subscriptions of each worker; index segments are built from its data files (matching/segments.py)",
         (
             Column("index_version", INT, "index version of the plans that use it, see plans"),
-            Column("worker", INT, "the worker; -1: a deletion, which every worker reads"),
+            Column("worker", INT, "the worker, see index_workers of plans; -1: a deletion, which every worker reads"),
             Column("subscription_key", INT, "see requests"),
             *PIECE_COLUMNS,
             Column("clauses", pa.list_(IDS), "conjunctive normal form; the first clause is the posted one", True),
@@ -253,7 +254,7 @@ _TABLES = (
         (
             Column("plan_version", INT, "the plan that the migration made; valid once `plans` has it"),
             Column("plan_version_before", INT, "the plan that it changed"),
-            Column("kind", TEXT, "local, global, retire or undo"),
+            Column("kind", TEXT, "local, global, retire, undo, or plan: another number of workers"),
             Column(
                 "reason",
                 TEXT,
@@ -267,7 +268,7 @@ _TABLES = (
             Column("cells", IDS, "raster cells that move"),
             Column("terms", IDS, "terms of these cells that move; null: all", True),
             Column("subscriptions", INT, "index rows copied to targets, of the whole migration"),
-            Column("bytes", INT, "approximate size of these rows"),
+            Column("bytes", INT, "size of these rows, uncompressed"),
             Column("expected_gain", FLOAT, "share of the greatest load that the whole migration saves"),
             Column("load_before", FLOATS, "load of each worker on the sample, Definition 1, seconds"),
             Column("load_after", FLOATS, "the same after it; for a global one, once the old plan is retired"),
@@ -345,6 +346,7 @@ _TABLES = (
             Column("candidates", COUNTS, "by kind: pairs of an object and a subscription with memory", True),
             Column("changes", COUNTS, "by kind: rows that entered or left answers", True),
             Column("evaluations", COUNTS, "by kind: answers or reports computed from stored objects", True),
+            Column("engine", TEXT, "where tasks ran: threads, Spark and its host or master; null: nowhere", True),
         ),
         ("batch_id", "status"),
         writer="control",
@@ -356,7 +358,8 @@ _TABLES = (
             Column("hold_id", INT, "from 1"),
             Column("kind", TEXT, "objects or requests"),
             Column("path", TEXT, "as given"),
-            Column("copy", TEXT, "path of the copy, below the home"),
+            Column("copy", TEXT, "path of the copy, below the home; null: the quarantine was full", True),
+            Column("head", TEXTS, "the first characters of a file that was not copied"),
             Column("sha256", TEXT, "of the content"),
             Column("bytes", INT, "size of the file"),
             Column("options", TEXT, OPTIONS),

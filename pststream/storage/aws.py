@@ -4,7 +4,6 @@ Endpoint, region and credentials come from AWS's standard chain alone. boto3 res
 delta-rs too, because these support only a part of the chain.
 """
 
-import ipaddress
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from botocore.exceptions import (
 )
 
 from pststream.base.errors import PstError, RetryableError, UsageError
-from pststream.base.texts import mask_url
+from pststream.base.texts import is_loopback, mask_url
 from pststream.storage.contract import ObjectChanged
 
 CONNECT_SECONDS = 10
@@ -63,7 +62,7 @@ def resolve_credentials(address: str) -> Credentials:
     url, region = s3.meta.endpoint_url, s3.meta.region_name
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise UsageError(
             f"{address}: {mask_url(url)} is plain HTTP to another machine", "give an endpoint with https://"
         )
@@ -91,12 +90,15 @@ def _new_session(environment: object, connect_seconds: float, read_seconds: floa
 
 
 @contextmanager
-def translate_errors(address: str, s3: Any) -> Iterator[None]:
-    """Raise errors of botocore as errors with advice, and without any part of the signed request."""
+def translate_errors(address: str, s3: Any, has_answered: bool = False) -> Iterator[None]:
+    """Raise errors of botocore as errors with advice, and without any part of the signed request.
+
+    has_answered: whether the credentials were right before; a refusal then may pass, as when they are renewed
+    """
     try:
         yield
     except ClientError as error:
-        raise _translated(address, error) from None
+        raise _translated(address, error, has_answered) from None
     except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:
         raise UsageError(f"{address}: no credentials ({type(error).__name__})", NO_CREDENTIALS) from None
     except ParamValidationError:
@@ -106,6 +108,12 @@ def translate_errors(address: str, s3: Any) -> Iterator[None]:
             f"{address}: {type(error).__name__} at {mask_url(s3.meta.endpoint_url)}",
             "run this again; the endpoint is that of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or AWS's own",
         ) from None
+
+
+def error_of(fault: dict[str, str], operation: str) -> ClientError:
+    """Return the error that an answer with status 200 reports for one of its objects."""
+    status = 403 if fault.get("Code") == "AccessDenied" else 500
+    return ClientError({"Error": fault, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
 
 
 def status_of(error: ClientError) -> int:
@@ -123,7 +131,7 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", "")) or str(status_of(error))
 
 
-def _translated(address: str, error: ClientError) -> PstError:
+def _translated(address: str, error: ClientError, has_answered: bool) -> PstError:
     """Return the error for an answer of the server, with the code of the answer and nothing else of it."""
     status, code = status_of(error), code_of(error)
     if code == "NoSuchBucket":
@@ -132,14 +140,10 @@ def _translated(address: str, error: ClientError) -> PstError:
         return ObjectChanged(f"{address}: has changed or gone since it was listed")
     if (status >= 500 and status != 501) or status == 429 or code in ("RequestTimeout", "SlowDown"):
         return RetryableError(f"{address}: {code}", "the store is not available right now; run this again")
+    if has_answered and (status in (401, 403) or code == "ExpiredToken"):
+        hint = "the store has accepted these credentials before; run this again, or renew them"
+        return RetryableError(f"{address}: {code}", hint)
     if status in (401, 403):
         hint = "grant s3:ListBucket on the bucket and s3:GetObject on its objects"
         return UsageError(f"{address}: {code}", f"{hint}; for a home also s3:PutObject and s3:DeleteObject")
     return UsageError(f"{address}: {code}", "check that AWS_REGION and the endpoint are those of the bucket")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -140,6 +140,15 @@ class Storage(Protocol):
     def local_path(self, address: str) -> Path | None:
         """Return the path at which any local program can open it; None if there is none."""
 
+    def prepare_home(self, address: str, group: str = "") -> None:
+        """Make the place of a home, for this user and a group to read; try what a home needs of the storage.
+
+        Raises UsageError if the place cannot have a home, or if there is no such group.
+        """
+
+    def keeps_versions(self, address: str) -> bool | None:
+        """Whether the storage keeps what is deleted or replaced, as older versions; None if it does not say."""
+
     def files(self, address: str) -> Files:
         """Return the small files below an address."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from pststream.base.atomic_files import create_atomically, flush_file, flush_folders, make_folder, write_atomically
+from pststream.base.errors import UsageError
 from pststream.base.names import DELTA_LOG
 from pststream.storage.contract import ConditionalFiles, DeltaLocation, Files, ObjectStore
 
@@ -101,6 +102,24 @@ class LocalFolder:
     def local_path(self, address: str) -> Path | None:
         """Return the folder itself."""
         return Path(address)
+
+    def prepare_home(self, address: str, group: str = "") -> None:
+        """Create the folder, which nobody else may open; one that exists keeps its rights."""
+        path = Path(address)
+        if path.is_dir():
+            return
+        make_folder(path, 0o700)
+        if group:
+            try:
+                shutil.chown(path, group=group)
+            except (LookupError, PermissionError) as error:
+                path.rmdir()
+                raise UsageError(f"home_group {group!r}: {error}", "name a group of this user") from None
+            path.chmod(0o2750)  # what is created in it gets the group
+
+    def keeps_versions(self, address: str) -> bool | None:
+        """A folder keeps none."""
+        return False
 
     def files(self, address: str) -> Files:
         """Return the small files below a folder."""

@@ -16,6 +16,10 @@ _FOLDER = LocalFolder()
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
+Address = str | os.PathLike[str]
+"""A local path, or the address of a storage."""
+
+
 def storage_of(address: str) -> Storage:
     """Return the storage that names.STORAGES lists for the prefix of an address, or else local folders."""
     prefix = names.storage_prefix(address)
@@ -30,7 +34,7 @@ def _load(module: str) -> Storage:
     return storage
 
 
-def normalize(address: str | os.PathLike[str]) -> str:
+def normalize(address: Address) -> str:
     """Return the one spelling of an address: prefix and path without a slash at the end, or an absolute local path.
 
     Raises UsageError for an address of no known storage, and for an address that its storage does not allow.
@@ -45,6 +49,12 @@ def normalize(address: str | os.PathLike[str]) -> str:
 def files_at(address: str) -> Files:
     """Return the small files below an address."""
     return storage_of(address).files(address)
+
+
+def file_at(address: Address) -> tuple[Files, str]:
+    """Return the files of the folder of a file, and the name of the file there."""
+    folder, slash, name = os.fspath(address).rstrip("/").rpartition("/")
+    return files_at(normalize(folder or slash or ".")), name
 
 
 def local_path(address: str) -> Path | None:

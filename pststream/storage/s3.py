@@ -8,8 +8,9 @@ import datetime as dt
 import hashlib
 import os
 import time
+import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from pathlib import Path
@@ -44,6 +45,10 @@ BLOCK_BYTES = 1 << 20
 
 DELETED_KEYS = 1000
 """Largest number of keys that S3 deletes in one request."""
+
+
+_ANSWERED: set[str] = set()
+"""Buckets that have answered this process: its credentials were right."""
 
 
 class S3Bucket:
@@ -160,7 +165,33 @@ class S3Bucket:
             keys, left = left[:DELETED_KEYS], left[DELETED_KEYS:]
             with self._translating(keys[0]):
                 objects = [{"Key": key} for key in keys]
-                self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True})
+                answer = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True})
+                for fault in answer.get("Errors", []):
+                    raise aws.error_of(fault, "DeleteObjects")
+
+    def check_conditions(self) -> None:
+        """Raise UsageError if the store ignores the conditions of writes."""
+        name = f".probe-{uuid.uuid4().hex}"
+        try:
+            honours = (
+                self.write_if(name, b"1", None) is not None
+                and self.write_if(name, b"2", None) is None
+                and self.write_if(name, b"3", '"0"') is None
+                and self.read(name) == b"1"
+            )
+        finally:
+            self.delete([name])
+        if not honours:
+            hint = "use a store that honours If-None-Match and If-Match of PutObject"
+            raise UsageError(f"{self._address}: the store ignores the conditions of writes", hint)
+
+    def keeps_versions(self) -> bool | None:
+        """Whether the bucket keeps older versions of objects; None if the store does not say."""
+        try:
+            with self._translating(self.prefix):
+                return "Status" in self._client.get_bucket_versioning(Bucket=self.bucket)
+        except UsageError:
+            return None
 
     # Objects to ingest
 
@@ -186,7 +217,7 @@ class S3Bucket:
 
     def read_start(self, stored: StoredObject, length: int) -> bytes:
         """Return the first `length` bytes of an object; raises as `copy_object`."""
-        with self._translating(stored.key), self._body(stored) as body:
+        with self._reading(stored) as body:
             content: bytes = body.read(length)
         return content
 
@@ -195,7 +226,7 @@ class S3Bucket:
         for attempt in range(1, BODY_TRIES + 1):
             file.seek(0)
             file.truncate()
-            with self._translating(stored.key), self._body(stored) as body:
+            with self._reading(stored) as body:
                 try:
                     return self._copy_body(body, stored, file)
                 except BotoCoreError:
@@ -215,13 +246,15 @@ class S3Bucket:
         return digest.hexdigest()
 
     @contextmanager
-    def _body(self, stored: StoredObject) -> Iterator[Any]:
-        response = self._client.get_object(Bucket=self.bucket, Key=stored.key, IfMatch=f'"{stored.etag}"')
-        # As a context manager the body would yield urllib3's stream, which does not notice that it was cut.
-        with closing(response["Body"]) as body:
-            if response["ETag"].strip('"') != stored.etag:
-                raise ObjectChanged(f"{self.address(stored.key)}: has changed since it was listed")
-            yield body
+    def _reading(self, stored: StoredObject) -> Iterator[Any]:
+        """Yield the body of an object; a refusal is the fault of this object, as its owner may forbid to read it."""
+        with aws.translate_errors(self.address(stored.key), self._client):
+            response = self._client.get_object(Bucket=self.bucket, Key=stored.key, IfMatch=f'"{stored.etag}"')
+            # As a context manager the body would yield urllib3's stream, which does not notice that it was cut.
+            with closing(response["Body"]) as body:
+                if response["ETag"].strip('"') != stored.etag:
+                    raise ObjectChanged(f"{self.address(stored.key)}: has changed since it was listed")
+                yield body
 
     # Requests
 
@@ -233,8 +266,11 @@ class S3Bucket:
             for page in self._client.get_paginator(operation).paginate(Bucket=self.bucket, Prefix=prefix, **options):
                 yield from page.get(items, [])
 
-    def _translating(self, key: str) -> AbstractContextManager[None]:
-        return aws.translate_errors(self.address(key), self._client)
+    @contextmanager
+    def _translating(self, key: str) -> Iterator[None]:
+        with aws.translate_errors(self.address(key), self._client, self.bucket in _ANSWERED):
+            yield
+        _ANSWERED.add(self.bucket)
 
 
 def _stored_object(listed: dict[str, Any]) -> StoredObject:
@@ -279,6 +315,14 @@ class S3:
     def local_path(self, address: str) -> Path | None:
         """Objects have no local path."""
         return None
+
+    def prepare_home(self, address: str, group: str = "") -> None:
+        """Try conditional writes, by which leases and commits exclude each other; rights are those of the bucket."""
+        S3Bucket(address).check_conditions()
+
+    def keeps_versions(self, address: str) -> bool | None:
+        """Ask the bucket."""
+        return S3Bucket(address).keeps_versions()
 
     def files(self, address: str) -> Files:
         """Return the objects below a prefix as small files."""

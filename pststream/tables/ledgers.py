@@ -68,6 +68,7 @@ class BatchRow(TypedDict):
     candidates: list[tuple[str, int]] | None
     changes: list[tuple[str, int]] | None
     evaluations: list[tuple[str, int]] | None
+    engine: str | None
 
 
 def log_key(file_seq: int, row: int) -> int:
@@ -295,13 +296,27 @@ def known_hashes(home: AnyHome, hashes: Collection[str]) -> set[tuple[str, str]]
     return {(row["kind"], row["sha256"]) for row in rows}
 
 
-def recent_row_counts(home: AnyHome, kind: str, count: int) -> list[int]:
-    """Return the numbers of rows of the last `count` files of a kind whose ingest is done, in the order of the log."""
+def recent_row_counts(home: AnyHome, kind: str, paths: Sequence[str], count: int) -> list[list[int]]:
+    """Return for each path the numbers of rows of the last `count` files of a kind whose ingest is done and that came
+    from the same folder, in the order of the log.
+
+    Folder is the first one below `objects/` or `requests/` of a landing folder, which a sender has for itself, with all
+    that is below it; of a file elsewhere, the one that it lies in.
+    """
     done = (pds.field("kind") == kind) & (pds.field("status") == "done")
     is_file = pds.field("withdrawal_id").is_null() & pds.field("statistics_version").is_null()
-    rows = read_table(home.table(names.FILES), ["file_seq", "rows"], done & is_file).sort_by("file_seq")
-    row_counts: list[int] = rows.column("rows").slice(max(0, rows.num_rows - count)).to_pylist()
-    return row_counts
+    rows = read_table(home.table(names.FILES), ["file_seq", "path", "rows"], done & is_file).sort_by("file_seq")
+    stored = _folders(rows.column("path"), kind)
+    asked = _folders(pa.array(paths, pa.string()), kind).to_pylist()
+    counts = {}
+    for folder in set(asked):
+        of_folder = rows.column("rows").filter(pc.equal(stored, folder))
+        counts[folder] = of_folder.slice(max(0, len(of_folder) - count)).to_pylist()
+    return [counts[folder] for folder in asked]
+
+
+def _folders(paths: pa.Array, kind: str) -> pa.Array:
+    return pc.replace_substring_regex(paths, rf"^(.*/{kind}/(?:[^/]+/)?|.*/|).*$", r"\1")
 
 
 def _watermark_after(done: list[FileRow]) -> dt.datetime | None:
@@ -364,7 +379,7 @@ _FILES = (
 )  # fmt: skip
 _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
-    "retractions", "seconds_by_step", "started_at", "finished_at", "stream_time", "removals", *COLUMNS,
+    "retractions", "seconds_by_step", "started_at", "finished_at", "stream_time", "removals", "engine", *COLUMNS,
 )  # fmt: skip
 
 

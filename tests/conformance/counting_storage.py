@@ -99,6 +99,12 @@ class CountingStorage:
     def local_path(self, address: str) -> Path | None:
         return None
 
+    def prepare_home(self, address: str, group: str = "") -> None:
+        assert folder_of(address).startswith("/")
+
+    def keeps_versions(self, address: str) -> bool | None:
+        return None
+
     def files(self, address: str) -> CountedFiles:
         return CountedFiles(address)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pststream.engine import auto_engine
-from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled
+from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled, collect_places
 from pststream.engine.local_engine import LocalEngine
 from pststream.engine.running_engine import ENGINES, get_engine
 from pststream.settings import Settings
@@ -44,7 +44,11 @@ def numbers_by_tag(part: int, received: ReceivedRows) -> tuple[int, list[tuple[i
 @pytest.mark.parametrize("count", [0, 1, 40])
 def test_each_task_runs_and_returns_its_value(engine: Engine, count: int) -> None:
     assert engine.parallelism >= 1
+    places = collect_places()
     assert sorted(engine.run_tasks(range(count), lambda number: number * number)) == [n * n for n in range(count)]
+    is_small = isinstance(engine, auto_engine.AutoEngine) and count <= auto_engine.MAX_LOCAL_WEIGHT
+    place = "threads" if is_small or isinstance(engine, LocalEngine) else "Spark local[2]"
+    assert places == ({place} if count else set())
 
 
 @pytest.mark.parametrize(("tasks", "parts"), [([], 7), ([0], 100), ([20, 3, 11], 100), (list(range(20)), 7)])

@@ -89,7 +89,15 @@ STEPS = (
     ),
     Step(
         "erase --object-id {object} --subscription-id {subscription} --vacuum-now",
-        ("erase.removed", "erase.started", "erase.recorded", "erase.restored", "erase.files_deleted", "erase.vacuumed"),
+        (
+            "erase.removed",
+            "erase.started",
+            "erase.discarded",
+            "erase.recorded",
+            "erase.restored",
+            "erase.files_deleted",
+            "erase.vacuumed",
+        ),
         quick=True,
         kills=(("erase.removed", 3), ("erase.vacuumed", 2)),
         name="erase",

@@ -1,6 +1,7 @@
 """The URL of an adjustment page is empty until the page is written."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,9 @@ def test_a_page_has_a_url_once_it_is_written(tmp_path: Path, monkeypatch: pytest
 
     page = tmp_path / f"{file_name('manual__2026-03-01T00:00:00+00:00/../x')}.html"
     assert page.parent == tmp_path and page.name == "manual__2026-03-01T00-00-00-00-00-..-x.html"
-    assert page_url(str(page)) == ""
+    task = SimpleNamespace(page=str(page), application_args=[f"--home={tmp_path}"], aws_conn_id=None)
+    assert page_url(task) == ""
     page.touch()
-    assert page_url(str(page)).endswith(f"/pststream/pages/{page.name}")
+    assert page_url(task).endswith(f"/pststream/pages/{page.name}")
     monkeypatch.setenv("PSTSTREAM_PAGES_URL", "https://pages.example")
-    assert page_url(str(page)) == f"https://pages.example/{page.name}"
+    assert page_url(task) == f"https://pages.example/{page.name}"

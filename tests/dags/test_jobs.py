@@ -167,7 +167,7 @@ def test_micro_batch_finds_the_landing_folder(tmp_path: Path, monkeypatch: pytes
 
 
 def test_balance_proposes_unless_it_applies(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"kind": "local", "dry_run": True, "method": "dp", "proposal": Path("p"), "page": None}
+    given = {"kind": "local", "dry_run": True, "method": "dp", "proposal": "p", "page": None}
     assert calls_of(balance_job.main, monkeypatch, "local", "--method=dp", "--sigma=2", "--proposal=p") == given
     applied = given | {"method": "gr", "dry_run": False}
     assert calls_of(balance_job.main, monkeypatch, "local", "--method=", "--apply", "--proposal=p") == applied
@@ -184,7 +184,7 @@ class Changes:
 
     def _show(self, home: Home, kinds: str) -> dict[str, Any]:
         self.shown.append(kinds)
-        return {"plan_version": 2, "worker_loads": [3.0]}
+        return {"plan_version": 2, "worker_loads": [3.0], "workers": 8}
 
 
 def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,27 +194,34 @@ def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch)
     assert repartition.main(["--home=", "--proposal=p", "--apply"]) == 0
     assert changes.balance.positions == [("global",), ("global",)] and not changes.plan.calls
     assert changes.balance.calls == [
-        {"dry_run": True, "proposal": Path("p"), "page": Path("q")},
-        {"dry_run": False, "proposal": Path("p"), "page": None},
+        {"dry_run": True, "proposal": "p", "page": "q"},
+        {"dry_run": False, "proposal": "p", "page": None},
     ]
     first, second = changes.balance.settings
     assert (first.planner, first.repartition_gain) == ("grid", 0.2)
     assert second == Settings()
 
 
-def test_repartition_over_other_workers_is_a_plan_in_the_form_of_a_balance(
+def test_repartition_over_other_workers_is_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = Changes(monkeypatch, {})
+    assert repartition.main(["--home=h", "--planner=grid", "--workers=4", "--proposal=p", "--apply"]) == 0
+    assert changes.balance.positions == [("plan",)] and changes.balance.settings[0].workers == 4
+    assert not changes.plan.calls
+
+
+def test_repartition_by_a_sample_of_versions_is_a_plan_in_the_form_of_a_balance(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     figures = {"plan_version": 3, "planner": "grid", "workers": 4, "units": 9, "worker_loads": [1.0, 2.0], "seconds": 1}
     changes = Changes(monkeypatch, figures)
-    words = ["--home=h", "--planner=grid", "--workers=4", "--gain=0.2", "--proposal=p", "--page=q"]
+    words = ["--home=h", "--planner=grid", "--workers=4", "--from-version=1", "--gain=0.2", "--proposal=p", "--page=q"]
     result = outcome_of(repartition.main, tmp_path, *words)["result"]
     assert (result["kind"], result["dry_run"], result["plan_version_before"]) == ("plan", True, 2)
     assert (result["plan_version_after"], result["load_before"], result["load_after"]) == (3, [3.0], [1.0, 2.0])
     assert (result["moves"], result["moved_bytes"]) == ([], None)
     assert repartition.main([*words, "--apply"]) == 0
     assert changes.plan.positions == [("grid", "range,knn")] * 2 and changes.shown == ["range,knn"] * 2
-    versions = {"from_version": None, "to_version": None}
+    versions = {"from_version": 1, "to_version": None}
     assert changes.plan.calls == [{"dry_run": dry_run, **versions} for dry_run in (True, False)]
     assert [settings.workers for settings in changes.plan.settings] == [4, 4]
 
@@ -236,7 +243,7 @@ def test_repartition_makes_the_plan_of_the_kinds_of_the_form(monkeypatch: pytest
     changes = Changes(monkeypatch, {"plan_version": 3, "planner": "hash", "workers": 2, "units": 2, "seconds": 1})
     assert repartition.main(["--home=h", "--planner=hash", "--kinds=range,knn", "--gain=0.2"]) == 0
     assert [settings.planner for settings in changes.balance.settings] == ["hash"] and not changes.plan.calls
-    assert repartition.main(["--planner=hash", "--kinds=range,knn", "--workers=2", "--apply"]) == 0
+    assert repartition.main(["--planner=hash", "--kinds=range,knn", "--workers=2", "--apply"]) == 0, "places anew"
     assert repartition.main(["--home=h", "--planner=", "--kinds=topk", "--gain=0.2"]) == 0
     assert changes.plan.positions == [("hash", "range,knn"), (None, "topk")]
     assert len(changes.balance.calls) == 1

@@ -49,7 +49,7 @@ def app(airflow_home: Path, home: Path) -> Any:
     """Its pages."""
     from pststream.airflow.pages_app import make_app
 
-    return make_app(str(home), [home / "pages"])
+    return make_app(str(home), [f"{home}/pages"])
 
 
 def names_of(metrics: str) -> set[str]:
@@ -184,7 +184,7 @@ def test_each_home_has_its_pages_and_an_entry_in_the_menu(
     assert (north["url_prefix"], south["url_prefix"]) == ("/pststream/north", "/pststream/south")
     assert (north["app"].state.home, south["app"].state.home) == (str(home), f"{tmp_path}/south")
     assert pages["url_prefix"] == "/pststream"
-    assert pages["app"].state.folders == sorted([home / "pages", tmp_path / "south" / "pages"])
+    assert pages["app"].state.folders == sorted([f"{home}/pages", f"{tmp_path}/south/pages"])
     assert list(homes_by_name()) == ["north", "south"], "the menu has no home that nobody named"
     assert _view("north")["href"] == "/pststream/north/"
     for bad in ("pages", "questions", "metrics", "a/b", ""):

@@ -17,6 +17,7 @@ from pststream.engine import worker_daemon
 from pststream.engine.spark_engine import SparkEngine
 from pststream.engine.spark_server import SparkServer
 from pststream.engine.spark_session import EngineSession, shared_conf
+from pststream.reports.pages.overview_page import read_overview, render_overview
 from pststream.settings import Settings
 from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun
@@ -100,6 +101,8 @@ def test_a_dag_runs_on_the_server_and_an_idle_or_local_run_does_not(
     after = server.ask("jobs")
     assert len(after) > before and {job["status"] for job in after} == {"SUCCEEDED"}
     assert {stage["schedulingPool"] for stage in server.ask("stages")} == {"default"}
+    assert [batch["engine"] for batch in home.run("status")["batches"]] == [f"Spark local[{CORES}]"]
+    assert f"<td>Spark local[{CORES}]</td>" in render_overview(read_overview(str(home.path)))
 
     assert FinishedRun(dag, form).states["match"] == "success"
     monkeypatch.setenv("PSTSTREAM_ENGINE", "local")

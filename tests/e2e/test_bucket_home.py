@@ -13,12 +13,12 @@ import pytest
 
 import pststream
 from pststream.api import OpenedHome
-from pststream.engine.spark_session import stop_spark
+from pststream.engine.spark_session import s3a_folder, stop_spark
 from pststream.storage.registry import files_at
-from tests import worlds
+from tests import unbalanced_homes, worlds
 from tests.bad_store import BUCKET, Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
-from tests.commands import KILLED, Home, run_here
+from tests.commands import KILLED, Home, run_apart, run_here
 from tests.faulty_store import faulty_store
 from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
 from tests.moto_process import CREDENTIALS, moto_server
@@ -115,6 +115,48 @@ def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: W
     assert {one["planner"] for one in compared["plans"]} == {"grid", "text"} and stored_data(home) == before
     assert [compared[name] for name in COMPARED] == [twin[name] for name in COMPARED] and compared["matches"] > 0
     assert not [name for name in files_at(home.path).names() if name.startswith(("staging/", "spool/"))]
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not any(s3a_folder().glob("*.jar")), reason="needs the jars of S3A: make s3a-jars")
+def test_spark_keeps_the_gold_table_of_a_bucket(home: BucketHome, local: Home, world: WrittenWorld) -> None:
+    """Append, delete what is retracted, compact and vacuum through S3A."""
+    stop_spark()  # a server has the environment in which it started
+    home.ingest("requests", world.requests[:1])
+    home.ingest("objects", world.objects[:2])
+    home.match()
+    home.run("pairs")
+    home.ingest("requests", world.requests[1:])
+    home.ingest("objects", world.objects[2:])
+    home.match()
+    rows = home.run("pairs")["rows"]
+    home.run("maintain")
+    assert rows == len(local.exported()) > 0
+    assert home.run("status")["pairs_table"]["behind"] == 0
+    assert next(one for one in home.run("check")["checks"] if one["check"] == "gold")["success"]
+
+
+def test_a_proposal_in_the_home_is_applied_by_another_process(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = unbalanced_homes.written(tmp_path / "files", 47)
+    settings = {"planner": "grid", "workers": 4, "lateness_seconds": world.lateness_seconds}
+    home = new_bucket_home(reached(server, monkeypatch), tmp_path, **settings, **unbalanced_homes.RESTLESS)
+    home.ingest("objects", world.objects[:2])
+    home.ingest("requests", world.requests[:2])
+    home.match()
+    files = [f"{home.path}/pages/{name}" for name in ("move.npz", "move.html", "replay.html")]
+    proposal, page = ("--proposal", files[0]), ("--page", files[1])
+    shown = home.run("balance", "global", "--planner", "hybrid", "--dry-run", *proposal, *page)
+    assert shown["moves"] and "proposed, nothing changed yet" in files_at(home.path).read("pages/move.html").decode()
+    assert home.run("replay", "--last", "1", *proposal, "--page", files[2])["matches_equal"]
+    applied = run_apart("balance", "global", "--apply", *proposal, *page, "--home", home.path, "--json").json
+    assert (applied["moves"], applied["plan_version_after"]) == (shown["moves"], 2)
+    assert [f"{home.path}/{name}" for name in files_at(home.path).names("pages")] == sorted(files)
+    home.ingest("objects", world.objects[2:])
+    home.ingest("requests", world.requests[2:])
+    home.match()
+    unbalanced_homes.assert_as_the_twin(home, world)
 
 
 def stored_data(home: BucketHome) -> list[str]:

@@ -62,7 +62,7 @@ def test_init(tmp_path: Path, world: WrittenWorld, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_plan_after_a_killed_one(made: Home, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = ("plan", "--planner", "grid", "--workers", "2")
+    plan = ("plan", "--planner", "grid")
     assert home.crash("plan.indexed", *plan).code == KILLED
     before = versions_in(home, names.PLAN_UNITS, "plan_version")
 

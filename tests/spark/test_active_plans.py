@@ -149,6 +149,38 @@ def test_undo_with_two_active_plans_and_repartition_again(tmp_path: Path) -> Non
     assert_as_the_twin(home, world)
 
 
+@pytest.mark.parametrize(("planner", "workers"), [("grid", (8, 3, 9)), ("dkm_sks", (3, 8, 4))])
+def test_plans_of_different_numbers_of_workers(tmp_path: Path, planner: str, workers: tuple[int, int, int]) -> None:
+    """Both are active for two batches; then one number follows another, with kills and an undo in between."""
+    world = written(tmp_path / "files", 55)
+    home = home_for(tmp_path / "home", world, planner)
+    home.set(workers=workers[0])
+    ingest_and_match(home, world, 0)
+    home.set(workers=workers[1], merge_files=1)
+    assert home.run("balance", "global", "--planner", "kd_tree", "--apply")["moves"]
+    assert active(home) == (2, 1)
+    ingest_and_match(home, world, 1)
+    home.run("maintain")
+    home.run("balance", "local", "--apply")
+    ingest_and_match(home, world, 2)
+    newest, _ = active(home)
+    assert_loads_add_up(home, 3, {1, newest})
+    assert home.run("check")["success"]
+    another = ("plan", "--planner", "kd_tree", "--workers", str(workers[2]))
+    for step in ("balance.indexed", "balance.units_written"):
+        assert home.crash(step, *another).code == KILLED
+    ingest_and_match(home, world, 3)
+    assert home.crash("balance.done", *another).code == KILLED
+    assert active(home) == (newest + 1, None) and home.run("plans", "show")["workers"] == workers[2]
+    ingest_and_match(home, world, 4)
+    home.run("balance", "undo", "--apply")
+    assert home.run("plans", "show")["workers"] == workers[1]
+    ingest_and_match(home, world, 5)
+    home.run("maintain")
+    assert home.run("check")["success"]
+    assert_as_the_twin(home, world)
+
+
 @pytest.mark.slow
 @pytest.mark.deep
 def test_batches_between_a_kill_and_the_second_run(tmp_path: Path) -> None:

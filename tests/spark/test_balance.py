@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 from pststream.matching.segments import SegmentCache
 from pststream.state.home import Home as State
 from pststream.state.index_files import index_files, segment_files
 from pststream.state.plans import current_version
 from tests.commands import KILLED, Home
+from tests.kill_and_rerun import table_of
 from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 
 
@@ -22,7 +25,7 @@ def test_adjusted_between_batches_and_undone(tmp_path: Path) -> None:
         home.ingest("requests", [asked])
         home.match()
         if number == 3:
-            home.run("plan", "--planner", "kd_tree", "--workers", "3")
+            home.run("plan", "--planner", "kd_tree")
             continue
         if number == 4:
             assert home.run("balance", "undo", "--apply", code=2)["kind"] == "UsageError"
@@ -107,7 +110,7 @@ def test_a_plan_made_after_a_killed_adjustment_is_not_undone(tmp_path: Path) -> 
     home.match()
     assert home.run("balance", "local")["moves"]
     assert home.crash("balance.units_written", "balance", "local", "--apply").code == KILLED
-    home.run("plan", "--workers", "3")
+    home.run("plan")
     assert "not made by a migration" in home.run("balance", "undo", "--apply", code=2)["error"]
     assert_as_the_twin(home, world)
 
@@ -181,4 +184,57 @@ def test_an_undone_plan_has_its_own_options(tmp_path: Path) -> None:
     home.ingest("requests", world.requests[2:])
     home.ingest("objects", world.objects[2:])
     home.match()
+    assert_as_the_twin(home, world)
+
+
+Stored = dict[int, dict[tuple[object, ...], int]]
+"""The bytes of each piece, by the number in the index of the worker that has it."""
+
+
+def stored_by(home: Home) -> Stored:
+    """The pieces of each worker after upkeep, which leaves only those that the plan gives it."""
+    home.run("maintain")
+    stored: Stored = {}
+    for row in table_of(home, "worker_index").to_pyarrow_table().to_pylist():
+        if row["worker"] >= 0:
+            piece = row["subscription_key"], row["west"], row["south"]
+            stored.setdefault(row["worker"], {})[piece] = len(repr(row))
+    return stored
+
+
+def bytes_to_move(before: Stored, after: Stored) -> tuple[int, int]:
+    """What changed worker from one index to another, and what the best assignment of its workers would have moved."""
+    pairs = [[sum(size for p, size in new.items() if p in old) for new in after.values()] for old in before.values()]
+    kept = np.array(pairs)
+    needed = sum(sum(new.values()) for new in after.values())
+    moved = sum(size for number, new in after.items() for p, size in new.items() if p not in before.get(number, {}))
+    return moved, needed - int(kept[linear_sum_assignment(kept, maximize=True)].sum())
+
+
+@pytest.mark.parametrize("planner", ["kd_tree", "hybrid"])
+def test_another_number_of_workers_moves_the_least_bytes(tmp_path: Path, planner: str) -> None:
+    world = written(tmp_path / "files", 49)
+    home = home_for(tmp_path / "home", world, planner)
+    home.set(workers=8)
+    for number, (workers, made) in enumerate([(9, "plan"), (4, "plan"), (6, "global")]):
+        home.ingest("objects", world.objects[2 * number : 2 * number + 2])
+        home.ingest("requests", world.requests[2 * number : 2 * number + 2])
+        home.match()
+        before = stored_by(home)
+        if made == "plan":
+            shown = home.run("plan", "--workers", str(workers), "--dry-run")
+            done = home.run("plan", "--workers", str(workers))
+            same = ("worker_loads", "moved_subscriptions", "moved_bytes", "least_bytes", "workers")
+            assert [shown[name] for name in same] == [done[name] for name in same]
+            assert 0 < done["moved_bytes"] == done["least_bytes"]
+        else:
+            home.set(workers=workers)
+            done = home.run("balance", "global", "--apply")
+            assert done["moved_bytes"] == 0 < done["least_bytes"] and len(done["load_after"]) == workers
+            assert home.run("balance", "retire", "--apply")["moved_bytes"] == done["least_bytes"]
+        after = stored_by(home)
+        assert len(after) == workers
+        moved, least = bytes_to_move(before, after)
+        assert moved <= 1.1 * least
+    assert home.run("check")["success"]
     assert_as_the_twin(home, world)

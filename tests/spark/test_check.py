@@ -112,7 +112,7 @@ def test_an_unfinished_batch_is_the_only_fault(home: Home) -> None:
 @pytest.mark.slow
 def test_a_killed_planner_and_a_killed_migration_leave_no_fault(home: Home) -> None:
     home.match()
-    assert home.crash("plan.indexed", "plan", "--workers", "4").code == KILLED
+    assert home.crash("plan.indexed", "plan", "--planner", "hybrid").code == KILLED
     assert off(home) == set()
     write_uneven_loads(home)
     rows_before = home.run("status")["index"]["rows"]

@@ -1,4 +1,7 @@
-"""With a TMPDIR whose path is too long for a Unix socket, Python workers still use one, in a private folder."""
+"""With a TMPDIR whose path is too long for a Unix socket, Python workers still use one, in a private folder.
+
+They load no module from the current folder.
+"""
 
 import json
 import os
@@ -30,8 +33,15 @@ print(json.dumps(get_engine(Settings(engine="spark", spark_master="local[1]")).r
 def test_workers_use_a_socket_in_a_private_folder(tmp_path: Path) -> None:
     folder = tmp_path / ("a" * 100)
     folder.mkdir()
-    environment = os.environ | {"TMPDIR": str(folder)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=500)
+    (folder / "pickle.py").write_text("raise SystemExit('loaded')\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM],
+        cwd=folder,
+        env=os.environ | {"TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
     assert done.returncode == 0, done.stderr
     used = json.loads(done.stdout.splitlines()[-1])
     assert used

@@ -4,8 +4,7 @@ The commands that are killed use the Spark of this process.
 """
 
 import json
-import subprocess
-import sys
+import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -14,13 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
 
 import pststream
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.engine import spark_session
-from pststream.engine.spark_session import get_session, jar_folder, spark_url
+from pststream.engine.spark_session import get_session, spark_url
 from pststream.pipeline.upkeep.pairs_table import MARK, update_hourly, update_pairs
 from pststream.reports.reading.pairs import gold_batch, gold_table
 from pststream.settings import Settings
@@ -28,6 +26,7 @@ from pststream.state.home import Home as State
 from pststream.tables.delta_tables import latest_dataset
 from tests.commands import KILLED, Home
 from tests.erased_homes import MARKER, OBJECT, SUBSCRIPTION, marked_home, marked_world, raw_files_with
+from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
@@ -120,60 +119,6 @@ def test_a_check_reports_a_table_that_differs(filled: tuple[Home, WrittenWorld],
     assert_equal(home)
 
 
-def test_other_readers_count_the_same(filled: tuple[Home, WrittenWorld], tmp_path: Path) -> None:
-    """delta-spark reads, streams and time-travels it; Polars and delta-rs read it."""
-    import polars
-
-    home, _ = filled
-    home.run("pairs")
-    rows, table = assert_equal(home), gold_table(State(home.path))
-    assert polars.scan_delta(table).select(polars.len()).collect().item() == rows
-    properties = DeltaTable(table).metadata().configuration
-    assert (properties["delta.enableChangeDataFeed"], properties["delta.enableDeletionVectors"]) == ("true", "false")
-    done = subprocess.run(
-        [sys.executable, "-c", DELTA_SPARK, table, str(tmp_path), str(jar_folder())],
-        capture_output=True, text=True, check=False, timeout=550,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    shown = json.loads(done.stdout.splitlines()[-1])
-    assert shown["rows"] == shown["streamed"] == shown["followed"] == rows
-    assert shown["clustering"] == ["subscription_key", "day"]
-    assert shown["first"] == 0, "version 0 has no rows"
-
-
-DELTA_SPARK = """
-import json, os, sys
-from pathlib import Path
-os.environ.pop("SPARK_REMOTE", None)
-from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
-table, folder, jars = sys.argv[1:]
-builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-builder = builder.config("spark.jars", ",".join(map(str, Path(jars).glob("*.jar"))))
-builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-read = spark.read.format("delta")
-opened = DeltaTable.forPath(spark, table)
-
-def streamed(name, **options):
-    stream = spark.readStream.format("delta").options(**options).load(table)
-    query = stream.writeStream.format("delta").option("checkpointLocation", f"{folder}/{name}-checkpoint")
-    query.trigger(availableNow=True).start(f"{folder}/{name}").awaitTermination()
-    return read.load(f"{folder}/{name}")
-
-feed = streamed("feed", readChangeFeed="true", startingVersion="0").groupBy("_change_type").count().collect()
-changes = {row["_change_type"]: row["count"] for row in feed}
-print(json.dumps({
-    "rows": opened.toDF().count(),
-    "first": read.option("versionAsOf", 0).load(table).count(),
-    "streamed": streamed("rows").count(),
-    "followed": changes["insert"] - changes["delete"],
-    "clustering": opened.detail().select("clusteringColumns").collect()[0][0],
-}))
-"""
-
-
 def test_an_erasure_leaves_no_byte_below_the_table(filled: tuple[Home, WrittenWorld]) -> None:
     home, _ = filled
     home.run("pairs")
@@ -207,12 +152,22 @@ def test_old_rows_go_with_their_versions(filled: tuple[Home, WrittenWorld]) -> N
     home.run("check")
 
 
+def test_a_watcher_updates_it(filled: tuple[Home, WrittenWorld], tmp_path: Path) -> None:
+    home, _ = filled
+    shutil.rmtree(home.path / names.GOLD, ignore_errors=True)
+    with Watching(home, landing_folder(tmp_path / "landing"), PSTSTREAM_PAIRS_TABLE="run") as watching:
+        watching.until(lambda _: gold_batch(State(home.path)) > 0)
+        code, document, _ = watching.end()
+    assert code == 0 and document["failures"] == 0
+    assert assert_equal(home) > 0
+
+
 def test_a_bucket_needs_the_jars_of_s3a(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SPARK_REMOTE")
     (tmp_path / "delta-spark.jar").touch()
     monkeypatch.setattr(spark_session, "jar_folder", lambda: tmp_path)
     state = State("s3://bucket/home")
-    with pytest.raises(UsageError, match=r"(?s)jars of S3A.*spark_remote"):
+    with pytest.raises(UsageError, match=r"(?s)jars of S3A.*fetch_jars --s3a .*spark_remote"):
         spark_session.check_jars(Settings(), state)
     spark_session.check_jars(Settings(spark_remote="sc://elsewhere"), state)
     (tmp_path / "s3a").mkdir()
@@ -222,6 +177,7 @@ def test_a_bucket_needs_the_jars_of_s3a(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_the_hourly_job_does_nothing_by_default(filled: tuple[Home, WrittenWorld]) -> None:
     home = State(filled[0].path)
+    update_pairs(home, Settings())
     assert update_hourly(home, Settings()) is None
     assert update_hourly(home, Settings(pairs_table="hourly")) == update_pairs(home, Settings()) | {
         "seconds": pytest.approx(0, abs=60)

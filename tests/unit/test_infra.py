@@ -48,7 +48,9 @@ SPARK_CONF = "/var/lib/pststream/spark"
 
 def pods() -> list[tuple[str, dict[str, Any]]]:
     return [
-        (one["metadata"]["name"], one["spec"]["template"]["spec"]) for one in MANIFESTS if "template" in one["spec"]
+        (one["metadata"]["name"], one["spec"]["template"]["spec"])
+        for one in MANIFESTS
+        if "template" in one.get("spec", {})
     ]
 
 
@@ -198,8 +200,11 @@ def test_the_spark_connect_server_is_reached_by_airflow_alone() -> None:
                 one["metadata"]["name"] == "spark-connect"]  # fmt: skip
     assert policy["spec"]["podSelector"]["matchLabels"] == service["spec"]["selector"]
     [rule] = [one for one in policy["spec"]["ingress"] if {"port": int(port), "protocol": "TCP"} in one["ports"]]
-    assert rule["from"] == [{"podSelector": {"matchLabels": {"tier": "airflow", "component": "scheduler"}}}]
+    assert rule["from"] == [
+        {"podSelector": {"matchLabels": {"tier": "airflow", "component": one}}} for one in ("scheduler", "worker")
+    ]
     for properties in (pod["containers"][0]["args"] for one, pod in pods() if one == "spark-connect"):
+        assert "spark.cores.max=3" in properties, "another driver gets a core"
         ports = {int(word.rpartition("=")[2]) for word in properties if ".port=" in word}
         assert ports == {one["port"] for rule in policy["spec"]["ingress"] for one in rule["ports"]} - {int(port)}
 
@@ -282,6 +287,20 @@ def volumes_of(name: str, pod: dict[str, Any]) -> set[str]:
     [spec] = [one["spec"] for one in MANIFESTS if one["kind"] == "StatefulSet" and one["metadata"]["name"] == name]
     claims = {one["metadata"]["name"] for one in spec.get("volumeClaimTemplates", [])}
     return claims | {volume["name"] for volume in pod["volumes"]}
+
+
+def test_pods_that_read_a_bucket_have_an_account_and_a_region_and_take_little_of_a_disk() -> None:
+    [account] = [one["metadata"]["name"] for one in MANIFESTS if one["kind"] == "ServiceAccount"]
+    region = {"name": "AWS_REGION", "value": "us-east-1"}
+    for _, pod in [one for one in pods() if one[0] != "spark-master"]:
+        assert pod["serviceAccountName"] == account and region in pod["containers"][0]["env"]
+    assert region in VALUES["env"]
+    for component in ("scheduler", "apiServer", "triggerer"):
+        assert VALUES[component]["serviceAccount"] == {"create": False, "name": account}
+    limits = {one["name"]: int(one["emptyDir"]["sizeLimit"].removesuffix("Gi")) for one in VALUES["volumes"]}
+    assert sum(limits.values()) <= 15
+    [cache] = [int(one["value"]) for one in VALUES["env"] if one["name"] == "PSTSTREAM_CACHE_BYTES"]
+    assert cache < limits["cache"] << 30, "a pod that exceeds the limit is ended"
 
 
 def test_the_containers_of_the_chart_write_to_named_volumes() -> None:

@@ -126,6 +126,7 @@ DRIVER = {"tier": "airflow", "component": "scheduler", "release": "airflow"}
 LABELS = {
     "scheduler": DRIVER,
     "api-server": DRIVER | {"component": "api-server"},
+    "task": DRIVER | {"component": "worker"},
     "triggerer": DRIVER | {"component": "triggerer"},
     "dag-processor": DRIVER | {"component": "dag-processor"},
     "master": {"app": "spark-master", "part-of": "spark"},
@@ -140,6 +141,8 @@ LABELS = {
 ADMITTED = {
     ("master", "node"), ("node", "master"), ("master", "master"), ("node", "node"),
     ("scheduler", "master"), ("scheduler", "node"), ("master", "scheduler"), ("node", "scheduler"),
+    ("task", "master"), ("task", "node"), ("task", "connect"), ("task", "api-server"),
+    ("master", "task"), ("node", "task"),
     ("scheduler", "connect"), ("master", "connect"), ("node", "connect"), ("connect", "master"), ("connect", "node"),
     ("scheduler", "api-server"), ("triggerer", "api-server"), ("dag-processor", "api-server"),
     ("api-server", "api-server"),
@@ -171,7 +174,9 @@ def test_a_pod_is_reached_only_by_those_that_need_it(target: str) -> None:
 
 
 def test_the_labels_of_our_pods_are_those_of_the_policies() -> None:
-    manifests = [one for folder in (".", "watcher") for one in render(FOLDER / folder) if "template" in one["spec"]]
+    manifests = [
+        one for folder in (".", "watcher") for one in render(FOLDER / folder) if "template" in one.get("spec", {})
+    ]
     labels = [one["spec"]["template"]["metadata"]["labels"] for one in manifests]
     assert sorted(map(str, labels)) == sorted(str(LABELS[name]) for name in ("connect", "master", "node", "watcher"))
 

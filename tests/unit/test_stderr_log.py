@@ -27,6 +27,13 @@ def test_plain_text(capsys: Any) -> None:
     assert logged(capsys) == ["batch 3: done", "pststream: no such home"]
 
 
+def test_the_name_of_a_file_forges_no_message(capsys: Any) -> None:
+    StderrLog("run", False).log_error("a.csv\nbatch 7: done\x85batch 8: done: is no file\n  give a file")
+    assert logged(capsys) == [
+        "pststream: a.csv", "  batch 7: done\\x85batch 8: done: is no file", "  give a file"
+    ]  # fmt: skip
+
+
 def test_json_lines(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PSTSTREAM_LOG", "json")
     log = StderrLog("run", False)

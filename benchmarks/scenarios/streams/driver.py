@@ -35,7 +35,7 @@ from pststream.reports.commands.status import read_status
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, addresses_and_rows, commit_files, list_data_files
-from pststream.state.delta_log import entry_of, write_checkpoint
+from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import save_plan, save_units
@@ -144,8 +144,7 @@ def _make_tables(home: Home, workers: int, files: int, tasks: int, batches: int)
 
 def _list(home: Home, name: str, entries: Iterable[str]) -> None:
     """Add files to the log of a table, and write a checkpoint."""
-    content = entry_of("WRITE", []) + "".join(entries).encode()
-    home.files.create(f"tables/{name}/{names.DELTA_LOG}/{1:020}.json", content)
+    home.files.create(f"tables/{name}/{names.DELTA_LOG}/{1:020}.json", "".join(entries).encode())
     write_checkpoint(home.table(name))
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context, Param
@@ -104,12 +103,12 @@ class AskOperator(BaseOperator):
     tasks after it answer files, and are skipped if the form has a question.
     """
 
-    template_fields = ("arguments", "page")
+    template_fields = ("application_args", "page")
     operator_extra_links = (AnswerLink(),)
 
     def __init__(self, *, options: DagOptions, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.arguments = options.home_arguments
+        self.application_args = options.home_arguments
         self.page = run_file(options, ".html")
         self.aws_conn_id = options.aws_conn_id
 
@@ -118,9 +117,8 @@ class AskOperator(BaseOperator):
         question = typed_question(dict(context["params"]))
         if not question:
             raise AirflowSkipException("the form has no question")
-        Path(self.page).parent.mkdir(parents=True, exist_ok=True)
-        words = [*self.arguments, f"--question={json.dumps(question)}", f"--page={self.page}"]
-        answer = {**run_job("ask", words, aws_conn_id=self.aws_conn_id), "page": page_url(self.page)}
+        words = [*self.application_args, f"--question={json.dumps(question)}", f"--page={self.page}"]
+        answer = {**run_job("ask", words, aws_conn_id=self.aws_conn_id), "page": page_url(self)}
         context["ti"].xcom_push(key=RETURN_VALUE, value=answer)
         raise DownstreamTasksSkipped(tasks=sorted(self.downstream_task_ids))
 

@@ -24,9 +24,10 @@ enough. The next micro-batch runs under the new plan version; the matches do not
 - **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.
 - **publish** writes the asset event with the new `plan_version`.
 
-With *Workers*, *From version* or *To version* the new plan gets an index of its own and is applied in any case. So is
-a new plan of `topk` subscriptions, which leaves that of the other kinds as it is: *Kinds* asks for it, or a planner of
-`topk`. `pststream balance undo --apply` reverts it.
+With *Workers* all subscriptions migrate to a plan for that number of workers, whatever it gains. With *From version* or
+*To version* the new plan gets an index of its own and is applied in any case. So is a new plan of `topk` subscriptions,
+which leaves that of the other kinds as it is: *Kinds* asks for it, or a planner of `topk`. `pststream balance undo
+--apply` reverts all but an index of its own.
 """
 
 
@@ -68,11 +69,12 @@ def _fields(options: DagOptions) -> dict[str, Param]:
 
 
 def _new_index_fields() -> dict[str, Param]:
-    """Return the fields of a plan that gets an index of its own and is applied in any case."""
+    """Return the fields of a plan that is applied in any case."""
     texts = {
         "workers": (
             "Workers",
-            "The number of logical partitions; may exceed the number of cores. Empty: as now.",
+            "The number of logical partitions, to which all subscriptions migrate; may exceed the number of cores."
+            " Empty: as now.",
         ),
         "from_version": (
             "From version",
@@ -85,7 +87,7 @@ def _new_index_fields() -> dict[str, Param]:
     }
     bounds: dict[str, dict[str, Any]] = {"workers": {"minimum": 1, "maximum": 10_000}}
     return {
-        name: forms.field("integer", *text, "New index", **bounds.get(name, {"minimum": 0}))
+        name: forms.field("integer", *text, "In any case", **bounds.get(name, {"minimum": 0}))
         for name, text in texts.items()
     }
 

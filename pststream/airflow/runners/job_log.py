@@ -115,7 +115,7 @@ def _balance(document: dict[str, Any]) -> Line:
 
 
 def _repartition(document: dict[str, Any]) -> Line:
-    if document["kind"] != "plan":
+    if document["moved_bytes"] is not None:
         return _balance(document)
     return logging.INFO, f"plan {document['plan_version_after']}, {document['reason']}"
 

@@ -252,7 +252,7 @@ class SparkJob(SparkSubmitOperator):
 def spark_conf() -> dict[str, str]:
     """Return the Spark configuration that the JVM needs at its start; the job sets the rest."""
     memory = os.environ.get("PSTSTREAM_SPARK_DRIVER_MEMORY") or DRIVER_MEMORY
-    jars = ",".join(sorted(map(str, JARS.glob("*.jar"))))
+    jars = ",".join(sorted(map(str, JARS.rglob("*.jar"))))
     conf = {"spark.driver.memory": memory, "spark.log.level": "WARN"}
     return conf | ({JARS_KEY: jars, **names.DELTA_CONF} if jars else {})
 

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
@@ -14,7 +13,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from pststream.airflow.dag_kind import add_job
 from pststream.airflow.dag_options import DagOptions
+from pststream.airflow.runners.allowed_places import admit
 from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.summaries import moves_table, summarize_balance, summarize_replay
@@ -24,17 +25,20 @@ PREFIX = "/pststream/pages"
 
 
 def run_file(options: DagOptions, ending: str) -> str:
-    """Return the template of the path of a file that a run writes to the folder of pages."""
+    """Return the template of the path or address of a file that a run writes to the folder of pages."""
     return f"{options.pages}/{{{{ dag.dag_id }}}}-{{{{ run_id | file_name }}}}{ending}"
 
 
-def page_url(page: str) -> str:
-    """Return the URL of a page; empty if the page was not written."""
-    file = Path(page)
-    if not file.is_file():
-        return ""
+def page_url(task: Any) -> str:
+    """Return the URL of the page of a task (an operator with `page`); empty if the page was not written."""
+    from pststream.storage.registry import file_at  # loads Arrow, which only a task needs
+
+    with run_environment(admit(task.application_args or []), task.aws_conn_id):
+        files, name = file_at(task.page)
+        if not files.exists(name):
+            return ""
     base = os.environ.get("PSTSTREAM_PAGES_URL") or conf.get("api", "base_url", fallback="").rstrip("/") + PREFIX
-    return f"{base}/{file.name}"
+    return f"{base}/{name}"
 
 
 class PageLink(BaseOperatorLink):
@@ -44,7 +48,7 @@ class PageLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the URL of the page that the task wrote."""
-        return page_url(operator.page)
+        return page_url(operator)
 
 
 class PagedJob(SparkJob):
@@ -59,7 +63,7 @@ class PagedJob(SparkJob):
 
     def execute(self, context: Any) -> Any:
         """Run the job; return its summary with the URLs of the page and of the table of plans."""
-        return {**super().execute(context), "page": page_url(self.page), "table": self.table_uri(names.PLANS)}
+        return {**super().execute(context), "page": page_url(self), "table": self.table_uri(names.PLANS)}
 
 
 BATCHES = 8
@@ -91,7 +95,7 @@ class ReplayJob(PagedJob):
             raise AirflowSkipException("only a dry run replays batches")
         if self.summary["plan_version"] == self.summary["plan_version_before"]:
             raise AirflowSkipException(f"nothing to replay: {self.summary['reason']}")
-        if self.summary["kind"] == "plan":
+        if self.summary["moved_bytes"] is None:
             raise AirflowSkipException(
                 "a plan with an index of its own, or of topk, has no proposal: see `pststream replay --planner`"
             )

@@ -87,7 +87,7 @@ def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:
     """Return the moves of a plan change, their cost and gain, and the loads of the workers before and after."""
     result = outcome["result"] or {}
     fields = ("kind", "reason", "dry_run", "plan_version_before", "measured_imbalance", "moved_subscriptions",
-            "moved_bytes", "moves", "load_before", "load_after", "seconds")  # fmt: skip
+            "moved_bytes", "least_bytes", "moves", "load_before", "load_after", "seconds")  # fmt: skip
     summary = {name: result.get(name) for name in fields}
     imbalances = [_imbalance(summary[name] or []) for name in ("load_before", "load_after")]
     gained = {"plan_version": result.get("plan_version_after"), "gain": result.get("expected_gain")}

@@ -47,7 +47,7 @@ from pststream.settings import Settings
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.plans import find_plan_row, retiring_plan
+from pststream.state.plans import find_plan_row, numbers_in_index, retiring_plan
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 
 
@@ -71,7 +71,8 @@ def index_thresholds(home: Home, settings: Settings, context: TaskContext, answe
         placing = find_placing_plan(home, version, THRESHOLDS)
         send = partial(_send_pieces, context, answers, version, KeyRange("subscription_key", after, up_to))
         reading = Counted("indexing thresholds", "row", rows_of_tasks(tasks))
-        files, placed = write_placed_index(settings, context, placing, tasks, send, reading, no_progress)
+        writing = replace(context, index_numbers=numbers_in_index(home, version))
+        files, placed = write_placed_index(settings, writing, placing, tasks, send, reading, no_progress)
         if placing is not None:
             commit_placed(home, placed, placing, context.batch_id)
         added += files

@@ -95,6 +95,8 @@ class WorkerSearch:
         for version in context.plans:
             files = [segment for segment in segments if segment.plan_version == version]
             dispatch = dispatch_index(context.home, version)
+            if worker >= dispatch.plan.workers:
+                continue
             counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
             self.served.append(_ServedPlan(dispatch, [(s.max_key, cache.segment(s.paths)) for s in files], counts))
         self._adds_term = any(has_every_object(one) for served in self.served for _, one in served.segments)

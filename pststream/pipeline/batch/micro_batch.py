@@ -16,7 +16,7 @@ from pststream.base import lineage, names
 from pststream.base.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
 from pststream.base.texts import counted, counted_matches, duration
 from pststream.base.utc_times import from_micros, utc_now
-from pststream.engine.contract import Stage
+from pststream.engine.contract import Stage, collect_places
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.engine.warm_up import is_compiled
@@ -187,7 +187,7 @@ def run_batch(
 
     ledger: as it was before the batch. Returns the batch's ledger row, done.
     """
-    timer = StepTimer()
+    timer, places = StepTimer(), collect_places()
     get_engine(settings, home)
     timer.end_step("session")
 
@@ -212,6 +212,7 @@ def run_batch(
     crash_point("match.reported")
 
     done = _done_row(batch, ledger, matched, reported, retracted.pairs, timer)
+    done["engine"] = ", ".join(sorted(places)) or None
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
     if batch["batch_id"] % COMPACT_EVERY == 0:
@@ -287,7 +288,8 @@ def _commit_batch(
         commit_files(home, names.ANSWER_LOG, changed, application="answers", transaction=batch["batch_id"])
         crash_point("match.answered")
     files = [file for report in matched.workers for file in report.files] + retracted.files
-    commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
+    transaction, is_blind = batch["batch_id"], retracted.is_blind
+    commit_files(home, names.MATCHES, files, application="match", transaction=transaction, is_blind=is_blind)
     crash_point("match.matched")
     units = [unit for bucket in matched.buckets for unit in bucket.units]
     save_unit_loads(home, batch, matched.workers, None if answers is None else answers.topk_version, units)

@@ -38,10 +38,11 @@ PAIR_BYTES = 4
 
 @dataclass(frozen=True)
 class Retractions:
-    """Data files of `matches` with retractions, not yet committed, and the number of pairs in them."""
+    """Files of `matches` with retractions, not yet committed, and their pairs; is_blind: `matches` was not read."""
 
     files: list[DataFile]
     pairs: int
+    is_blind: bool = False
 
 
 def write_retractions(
@@ -62,7 +63,7 @@ def write_retractions(
     deletions = indexed.select(is_deletion & (indexed.partition("index_version") == context.index_version))
     first_end = min((file.low["end_at"] for file in deletions), default=names.NEVER_US)
     if not withdrawn and (max_matched_ts is None or first_end > to_micros(max_matched_ts)):
-        return Retractions([], 0)
+        return Retractions([], 0, is_blind=True)
     earlier = KeyRange("batch_id", -1, context.batch_id - 1)
     gone = withdrawn.keys if withdrawn else np.empty(0, np.int64)
     matched = earlier.files(list_data_files(home, names.MATCHES))

@@ -311,13 +311,16 @@ def _write_part(context: TaskContext, part: int, received: ReceivedRows) -> tupl
     name = AFTER_WORKERS[max(part - context.workers, 0)]
     if name != names.WORKER_INDEX:
         return name, write_placed(home, name, rows)
-    worker = names.EVERY_WORKER if part == context.workers else part
-    return name, write_index_rows(home.table(name), context.index_version, worker, rows)
+    number = names.EVERY_WORKER if part == context.workers else context.index_number(part)
+    return name, write_index_rows(home.table(name), context.index_version, number, rows)
 
 
-def write_index_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
-    """Write rows of a worker as data files of the index, of at most SEGMENT_ROWS rows and SEGMENT_BYTES each."""
-    partition = {"index_version": index_version, "worker": worker}
+def write_index_rows(root: str, index_version: int, number: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+    """Write rows of a worker as data files of the index, of at most SEGMENT_ROWS rows and SEGMENT_BYTES each.
+
+    number: that of the worker in the index
+    """
+    partition = {"index_version": index_version, "worker": number}
     written: list[DataFile | None] = []
     writer, rows_in, bytes_in = FileWriter(root, SCHEMA, partition), 0, 0
     for rows in batches:

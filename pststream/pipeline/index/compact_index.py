@@ -28,7 +28,7 @@ from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
-from pststream.state.index_files import SMALL_BYTES, files_by_owner, index_files
+from pststream.state.index_files import NO_WORKER, SMALL_BYTES, files_by_owner, index_files
 from pststream.state.plans import index_version
 from pststream.state.slices import read_slices, whole_file
 from pststream.tables.delta_tables import last_transaction
@@ -53,12 +53,14 @@ class Compaction:
     Rows that end at `bound` (microseconds) or before are dropped; of subscriptions with memory, those that end at
     `memory_bound` or before. With a `plan` (home, version), rows that the worker does not serve are dropped too.
 
+    number: that of the worker in the index
     replaced: keys of subscriptions with memory, and the batch of their last pieces; earlier ones are dropped
     """
 
     root: str
     index_version: int
     worker: int
+    number: int
     paths: tuple[str, ...]
     deletions: Deletions
     rows: int
@@ -74,11 +76,11 @@ def compact_small_files(home: Home, settings: Settings, plan_version: int, batch
     counts = files.group_by(["worker", "plan_version"]).aggregate([([], "count_all")])["count_all"].to_numpy()
     if counts.max(initial=0) <= settings.merge_files:
         return False
-    small = files_by_owner(home, plan_version, SMALL_BYTES)
+    small = {key: of for key, of in files_by_owner(home, plan_version, SMALL_BYTES).items() if key[0] != NO_WORKER}
     root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
     similar = {key: choose_similar(files) for key, files in small.items()}
     compactions = [
-        Compaction(root, index, worker, _paths(root, files), none, _count_rows(files))
+        Compaction(root, index, worker, files[0].partition["worker"], _paths(root, files), none, _count_rows(files))
         for (worker, _), files in similar.items()
         if files
     ]
@@ -105,9 +107,9 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     """Rewrite a plan's index: apply deletions, and drop rows that no object still to be matched can match.
 
     These are rows that ended before all such objects, rows that migrations have left at workers that no longer serve
-    them, and of subscriptions with memory the rows that later ones replace and those that have ended. Returns the
-    number of rows dropped, deletions included. Call it only while no batch is unfinished: the late subscriptions of a
-    batch must still meet stored objects, and its deletions must still retract matches.
+    them or that the plan no longer has, and of subscriptions with memory the rows that later ones replace and those
+    that have ended. Returns the number of rows dropped, deletions included. Call it only while no batch is unfinished:
+    the late subscriptions of a batch must still meet stored objects, and its deletions must still retract matches.
     """
     ledger = Ledger(home)
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
@@ -123,8 +125,8 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     has_memory = has_standing_queries(home)
     compactions = {
         (worker, plan): Compaction(
-            root, index, worker, _paths(root, files), deletions, _count_rows(files), bound, memory_bound,
-            (home.path, plan),
+            root, index, worker, files[0].partition["worker"], _paths(root, files), deletions, _count_rows(files),
+            bound, memory_bound, (home.path, plan),
         )
         for (worker, plan), files in groups.items()
         if worker != names.EVERY_WORKER
@@ -168,7 +170,7 @@ def _compact_others(compactions: tuple[Compaction, ...], number: int, received: 
 
 
 def _compact_files(compaction: Compaction) -> list[DataFile]:
-    return write_index_rows(compaction.root, compaction.index_version, compaction.worker, _kept_rows(compaction))
+    return write_index_rows(compaction.root, compaction.index_version, compaction.number, _kept_rows(compaction))
 
 
 def _kept_rows(compaction: Compaction) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ then belong to the unit that their key hashes to (`plans/pieces.py`).
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -38,7 +39,7 @@ from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.plans import Retiring, current_version, read_plan_row, retiring_plan
+from pststream.state.plans import Retiring, current_version, numbers_in_index, read_plan_row, retiring_plan
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import Ledger
@@ -71,7 +72,8 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
         logged = requests.files(list_data_files(home, names.REQUESTS))
         tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, logged), rows_of_task(logged))
         send = partial(_send_ended, context, plan_version, requests, deletions, (after, up_to), present)
-        write = partial(write_missing, home.table(names.WORKER_INDEX), context, files, False)
+        writing = replace(context, index_numbers=numbers_in_index(home, plan_version))
+        write = partial(write_missing, home.table(names.WORKER_INDEX), writing, files, False, retiring.to)
         written = get_engine(settings, home).run_shuffled(tasks, send, [Stage(context.workers, write)]) if tasks else []
         added += [file for part in written for file in part.files]
     last_commit = last_transaction(home.table(names.WORKER_INDEX), APPLICATION)

@@ -10,7 +10,7 @@ from pststream.base import names
 from pststream.engine.contract import ReceivedRows
 from pststream.engine.task_context import TaskContext, segment_cache
 from pststream.kernels.matching.match_segment import find_pieces
-from pststream.pipeline.index.build_index import write_index_rows
+from pststream.pipeline.index.build_index import PIECES, write_index_rows
 from pststream.plans.pieces import IDENTITY, NO_UNIT, number_pieces
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.state.data_files import DataFile, list_data_files
@@ -34,12 +34,28 @@ _WRITTEN = (*IDENTITY, "batch_id")
 """Columns of equal rows: a later batch may write a piece of a subscription with memory that is like an earlier one."""
 
 
+PIECE_COLUMNS = [*PIECES.names, "batch_id"]
+"""Columns of a piece that moves."""
+
+
 @dataclass(frozen=True)
 class WrittenPieces:
-    """The number of pieces that a worker is to have, and the files with those that it did not have yet."""
+    """The number of pieces that a worker is to have, their bytes, and the files with those that it did not have yet."""
 
     rows: int
+    bytes: int
     files: list[DataFile]
+
+
+def bytes_of_rows(rows: pa.RecordBatch) -> np.ndarray:
+    """Return the size of each row without compression, 8 bytes for each value: int64[rows]."""
+    size = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        row = np.arange(rows.num_rows)
+        while pa.types.is_list(column.type):
+            row, column = row[pc.list_parent_indices(column).to_numpy()], pc.list_flatten(column)
+        size += 8 * np.bincount(row, minlength=rows.num_rows)
+    return size
 
 
 def write_missing(
@@ -47,18 +63,23 @@ def write_missing(
     context: TaskContext,
     files: IndexFiles,
     dry_run: bool,
+    border: int,
     worker: int,
     received: ReceivedRows,
 ) -> WrittenPieces:
-    """Write the received pieces that the worker does not have yet, each once, though several workers may send it."""
+    """Write the received pieces that the worker does not have yet, each once, though several workers may send it.
+
+    border: greatest subscription key under the older of two active plans, whose pieces get files of their own
+    """
     batches = [rows for _, rows in received]
     if not batches:
-        return WrittenPieces(0, [])
+        return WrittenPieces(0, 0, [])
     rows = pa.concat_batches(batches)
     _, first = np.unique(number_pieces(rows, columns=_WRITTEN)[0], return_index=True)
     rows = rows.take(pa.array(np.sort(first)))
+    size = int(bytes_of_rows(rows).sum())
     if dry_run:
-        return WrittenPieces(rows.num_rows, [])
+        return WrittenPieces(rows.num_rows, size, [])
     slices = tuple(whole_file(file.path) for file in files.of_worker(worker))
     keys = rows.column("subscription_key").unique()
     stored = [
@@ -66,8 +87,11 @@ def write_missing(
     ]
     wanted, *present = number_pieces(rows.select(_WRITTEN), *stored, columns=_WRITTEN)
     missing = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
-    parts = (missing.slice(start, BATCH_ROWS) for start in range(0, missing.num_rows, BATCH_ROWS))
-    return WrittenPieces(rows.num_rows, write_index_rows(root, context.index_version, worker, parts))
+    is_older, written = pc.less_equal(missing.column("subscription_key"), border), list[DataFile]()
+    for side in (missing.filter(is_older), missing.filter(pc.invert(is_older))):
+        parts = (side.slice(start, BATCH_ROWS) for start in range(0, side.num_rows, BATCH_ROWS))
+        written += write_index_rows(root, context.index_version, context.index_number(worker), parts)
+    return WrittenPieces(rows.num_rows, size, written)
 
 
 def with_recorded_units(pieces: pa.RecordBatch, context: TaskContext, plan_version: int) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ of the other files to the log. An interrupted ingest is finished before a new on
 files after all.
 """
 
+import datetime as dt
 import json
 import os
 import re
@@ -227,8 +228,8 @@ class _Intake:
 
 
 def known_of_kind(home: Home, kind: str, hashes: Collection[str]) -> set[str]:
-    """Return the hashes of all quarantined content of a kind, and those in `hashes` whose content is in the log."""
-    known = known_hashes(home, hashes) | quarantine.judged_files(home)
+    """Return those of the hashes whose content is in the log, or was quarantined, as files of this kind."""
+    known = known_hashes(home, hashes) | quarantine.judged_files(home, hashes)
     return {sha256 for of_kind, sha256 in known if of_kind == kind}
 
 
@@ -290,12 +291,22 @@ ACTIONS = ("release", "discard")
 
 
 def decide_quarantined(
-    home: Home, settings: Settings, *, action: str, holds: Sequence[int], progress: Progress
+    home: Home,
+    settings: Settings,
+    *,
+    action: str,
+    holds: Sequence[int] = (),
+    older: dt.timedelta | None = None,
+    progress: Progress,
 ) -> dict[str, Any]:
-    """Return what `ingest` returns, or {"discarded": [{"hold_id", "path"}]}; holds: numbers of the files."""
+    """Return what `ingest` returns, or {"discarded": [{"hold_id", "path"}]}.
+
+    holds: numbers of the files; older: of `discard`, all files that are in quarantine for longer, too
+    """
     if action == "release":
         return release(home, settings, holds, progress)
-    return {"discarded": [{name: row[name] for name in ("hold_id", "path")} for row in quarantine.discard(home, holds)]}
+    rows = quarantine.discard(home, holds, older)
+    return {"discarded": [{name: row[name] for name in ("hold_id", "path")} for row in rows]}
 
 
 def read_numbers(text: str) -> list[int]:

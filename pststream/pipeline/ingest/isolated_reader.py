@@ -43,7 +43,7 @@ def isolated_reader(function: Callable[..., Answer]) -> Iterator["IsolatedReader
     with here:
         with there:
             process = subprocess.Popen(
-                [sys.executable, "-m", PROGRAM, str(there.fileno()), str(os.getpid())],
+                [sys.executable, "-P", "-m", PROGRAM, str(there.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

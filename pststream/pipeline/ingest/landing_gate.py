@@ -33,6 +33,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
+from pststream.tables.delta_tables import greatest_value
 from pststream.tables.ledgers import recent_row_counts
 from pststream.tables.open_tables import latest_table
 
@@ -135,8 +136,9 @@ def quarantine_failing_files(
     failed = [(file, of_file) for file, of_file in zip(files, reasons) if of_file]
     if not failed:
         return [], [], data_docs
-    first = max((hold["hold_id"] for hold in quarantine.read_entries(home)), default=0) + 1
-    quarantined = quarantine.add_entries(home, failed, first, _open_confined)
+    first = greatest_value(home.table(names.QUARANTINE), "hold_id") + 1
+    room = quarantine.find_room(home, settings)
+    quarantined = quarantine.add_entries(home, failed, first, _open_confined, room)
     crash_point("gate.quarantined")
     hashes = {one["sha256"] for one in quarantined}
     changed = [file for file, _ in failed if file["sha256"] not in hashes]
@@ -148,15 +150,21 @@ def _open_confined(file: File, path: str) -> AbstractContextManager[str]:
 
 
 def _check(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[StagedFile]) -> list[CheckResults]:
-    """Compute the figures of each file, and check them against the thresholds."""
-    kind = files[0]["kind"]
-    counts = recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history))
-    past = LandingHistory(counts, to_micros(utc_now()))
+    """Compute the figures of each file, and check them against the thresholds.
+
+    The usual volume is that of the file's folder, so that nobody's files make those of another folder unusual.
+    """
+    kind, now = files[0]["kind"], to_micros(utc_now())
+    paths = [file["path"] for file in files]
+    counts = recent_row_counts(home, kind, paths, max(RECENT_FILES, settings.gate_history))
     landed = [
         LandedFile(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)
         for one in staged
     ]
-    figures = [compute_figures(kind, one, past, settings) for one in landed]
+    figures = [
+        compute_figures(kind, one, LandingHistory(rows, now), settings)
+        for one, rows in zip(landed, counts, strict=True)
+    ]
     return check_thresholds(figures, landing_thresholds(kind, settings))
 
 

@@ -29,7 +29,7 @@ from pststream.base.stderr_log import StderrLog
 from pststream.base.texts import mask_urls
 from pststream.engine.spark_session import under_spark_submit
 from pststream.state.home import Home
-from pststream.storage.registry import files_at
+from pststream.storage.registry import file_at
 
 SUBMITTERS = "PSTSTREAM_SUBMITTERS"
 SECONDS = 1.0
@@ -210,6 +210,6 @@ def report(address: str | None, outcome: Outcome) -> int:
     text = json.dumps(outcome, indent=1, default=str)
     sys.stdout.write(text + "\n")
     if address is not None:
-        folder, slash, name = address.rpartition("/")
-        files_at(folder or slash or ".").write(name, text.encode())
+        files, name = file_at(address)
+        files.write(name, text.encode())
     return int(outcome["exit_code"])

@@ -7,11 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pststream.base import names
-from pststream.base.atomic_files import write_atomically
 from pststream.base.errors import UsageError, WorkWaits
 from pststream.base.progress import Progress
 from pststream.pipeline.delivery.deliver import waiting_sinks
@@ -26,7 +24,7 @@ from pststream.search.answer_rows import answer_lines
 from pststream.search.ask import answer_for_page, record_of_texts
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.storage.registry import local_path
+from pststream.storage.registry import file_at, local_path
 from pststream.tables.delta_tables import table_version
 
 LANDING = argument("--landing", help="landing folder (PSTSTREAM_LANDING; default: `landing` in the home)")
@@ -84,7 +82,7 @@ def _run(home: Home, settings: Settings, landing: str, progress: Progress) -> di
     from pststream.pipeline.main_job.run import check_landing, run
 
     check_landing(landing)
-    home.init(settings.answer_buckets, default_suites())
+    home.init(settings.answer_buckets, default_suites(), settings.home_group)
     return run(home, settings, landing, options_of(settings), progress=progress)
 
 
@@ -151,7 +149,7 @@ def ask_for_page(
     settings: Settings,
     *,
     question: Mapping[str, Any],
-    page: Path | None,
+    page: str | None,
     form: bool,
     progress: Progress,
     abort: Callable[[Exception], object],
@@ -168,7 +166,8 @@ def ask_for_page(
     texts = {name: str(text) for name, text in question.items()}
     answered = answer_for_page(home, settings, record_of_texts(texts, lambda field: field))
     if page is not None:
-        write_atomically(page, render_answer(home.path, texts, answered, form).encode())
+        files, name = file_at(page)
+        files.write(name, render_answer(home.path, texts, answered, form).encode())
     if not form:  # the log of a server is not for its answers
         lines = answer_lines([vars(row) for row in answered.rows[:LOGGED_ROWS]])
         sys.stderr.write("\n".join([*lines, ""]))

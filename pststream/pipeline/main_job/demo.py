@@ -44,7 +44,7 @@ def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
         shutil.rmtree(part, ignore_errors=True)
     progress("generating objects and subscriptions")
     files = write_demo(landing, SEED)
-    home.init(settings.answer_buckets, default_suites())
+    home.init(settings.answer_buckets, default_suites(), settings.home_group)
     first, later = files.requests[:1] + files.answer_requests, files.requests[1:]
     half = len(files.objects) // 2
     ingest(home, settings, "requests", first, ReaderOptions(), progress)

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import LogMessage, Progress
-from pststream.base.texts import mask_urls
+from pststream.base.texts import is_loopback, mask_urls
 from pststream.state.home import Home
 
 LOOPBACK = "127.0.0.1"
@@ -74,7 +75,7 @@ class _Server(HTTPServer):
 
     def __init__(self, home: Home, address: Address, progress: Progress) -> None:
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        self._home, self._progress = home, progress
+        self._home, self._progress, self.host = home, progress, address.host
         self._fails = False
         super().__init__(address, _Handler)
 
@@ -129,10 +130,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request."""
-        if self.path.partition("?")[0] == PATH:
+        if not self._names_this_machine():
+            self._answer(421, "text/plain; charset=utf-8", "the request names another host\n")
+        elif self.path.partition("?")[0] == PATH:
             self._answer(*self.server.render())
         else:
             self._answer(404, "text/plain; charset=utf-8", f"only {PATH} is served\n")
+
+    def _names_this_machine(self) -> bool:
+        """Whether the request is not that of a page whose name was pointed to this machine, for a browser to read it.
+
+        On other addresses than loopback whoever reaches the port may read.
+        """
+        if not is_loopback(self.server.host):
+            return True
+        try:
+            return is_loopback(urlsplit(f"//{self.headers.get('Host', '')}").hostname or "")
+        except ValueError:
+            return False
 
     def log_message(self, format: str, *args: object) -> None:
         """Log no request."""

@@ -19,6 +19,7 @@ from pststream.base import names
 from pststream.base.errors import (
     HomeBusy,
     HomeError,
+    PairsBusy,
     PassingError,
     QuestionsBusy,
     RetryableError,
@@ -30,7 +31,7 @@ from pststream.base.progress import LogMessage, Progress, no_progress
 from pststream.base.texts import duration, mask_urls
 from pststream.base.utc_times import iso, utc_now
 from pststream.engine.running_engine import get_engine, runs_elsewhere
-from pststream.engine.spark_session import kill_spark, spark_has_died
+from pststream.engine.spark_session import check_jars, kill_spark, spark_has_died
 from pststream.engine.warm_up import load_kernels
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import SinkThreads
@@ -42,6 +43,7 @@ from pststream.pipeline.main_job.run import check_landing, ingest_landed
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
 from pststream.pipeline.questions.question_ledger import unfinished_files
+from pststream.pipeline.upkeep.pairs_table import update_pairs
 from pststream.settings import Settings
 from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import RUNNER, Home
@@ -120,6 +122,9 @@ LEDGER_SECONDS = 5.0
 WARM_SECONDS = 25.0
 """Spark ends Python workers that are idle for a minute, so they get a small task this often."""
 
+PAIRS_SECONDS = 60.0
+"""With the setting `pairs_table` = `run`, the table is updated this often at most: an update takes seconds of Spark."""
+
 MAX_SCAN_SHARE = 0.05
 """Share of the time that scans of a landing folder with many files may take."""
 
@@ -151,6 +156,8 @@ def watch(
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
     check_landing(landing)
     load_landed_suites(home, KINDS)
+    if settings.pairs_table == names.AFTER_RUNS:
+        check_jars(settings, home)
     with (
         home.locked(RUNNER, RunnerBusy),
         serve_metrics(home, metrics, progress),
@@ -195,7 +202,9 @@ class _Watcher:
     _pending: bool = True
     _ledger_at: float = -LEDGER_SECONDS
     _warm_at: float = 0.0
-    _sinks_woken_at_version: int = -1
+    _pairs_at: float = -PAIRS_SECONDS
+    _batches_version: int = -1
+    _pairs_version: int = -1
 
     def __post_init__(self) -> None:
         self.sinks = SinkThreads(self.home, self.settings, self.progress)
@@ -276,6 +285,8 @@ class _Watcher:
             self._match()
         if questions and not self.shutdown.requested:
             self._answer(questions)
+        if self.settings.pairs_table == names.AFTER_RUNS and not self.shutdown.requested:
+            self._update_pairs()
         if time.monotonic() - self._warm_at > WARM_SECONDS:
             self._warm_up()
 
@@ -294,6 +305,15 @@ class _Watcher:
             self.progress(LogMessage(f"questions are tried again: {mask_urls(str(error))}", level="warning"))
         self.scanner.mark_ingested(paths, passed_over)
 
+    def _update_pairs(self) -> None:
+        """Update the table of pairs if PAIRS_SECONDS have passed and a batch was done since."""
+        if time.monotonic() - self._pairs_at < PAIRS_SECONDS or self._batches_version == self._pairs_version:
+            return
+        self._pairs_at = time.monotonic()
+        with suppress(PairsBusy):  # what updates it now may have begun before the last batch
+            update_pairs(self.home, self.settings, progress=self.progress)
+            self._pairs_version = self._batches_version
+
     def _warm_up(self) -> None:
         """Load the kernels in the engine's workers; not on a cluster, which may give its executors to others."""
         engine = get_engine(self.settings)
@@ -305,9 +325,9 @@ class _Watcher:
         done = match(self.home, self.settings, max_objects=self.max_objects, one=True, progress=self.progress)
         self._ledger_at = time.monotonic()
         self._pending = bool(done["batches"])
-        if (version := table_version(self.home.table(names.BATCHES))) != self._sinks_woken_at_version:
+        if (version := table_version(self.home.table(names.BATCHES))) != self._batches_version:
             # It was changed by a batch of this round, of a failed round or of another command.
-            self._sinks_woken_at_version = version
+            self._batches_version = version
             self.sinks.wake()
         if not self._pending:
             self.scanner.mark_matched()

@@ -223,5 +223,7 @@ def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before
         return
     old_context, version = make_task_context(home, settings, before), before + 1
     workers = new.plan.workers
-    context = replace(old_context, plan_version=version, plans=(version,), index_version=version, workers=workers)
+    context = replace(
+        old_context, plan_version=version, plans=(version,), index_version=version, workers=workers, index_numbers=()
+    )
     rebuild_index(home, old_context, context, new, settings, progress)

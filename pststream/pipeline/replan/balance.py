@@ -1,4 +1,5 @@
-"""Run `pststream balance local|global|retire|undo`: decide on one adjustment of the plan, propose or apply it.
+"""Run `pststream balance local|global|retire|undo`: decide on one adjustment of the plan, propose or apply it. So is a
+plan for another number of workers made.
 
 Source: PS2Stream section V. An adjustment makes a new plan version that is served from the index of the plan before.
 First the index rows that a new worker lacks are added (`migrate`), then the rows in `migrations` and `plan_units` are
@@ -14,26 +15,24 @@ subscriptions.
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import distinct_values, look_up
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import utc_now
 from pststream.engine.contract import SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, dispatch_index, make_task_context, segment_cache
-from pststream.pipeline.index.build_index import PIECES
-from pststream.pipeline.index.stored_pieces import WrittenPieces, write_missing
+from pststream.pipeline.index.stored_pieces import PIECE_COLUMNS, WrittenPieces, write_missing
 from pststream.pipeline.replan.decide_adjustment import DECIDERS
 from pststream.pipeline.replan.measured_loads import plan_after_undo, retiring_after
 from pststream.pipeline.replan.plan_topk import is_change_of_topk, undo_topk
@@ -57,6 +56,7 @@ from pststream.state.crash_points import crash_point
 from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import (
+    NO_WORKER,
     IndexFiles,
     SegmentFiles,
     index_files,
@@ -76,10 +76,9 @@ from pststream.state.plans import (
     topk_version_of,
 )
 from pststream.state.slices import Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.storage.registry import Address
 from pststream.tables.delta_tables import last_transaction, read_table
 from pststream.tables.ledgers import Ledger
-
-COLUMNS = [*PIECES.names, "batch_id"]
 
 
 def migrate(
@@ -99,8 +98,8 @@ def migrate(
               move of cells reads the files of the workers that lose cells, and a retirement those of the retiring plan.
     retiring  the plan that continues to serve older subscriptions; their pieces stay
 
-    Returns the number of pieces that workers take over, and their approximate size in bytes. A dry run counts the same
-    pieces and writes none.
+    Returns the number of pieces that workers take over, and their bytes, uncompressed. A dry run counts the same pieces
+    and writes none.
     """
     after_key = retiring.to if retiring else -1
     files = index_files(home, context.plan_version)
@@ -111,15 +110,20 @@ def migrate(
     ]  # fmt: skip
     # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `write_missing`
     # runs on each worker's pieces.
-    write = partial(write_missing, home.table(names.WORKER_INDEX), context, files, dry_run)
+    numbers, next_version = plan.numbers_in_index.tolist(), context.plan_version + 1
+    present = index_files_to_come(home, context.index_version, next_version, None, numbers)
+    writing = replace(context, index_numbers=numbers)
+    older = retiring_plan(read_plan_row(home, context.plan_version))
+    border = older.to if older else -1
+    write = partial(write_missing, home.table(names.WORKER_INDEX), writing, present, dry_run, border)
     tasks = split_into_tasks((file.path, file.rows) for file in leaving)
     counter = TaskCounter(
         progress,
         Counted("selecting pieces to move", "piece", rows_of_tasks(tasks)),
-        Counted("counting moved pieces" if dry_run else "writing moved pieces", "worker", context.workers),
+        Counted("counting moved pieces" if dry_run else "writing moved pieces", "worker", plan.workers),
     )
     migrated: list[WrittenPieces] = get_engine(settings, home).run_shuffled(
-        tasks, partial(_send_pieces, context, files, plan), [Stage(context.workers, write)], counter
+        tasks, partial(_send_pieces, context, files, plan), [Stage(plan.workers, write)], counter
     )
     added = [file for part in migrated for file in part.files]
     if added:
@@ -132,14 +136,11 @@ def migrate(
     if not dry_run:
         # Nothing depends on these segments: a task builds what its node lacks.
         known = {segment.paths for segment in files.segments}
-        to_come = index_files_to_come(home, context.index_version, context.plan_version + 1, retiring)
+        to_come = index_files_to_come(home, context.index_version, next_version, retiring, numbers)
         new = [segment for segment in to_come.segments if segment.paths not in known]
         counter = TaskCounter(progress, Counted("building segments", "piece", sum(segment.rows for segment in new)))
         get_engine(settings, home).run_tasks(new, partial(_build_segment, context), counter)
-    rows = sum(part.rows for part in migrated)
-    stored = files.columns.filter(pc.field("worker") != names.EVERY_WORKER)
-    row_bytes = (pc.sum(stored["bytes"]).as_py() or 0) / max(pc.sum(stored["rows"]).as_py() or 0, 1)
-    return rows, round(rows * row_bytes)
+    return sum(part.rows for part in migrated), sum(part.bytes for part in migrated)
 
 
 def _build_segment(context: TaskContext, segment: SegmentFiles) -> None:
@@ -150,21 +151,26 @@ def _send_pieces(
     context: TaskContext, files: IndexFiles, plan: PartitionPlan, slices: tuple[Slice, ...]
 ) -> Iterator[SentRows]:
     """Send each stored piece to the workers that serve it under the new plan and not under the plan before."""
-    after = make_dispatch(plan)
+    after, workers = make_dispatch(plan), np.arange(plan.workers)
     for part in slices:
         before = dispatch_index(context.home, files.find(part.path).plan_version)
-        for rows in read_slices([part], COLUMNS):
-            old, new = (_pairs(index.workers_of_rows(rows), context.workers) for index in (before, after))
-            added = np.setdiff1d(new, old, assume_unique=True)
-            piece, worker = np.divmod(added, context.workers)
+        same = look_up(before.plan.numbers_in_index, plan.numbers_in_index, workers, NO_WORKER)
+        for rows in read_slices([part], PIECE_COLUMNS):
+            old = _pairs(before.workers_of_rows(rows), same, plan.workers)
+            new = _pairs(after.workers_of_rows(rows), workers, plan.workers)
+            piece, worker = np.divmod(np.setdiff1d(new, old, assume_unique=True), plan.workers)
             for target in distinct_values(worker).tolist():
                 yield target, 0, rows.take(pa.array(piece[worker == target]))
 
 
-def _pairs(workers_of_pieces: tuple[np.ndarray, np.ndarray], workers: int) -> np.ndarray:
-    """Return each (piece, worker) pair as one number, `piece * workers + worker`: int64, ascending."""
+def _pairs(workers_of_pieces: tuple[np.ndarray, np.ndarray], becomes: np.ndarray, workers: int) -> np.ndarray:
+    """Return each (piece, worker) pair as one number, `piece * workers + worker`: int64, ascending.
+
+    becomes: the number of each worker in the new plan; NO_WORKER: it has none, and no pairs
+    """
     offsets, worker = workers_of_pieces
-    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * np.int64(workers) + worker
+    piece, number = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), becomes[worker]
+    return (piece * np.int64(workers) + number)[number != NO_WORKER]
 
 
 def balance(
@@ -174,8 +180,8 @@ def balance(
     *,
     method: str = "gr",
     dry_run: bool = False,
-    proposal: Path | None = None,
-    page: Path | None = None,
+    proposal: Address | None = None,
+    page: Address | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Adjust the plan in force.
@@ -183,16 +189,18 @@ def balance(
     kind      `local` moves raster cells between workers; `global` makes a new partitioning for the subscriptions to
               come, or, if an older plan is retiring already, retires it once few subscriptions are left under it;
               `retire` retires that plan at once; `undo` reverts the last adjustment, or the last change of the plan of
-              `topk`, which has neither proposal nor page
+              `topk`, which has neither proposal nor page; `plan` makes a plan for `settings.workers` and moves all
+              subscriptions to it at once
     proposal  a dry run writes its decision to this file; without a dry run the decision is read from it
-    page      an HTML page on the moves is written here, if there are any
+    page      an HTML page on the moves is written to this file, if there are any
 
     Returns {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
-    "measured_imbalance", "moved_subscriptions", "moved_bytes", "load_before", "load_after" (seconds, of each worker),
-    "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason", "saved" (seconds off the sum of all
-    loads; None where not known)}], "seconds"}. `measured_imbalance` is None while a worker is idle. A dry run returns
-    the same and changes nothing. If the balance is not violated, or no move helps, nothing is changed either:
-    `plan_version_after` then equals `plan_version_before`, and `reason` says why.
+    "measured_imbalance", "moved_subscriptions", "moved_bytes" (uncompressed), "load_before", "load_after" (seconds, of
+    each worker), "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason", "saved" (seconds off the
+    sum of all loads; None where not known)}], "least_bytes" (of `global` and `plan`: what moving all subscriptions to
+    the new plan takes at least; None of others), "seconds"}. `measured_imbalance` is None while a worker is idle. A dry
+    run returns the same and changes nothing. If the balance is not violated, or no move helps, nothing is changed
+    either: `plan_version_after` then equals `plan_version_before`, and `reason` says why.
     """
     home.check()
     began = time.perf_counter()
@@ -201,7 +209,7 @@ def balance(
         if version == 0:
             raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
         if Ledger(home).unfinished_batch() is not None:
-            raise RetryableError("a batch is unfinished", f"run: pststream match, then balance {kind} again")
+            raise RetryableError("a batch is unfinished", "run: pststream match, then this again")
         if kind == "undo" and is_change_of_topk(home, version):
             return _undo_topk(home, version, dry_run, proposal, began)
         if proposal is None or dry_run:
@@ -223,7 +231,7 @@ def balance(
     return {**document, "seconds": round(time.perf_counter() - began, 3)}
 
 
-def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Path | None, began: float) -> dict[str, Any]:
+def _undo_topk(home: Home, version: int, dry_run: bool, proposal: Address | None, began: float) -> dict[str, Any]:
     if proposal is not None:
         raise UsageError(
             f"plan {version} changed the plan of topk: its undo has no proposal", "run: pststream balance undo --apply"
@@ -274,7 +282,7 @@ def _apply_proposal(
 def _document(decision: Decision, version: int, rows: int, size: int, retiring: Retiring | None) -> dict[str, Any]:
     """Return the document of `balance` for a decision on plan `version`.
 
-    rows, size  number of pieces that move, and their approximate size in bytes
+    rows, size  number of pieces that move, and their bytes
     retiring    the plan that continues to serve older subscriptions
     """
     unchanged: dict[str, Any] = {
@@ -285,6 +293,7 @@ def _document(decision: Decision, version: int, rows: int, size: int, retiring: 
         "measured_imbalance": finite_imbalance(decision.imbalance),
         "moved_subscriptions": rows,
         "moved_bytes": size,
+        "least_bytes": None,
         "load_before": [],
         "load_after": [],
         "moves": [],
@@ -295,6 +304,11 @@ def _document(decision: Decision, version: int, rows: int, size: int, retiring: 
     before, after = adjustment.before, adjustment.after
     return unchanged | {
         "plan_version_after": version + 1,
+        "least_bytes": adjustment.least_bytes,
+        "planner": adjustment.plan.planner,
+        "workers": adjustment.plan.workers,
+        "units": adjustment.plan.units,
+        **{name: adjustment.plan.options[name] for name in ("choice",) if name in adjustment.plan.options},
         "load_before": before.load.tolist(),
         "load_after": after.load.tolist(),
         "expected_gain": round(1 - after.max / before.max, 4) if before.max else 0.0,

@@ -10,12 +10,17 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values
 from pststream.base.errors import UsageError
-from pststream.base.progress import Progress
+from pststream.base.progress import Counted, Progress, TaskCounter
 from pststream.base.texts import counted
+from pststream.engine.running_engine import get_engine
+from pststream.engine.task_context import TaskContext, dispatch_index, make_task_context
+from pststream.pipeline.index.build_index import is_served_by, workers_by_row
+from pststream.pipeline.index.stored_pieces import PIECE_COLUMNS, bytes_of_rows
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import stored_options
 from pststream.pipeline.replan.measured_loads import (
@@ -24,18 +29,13 @@ from pststream.pipeline.replan.measured_loads import (
     is_out_of_balance,
     measure_loads,
     needed_batches,
+    of_workers,
     plan_after_undo,
     split_sample,
 )
 from pststream.pipeline.replan.proposal_file import Decision
-from pststream.planning.balancing.contract import (
-    Adjustment,
-    BalancingTask,
-    adjust,
-    count_shared_pieces,
-    map_workers,
-    relabel_workers,
-)
+from pststream.planning.balancing.contract import Adjustment, BalancingTask, adjust, relabel_workers
+from pststream.planning.dispatch import make_dispatch
 from pststream.planning.live_terms import drop_terms_without_postings
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.auto import plan_by_space_or_terms
@@ -47,7 +47,9 @@ from pststream.plans.plan_rows import planner_of
 from pststream.plans.planner_sample import WorkloadSample
 from pststream.settings import Settings, read_planner_options
 from pststream.state.home import Home
-from pststream.state.plans import load_plan, load_term_frequencies, read_plan_row, retiring_plan
+from pststream.state.index_files import IndexFiles, index_files
+from pststream.state.plans import load_plan, load_term_frequencies, numbers_in_index, read_plan_row, retiring_plan
+from pststream.state.slices import Slice, read_slices, rows_of_tasks, split_into_tasks
 
 _NO_CELLS = "{} shares by subscription, so no raster cells can move; to balance, make a new plan: pststream plan"
 """The rebalancing of DkM-SKS is a new plan by the same algorithm, which places all subscriptions again."""
@@ -106,10 +108,10 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     if retiring:
         of_retiring, sample = split_sample(sample, retiring)
         retiring_loads = partial(compute_worker_loads, of_retiring, load_plan(home, retiring.plan_version))
-        older = retiring_loads(cost).load
+        older = of_workers(retiring_loads(cost).load, plan.workers)
     scaled, rest = scale_to_measured(sample, plan, cost, older, measured.typical)
     if retiring:
-        scaled_older = retiring_loads(scaled).load
+        scaled_older = of_workers(retiring_loads(scaled).load, plan.workers)
     target = 1 + (settings.sigma - 1) / 2
     adjustment = adjust(
         BalancingTask(method, sample, plan, scaled, target, rest, scaled_older, CostModel.of(settings).insert, version)
@@ -119,8 +121,10 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     return Decision(text, measured.imbalance, adjustment)
 
 
-def _decide_global(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
-    """Repartition over the same number of workers, if that lowers the greatest load of a recent sample enough.
+def _decide_global(
+    home: Home, settings: Settings, version: int, method: str, progress: Progress, at_once: bool = False
+) -> Decision:
+    """Repartition, if that lowers the greatest load of a recent sample enough, or `settings.workers` is another number.
 
     If two plans are active already, retire the older one instead, if few subscriptions are left under it.
 
@@ -128,12 +132,16 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     V-B), so nothing is copied. The parts of the new plan are assigned to workers that store most of their subscriptions
     already, so that few subscriptions move when the old plan is retired. No plan that shares by subscription is made,
     so `auto` chooses among the planners that make other plans.
+
+    at_once: the new plan is to serve all subscriptions; it is made from a sample of all objects
     """
-    if retiring_plan(read_plan_row(home, version)):
+    retiring = retiring_plan(read_plan_row(home, version))
+    if retiring and not at_once:
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
     check_planner(settings.planner, progress)
     measured = measure_loads(home, version, settings.balance_batches)
-    sample, cost = _recent_sample(home, settings, version, measured, progress)
+    drawn = replace(measured, first_key=-1) if at_once else measured
+    sample, cost = _recent_sample(home, settings, version, drawn, progress)
     now = load_plan(home, version)
     boxes = counted(sample.pieces, "subscription box", "subscription boxes")
     progress(f"planning with {settings.planner}: {counted(sample.objects, 'recent object')}, {boxes}")
@@ -141,18 +149,76 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     if not options and in_force["planner"] == settings.planner:
         options = str(json.loads(in_force["options"]).get("planner_options", ""))
     make = plan_by_space_or_terms if settings.planner == names.AUTO else partial(make_plan, settings.planner)
-    plan = make(sample, now.workers, cost, read_planner_options(options))
+    plan = make(sample, settings.workers, cost, read_planner_options(options))
     if isinstance(plan, SubscriptionPlan):
         return Decision(_NO_CELLS.format(planner_of(plan.planner, plan.options)), measured.imbalance)
     plan = replace(plan, options={**plan.options, **stored_options(settings, sample, options)})
-    plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan)))
-    before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)
+    before, after = combined_loads(home, sample, cost, now, retiring), compute_worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
     text = f"a new plan of {planner_of(plan.planner, plan.options)} lowers the greatest load by {gain:.1%}"
-    if gain <= settings.repartition_gain:
+    if plan.workers != now.workers:
+        text = f"{plan.workers} workers instead of {now.workers}, by {planner_of(plan.planner, plan.options)}"
+    elif gain <= settings.repartition_gain:
         return Decision(f"{text}; more than {settings.repartition_gain:.0%} is required", measured.imbalance)
-    everything = Move(-1, -1, np.arange(plan.grid.cells))
-    return Decision(text, measured.imbalance, Adjustment(plan, [everything], [settings.planner], before, after))
+    plan, least = _assign_workers(home, settings, version, plan, progress)
+    after, everything = compute_worker_loads(sample, plan, cost), Move(-1, -1, np.arange(plan.grid.cells))
+    adjustment = Adjustment(plan, [everything], [settings.planner], before, after, least_bytes=least)
+    return Decision(text, measured.imbalance, adjustment)
+
+
+def _assign_workers(
+    home: Home, settings: Settings, version: int, plan: PartitionPlan, progress: Progress
+) -> tuple[PartitionPlan, int]:
+    """Return the plan with its workers numbered so that the fewest bytes move from the index under plan `version`, and
+    these bytes, uncompressed.
+
+    Parts that a plan of more workers has left over get new numbers in the index; one of fewer workers gives up numbers.
+
+    Source: PS2Stream section V-B does not say how to assign; SSTD maps partitions to workers by the Hungarian method.
+    """
+    context = make_task_context(home, settings, version)
+    files = index_files(home, version)
+    tasks = split_into_tasks((file.path, file.rows) for file in files if file.worker != names.EVERY_WORKER)
+    counter = TaskCounter(progress, Counted("comparing with the index", "piece", rows_of_tasks(tasks)))
+    numbers = np.unique(np.concatenate([numbers_in_index(home, one) for one in context.plans]))
+    stored, needed = np.zeros((len(numbers), plan.workers)), 0.0
+    measure = partial(_measure_shared, context, files, plan)
+    for of_numbers, of_all in get_engine(settings, home).run_tasks(tasks, measure, counter):
+        needed += of_all
+        for number, size in of_numbers.items():
+            stored[np.searchsorted(numbers, number)] += size
+    kept, part = linear_sum_assignment(stored, maximize=True)
+    given = np.full(plan.workers, -1)
+    given[part] = numbers[kept]
+    unused = np.setdiff1d(np.arange(len(numbers) + plan.workers), numbers)
+    given[given < 0] = unused[: np.count_nonzero(given < 0)]
+    ascending = np.sort(given)
+    is_own = np.array_equal(ascending, np.arange(plan.workers))
+    plan = relabel_workers(plan, np.searchsorted(ascending, given))
+    least = round(needed - float(stored[kept, part].sum()))
+    return replace(plan, index_workers=ascending[: 0 if is_own else None]), least
+
+
+def _measure_shared(
+    context: TaskContext, files: IndexFiles, plan: PartitionPlan, slices: tuple[Slice, ...]
+) -> tuple[dict[int, np.ndarray], float]:
+    """Return the bytes that each number in the index has of what each worker of the plan needs (float64[workers] by
+    number), and the bytes that all of them need.
+    """
+    after, stored, needed = make_dispatch(plan), dict[int, np.ndarray](), 0.0
+    for part in slices:
+        file = files.find(part.path)
+        before = dispatch_index(context.home, file.plan_version)
+        number = int(before.plan.numbers_in_index[file.worker])
+        for rows in read_slices([part], PIECE_COLUMNS):
+            offsets, workers = before.workers_of_rows(rows)
+            is_served = is_served_by(rows, before, file.worker)
+            is_first = workers[offsets[:-1]] == file.worker  # each piece counts once in what is needed
+            row, target = workers_by_row(rows, after)
+            size = bytes_of_rows(rows)[row]
+            stored[number] = stored.get(number, 0.0) + np.bincount(target, size * is_served[row], plan.workers)
+            needed += float((size * is_first[row]).sum())
+    return stored, needed
 
 
 def _decide_undo(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
@@ -198,5 +264,6 @@ DECIDERS: dict[str, Decider] = {
     "global": _decide_global,
     "retire": _decide_retirement,
     "undo": _decide_undo,
+    "plan": partial(_decide_global, at_once=True),
 }
 """By kind of adjustment."""

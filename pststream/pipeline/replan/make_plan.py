@@ -9,10 +9,15 @@ from pststream.base.progress import Progress, no_progress
 from pststream.pipeline.planning.plan import plan
 from pststream.pipeline.replan.balance import balance
 from pststream.pipeline.replan.plan_topk import plan_topk
+from pststream.pipeline.replan.proposal_file import has_proposal, read_proposal
+from pststream.planning.planners.registry import shares_by_subscription
+from pststream.plans.imbalance import finite_imbalance, imbalance_of
 from pststream.reports.commands.plans import show_plan
 from pststream.reports.commands.topk_plan import show_topk_plan
 from pststream.settings import Settings, check_planners
 from pststream.state.home import Home
+from pststream.state.plans import current_version, numbers_in_index
+from pststream.storage.registry import Address
 
 
 def make_plan(
@@ -29,6 +34,9 @@ def make_plan(
 ) -> dict[str, Any]:
     """Make a new plan version; return what `plan` or `plan_topk` returns.
 
+    For another number of workers the subscriptions migrate to the new plan, and what is returned also has the keys of
+    the document of `balance`.
+
     planner          None: that of the setting, or of the plan of `topk` in force
     kinds            whose plan is made; None: those that the planner serves
     planner_options  of the planner of `topk`; the others take those of the settings
@@ -40,6 +48,10 @@ def make_plan(
         check_planners((planner,), kinds)
     if kinds != names.TOPK_KINDS:
         chosen = settings if planner is None else replace(settings, planner=planner)
+        before = current_version(home.check())
+        in_force = len(numbers_in_index(home, before)) if before else 0
+        if (from_version, to_version) == (None, None) and migrates(in_force, chosen):
+            return _change_workers(home, chosen, dry_run, progress)
         return plan(home, chosen, dry_run=dry_run, versions=(from_version, to_version), progress=progress)
     for option, version in (("--from-version", from_version), ("--to-version", to_version)):
         if version is not None:
@@ -48,6 +60,26 @@ def make_plan(
     of_setting = home.load_settings().planner_options
     chosen = replace(settings, planner_options=of_setting)
     return plan_topk(home, chosen, planner, options=planner_options, dry_run=dry_run, progress=progress)
+
+
+def migrates(in_force: int, settings: Settings) -> bool:
+    """Whether a new plan is made by a migration: it is for another number of workers, and not shared by subscription.
+
+    in_force: workers of the plan in force, 0 if there is none
+    """
+    shares = settings.planner != names.AUTO and shares_by_subscription(settings.planner)
+    return in_force not in (0, settings.workers) and not shares
+
+
+def _change_workers(home: Home, settings: Settings, dry_run: bool, progress: Progress) -> dict[str, Any]:
+    """Make a plan for another number of workers; return what `make_plan` returns."""
+    document = balance(home, settings, "plan", dry_run=dry_run, progress=progress)
+    loads = document["load_after"]
+    return document | {
+        "plan_version": document["plan_version_after"], "worker_loads": loads, "load_total": sum(loads),
+        "load_max": max(loads), "load_min": min(loads), "imbalance": finite_imbalance(imbalance_of(loads), None),
+        "sigma": settings.sigma,
+    }  # fmt: skip
 
 
 def repartition(
@@ -61,32 +93,30 @@ def repartition(
     to_version: int | None,
     progress: Progress,
     dry_run: bool,
-    **files: Any,
+    proposal: Address | None = None,
+    page: Address | None = None,
 ) -> dict[str, Any]:
-    """Make a new partitioning as `balance` of the kind `global`, whose `files` are its proposal and its page.
+    """Make a new partitioning as `balance` of the kind `global`, or for another number of workers of the kind `plan`.
 
-    Another number of workers, or a sample of some versions of the table `objects`, needs a plan with an index of its
-    own, whatever its gain, and so does the plan of `topk`: `make_plan` makes it. The document has the keys of that of
+    A sample of some versions of the table `objects` needs a plan with an index of its own, whatever its gain, and so
+    does the plan of `topk`: `make_plan` makes it, without a proposal and a page. The document has the keys of that of
     `balance` in any case; those that `make_plan` does not compute are None.
     """
     kinds = kinds or names.kinds_served(planner)
     if planner is not None:
         check_planners((planner,), kinds)
-    if kinds != names.TOPK_KINDS and (workers, from_version, to_version) == (None, None, None):
-        chosen = settings if planner is None else replace(settings, planner=planner)
-        return balance(home, chosen, "global", dry_run=dry_run, progress=progress, **files)
-    settings = home.load_settings(workers=workers)
     before = _plan_in_force(home, kinds)
-    made = make_plan(
-        home,
-        settings,
-        planner,
-        kinds,
-        from_version=from_version,
-        to_version=to_version,
-        dry_run=dry_run,
-        progress=progress,
-    )
+    if kinds != names.TOPK_KINDS and (from_version, to_version) == (None, None):
+        in_force = before.get("workers", settings.workers)
+        chosen = replace(settings, planner=planner or settings.planner, workers=workers or in_force)
+        kind = "plan" if migrates(in_force, chosen) else "global"
+        if proposal is not None and not dry_run and has_proposal(proposal):
+            kind = read_proposal(proposal).kind  # it may have been applied already
+        if kind == "plan" or workers is None:
+            return balance(home, chosen, kind, dry_run=dry_run, proposal=proposal, page=page, progress=progress)
+    settings = home.load_settings(workers=workers)
+    versions: dict[str, Any] = {"from_version": from_version, "to_version": to_version}
+    made = make_plan(home, settings, planner, kinds, **versions, dry_run=dry_run, progress=progress)
     loads = "unit_loads" if kinds == names.TOPK_KINDS else "worker_loads"  # the planner `hash` of topk gives none
     over = "topk" if kinds == names.TOPK_KINDS else f"{made['workers']} workers"
     return {
@@ -96,8 +126,7 @@ def repartition(
         "plan_version_before": before["plan_version"],
         "plan_version_after": made["plan_version"],
         "measured_imbalance": None,
-        "moved_subscriptions": None,
-        "moved_bytes": None,
+        **dict.fromkeys(("moved_subscriptions", "moved_bytes", "least_bytes")),
         "expected_gain": None,
         "moves": [],
         "load_before": before.get(loads, []),

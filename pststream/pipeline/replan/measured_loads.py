@@ -77,13 +77,16 @@ def needed_batches(settings: Settings) -> int:
 
 
 def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
-    """Return the loads of the workers in the last `batches` batches, without batches that ran under another plan."""
+    """Return the loads of the workers in the last `batches` batches, without batches that ran under another plan, and
+    without workers that only the retiring plan has.
+    """
     last = greatest_value(home.table(names.BATCHES), "batch_id")
     recent = [b for b in read_batches(home, last - batches - 1) if b["status"] == "done"][-batches:]
     of_plan = [b for b in recent if b["plan_version"] == version]
     numbers = [b["batch_id"] for b in of_plan]
     workers = load_plan(home, version).workers
     of_workers = pds.field("batch_id").isin(numbers or [-1]) & (pds.field("unit") == names.WHOLE_WORKER)
+    of_workers &= pds.field("worker") < workers
     rows = read_table(home.table(names.UNIT_LOADS), ["batch_id", "worker", "cpu_seconds"], of_workers)
     batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
     cpu_seconds = np.zeros((len(numbers), workers))
@@ -131,13 +134,15 @@ def combined_loads(
     older, newer = split_sample(sample, retiring)
     old = compute_worker_loads(older, load_plan(home, retiring.plan_version), cost)
     new = compute_worker_loads(newer, plan, cost)
-    return replace(
-        new,
-        objects=old.objects + new.objects,
-        subscriptions=old.subscriptions + new.subscriptions,
-        reads=old.reads + new.reads,
-        load=old.load + new.load,
-    )
+    workers = max(len(old.load), len(new.load))
+    names_of_all = ("objects", "subscriptions", "reads", "load")
+    both = {name: [of_workers(getattr(one, name), workers) for one in (old, new)] for name in names_of_all}
+    return replace(new, **{name: older + newer for name, (older, newer) in both.items()})
+
+
+def of_workers(values: np.ndarray, workers: int) -> np.ndarray:
+    """Return the values of the first workers, 0 for those that the plan does not have: [workers]."""
+    return np.pad(values[:workers], (0, max(workers - len(values), 0)))
 
 
 def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring | None]:
@@ -150,6 +155,8 @@ def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring |
     retiring = retiring_plan(read_plan_row(home, version))
     if kind == "local":
         return kind, retiring
+    if kind == "plan":
+        return kind, None
     if kind == "global" and retiring is None:
         return kind, Retiring(version, Ledger(home).requests_applied)
     return "retire", None
@@ -158,8 +165,9 @@ def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring |
 def plan_after_undo(home: Home, version: int) -> tuple[int, Retiring | None]:
     """Return the plan to put in force to undo the migration that made `version`, and the plan that is then retiring.
 
-    The undo of a retirement assigns all subscriptions to the retired plan, and no plan is retiring: newer and older
-    subscriptions may be in one file since the retirement, so the two plans cannot be separated again.
+    The undo of a retirement assigns all subscriptions to the retired plan, and that of a plan for another number of
+    workers to the newer of two plans before. No plan is retiring then: newer and older subscriptions may be in one file
+    since, so the two plans cannot be separated again.
     """
     rows = read_table(home.table(names.MIGRATIONS), filter=pds.field("plan_version") == version).to_pylist()
     if not rows:
@@ -167,5 +175,7 @@ def plan_after_undo(home: Home, version: int) -> tuple[int, Retiring | None]:
     if rows[0]["kind"] == "undo":
         raise UsageError(f"plan {version} already undoes a migration", "run: pststream balance local")
     before = rows[0]["plan_version_before"]
+    if rows[0]["kind"] == "plan":
+        return before, None
     retiring = retiring_plan(read_plan_row(home, before))
     return (retiring.plan_version, None) if retiring and rows[0]["kind"] == "retire" else (before, retiring)

@@ -172,6 +172,7 @@ def undo_topk(home: Home, version: int, dry_run: bool) -> dict[str, Any]:
         "measured_imbalance": None,
         "moved_subscriptions": 0,
         "moved_bytes": 0,
+        "least_bytes": None,
         **moved,
         "moves": [],
     }

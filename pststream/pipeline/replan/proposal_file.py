@@ -10,12 +10,11 @@ import zipfile
 import zlib
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 
-from pststream.base.atomic_files import replacing
 from pststream.base.errors import UsageError
 from pststream.planning.balancing.contract import Adjustment
 from pststream.planning.load_model import WorkerLoads
@@ -23,6 +22,7 @@ from pststream.plans.plan import DispatchGrid, PartitionPlan, plan_of_arrays
 from pststream.plans.plan_moves import Move
 from pststream.plans.plan_nodes import PlanNodes
 from pststream.plans.plan_rows import validate
+from pststream.storage.registry import Address, file_at
 
 FORMAT = 1
 
@@ -48,7 +48,7 @@ class Decision:
 class Proposal:
     """A decision to change a plan.
 
-    kind          local, global, retire or undo
+    kind          local, global, retire, undo or plan
     plan_version  the plan that it changes
     digest        `digest_of` the plan that it changes
     """
@@ -59,25 +59,23 @@ class Proposal:
     decision: Decision
 
 
-def write_proposal(path: Path, proposal: Proposal) -> None:
+def write_proposal(path: Address, proposal: Proposal) -> None:
     """Write the file atomically, or remove it if there is no adjustment.
 
     Raises UsageError if the file exists and is not a proposal.
     """
-    if path.exists():
-        with path.open("rb") as file:
-            if file.read(len(ZIP)) != ZIP:
-                raise UsageError(f"proposal {path}: is a file of another kind", "give another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    files, name = file_at(path)
+    if files.exists(name) and not files.read(name).startswith(ZIP):
+        raise UsageError(f"proposal {path}: is a file of another kind", "give another name")
     adjustment = proposal.decision.adjustment
     if adjustment is None:
-        path.unlink(missing_ok=True)
+        files.delete([name])
         return
     header = {
         "format": FORMAT, "kind": proposal.kind, "plan_version": proposal.plan_version,
         "digest": proposal.digest,
         "reason": proposal.decision.reason, "imbalance": proposal.decision.imbalance, "reasons": adjustment.reasons,
-        "saved": adjustment.saved,
+        "saved": adjustment.saved, "least_bytes": adjustment.least_bytes,
         "planner": adjustment.plan.planner, "workers": adjustment.plan.workers, "grid": asdict(adjustment.plan.grid),
         "options": adjustment.plan.options, "moves": [[move.origin, move.target] for move in adjustment.moves],
     }  # fmt: skip
@@ -85,14 +83,22 @@ def write_proposal(path: Path, proposal: Proposal) -> None:
     arrays |= _arrays("before", adjustment.before) | _arrays("after", adjustment.after)
     for ordinal, move in enumerate(adjustment.moves):
         arrays |= _arrays(f"move{ordinal}", move)
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+    content = BytesIO()
+    np.savez_compressed(content, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+    files.write(name, content.getvalue())
 
 
-def read_proposal(path: Path) -> Proposal:
+def has_proposal(path: Address) -> bool:
+    """Whether there is a file at an address."""
+    files, name = file_at(path)
+    return files.exists(name)
+
+
+def read_proposal(path: Address) -> Proposal:
     """Return the proposal in a file; raises UsageError if the file is not a proposal."""
+    files, name = file_at(path)
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with np.load(BytesIO(files.read(name)), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         header = arrays.pop("header")
         return _proposal(json.loads(str(header)), arrays)
@@ -133,7 +139,7 @@ def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal
     validate(plan)
     moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(header["moves"])]
     before, after = (WorkerLoads(**_under(name, arrays)) for name in ("before", "after"))
-    adjustment = Adjustment(plan, moves, header["reasons"], before, after, header["saved"])
+    adjustment = Adjustment(plan, moves, header["reasons"], before, after, header["saved"], header.get("least_bytes"))
     return Proposal(
         header["kind"],
         header["plan_version"],

@@ -132,13 +132,14 @@ def read_loads(home: Home, first: int, last: int) -> BatchLoads:
 def add_up(loads: BatchLoads, workers: int) -> dict[str, Any]:
     """Return the figures of the batches together, what `pststream replay --json` prints of each side.
 
-    workers: the number of workers of the greatest plan; workers that had nothing to do have zeros
+    workers: the number of workers of the plan, which may retire one of more; those that had nothing to do have zeros
 
     Loads are CPU seconds of matching and of building segments. `duplicates`: objects sent beyond the first worker of
     each object that was not discarded. `subscriptions_stored`: pieces in the indexes of the workers, as of the last
     batch in which each had objects.
     """
     rows, batches = loads.workers, loads.batches
+    workers = max(workers, 1 + int(rows.column("worker").to_numpy().max(initial=-1)))
     counts = {name: sum(batch[name] for batch in batches) for name in COUNTS}
     seconds = _by_worker(rows, "cpu_seconds", workers)
     sent = sum_column(rows, "objects")

@@ -56,7 +56,7 @@ from pststream.state.home import Home
 from pststream.state.plans import current_version, load_plan, read_plan_row
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
-from pststream.storage.registry import local_path
+from pststream.storage.registry import Address, local_path
 from pststream.tables.delta_tables import TableReader, last_transaction
 
 MATCH_COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
@@ -391,7 +391,7 @@ def _figures(
 
 
 def replay_proposal(
-    home: Home, settings: Settings, *, last: int, proposal: Path, page: Path, progress: Progress
+    home: Home, settings: Settings, *, last: int, proposal: Address, page: Address, progress: Progress
 ) -> dict[str, Any]:
     """Replay the last `last` batches under the plan of a proposal, and write a page; return the document."""
     chosen = last_batches(home.check(), last)

@@ -4,7 +4,6 @@ The plan is the one in force, an older version, or that of a proposal.
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +46,7 @@ from pststream.state.plans import (
     save_vocabulary,
 )
 from pststream.state.slices import KeyRange
+from pststream.storage.registry import Address
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, read_latest
 
@@ -85,7 +85,7 @@ def plan_of_first(home: Home, chosen: ChosenBatches) -> TriedPlan:
     return replace(stored_plan(home, chosen.first["plan_version"]), stored=False)
 
 
-def proposed_plan(home: Home, path: Path) -> TriedPlan:
+def proposed_plan(home: Home, path: Address) -> TriedPlan:
     """Return the plan that a proposal makes, for all subscriptions: as if no older plan served any of them."""
     proposal = read_proposal(path)
     before, adjustment = proposal.plan_version, proposal.decision.adjustment

@@ -49,7 +49,7 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
         raise UsageError(f"{out} exists already", "give a new folder, one for each backup")
     versions = _consistent_versions(home)
     crash_point("backup.read")
-    make_folder(target)
+    make_folder(target, 0o700)
     copy = Home(target)
     logs = [_needed_log(home, name, version) for name, version in versions.items()]
     for entry in (entry for log in logs for entry in log):

@@ -5,27 +5,23 @@ meets a match without its object. A run that was killed is finished by the next 
 gone already are not found again. `state/erasures.py` records what went, without the ids.
 """
 
-import tempfile
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
-import pyarrow.parquet as pq
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import csr, micros
 from pststream.base.errors import QuestionsBusy, SinkBusy, UsageError
 from pststream.base.progress import Progress, no_progress
-from pststream.base.texts import escape_controls
 from pststream.engine.running_engine import get_engine
 from pststream.input.run_suites import LONGEST_VALUE
 from pststream.matching.segments import SegmentCache
@@ -35,7 +31,6 @@ from pststream.pipeline.ingest.ingest_transaction import clear_staging, finish_i
 from pststream.pipeline.questions.written_answers import commit_unfinished_answers
 from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, check_gold, count_pairs_of, erase_pairs, locked_pairs
 from pststream.pipeline.upkeep.row_changes import (
-    MAX_SOUGHT,
     AnswersOf,
     LettersOf,
     MatchesOf,
@@ -52,6 +47,7 @@ from pststream.pipeline.upkeep.row_changes import (
     may_have_reports,
     rewrite_files,
 )
+from pststream.pipeline.upkeep.search_quarantine import find_files_that_name
 from pststream.queries.text.tokenizer import term_id
 from pststream.settings import Settings
 from pststream.state import erasures, fetched_files, quarantine, scratch
@@ -246,64 +242,9 @@ def _distinct(parts: list[np.ndarray]) -> np.ndarray:
 DERIVED = ("pages", "data_docs", "logs")
 """Folders of a home with files that commands write for people; any of them may be deleted."""
 
-BLOCK_BYTES = 1 << 22
-
-
-def refuse_quarantined(home: Home, asked: PendingErasure) -> None:
-    """Raise UsageError if a file in quarantine names one of the ids: with the file, other rows would go."""
-    finders = {kind: TextFinder(wanted) for kind, wanted in _ids_by_kind(asked).items() if wanted}
-    for entry in quarantine.read_needed_entries(home):
-        if entry["kind"] in finders and _names_id(home, entry, finders[entry["kind"]]):
-            number, path = entry["hold_id"], escape_controls(entry["path"])
-            raise UsageError(
-                f"quarantined file {number} ({path}) names an id to erase; nothing was changed",
-                f"pststream quarantine release {number}, or discard {number}; then run this again",
-            )
-
 
 def _ids_by_kind(asked: PendingErasure) -> dict[str, tuple[str, ...]]:
     return {"objects": asked.object_ids, "requests": asked.subscription_ids}
-
-
-def _names_id(home: Home, entry: dict[str, Any], finder: TextFinder) -> bool:
-    local = home.storage.local_path(home.path)
-    if local is not None:
-        return _has_text(local / entry["copy"], finder)
-    with tempfile.TemporaryDirectory(prefix="pststream-erase-") as folder:
-        path = Path(folder) / Path(entry["copy"]).name
-        home.files.download(entry["copy"], path)
-        return _has_text(path, finder)
-
-
-def _has_text(path: Path, finder: TextFinder) -> bool:
-    """Whether a file has one of the texts sought: in its values, or if it cannot be read, in its bytes."""
-    try:
-        return any(bool(finder.search(texts).any()) for texts in _values(path))
-    except (OSError, pa.ArrowException):
-        return any(bool(finder.search(texts).any()) for texts in _blocks(path, None))
-
-
-def _values(path: Path) -> Iterator[pa.Array]:
-    """Yield the content of a file as texts: of Parquet the values, of other files blocks, uncompressed."""
-    if not path.name.endswith(".parquet"):
-        yield from _blocks(path, "detect")
-        return
-    with pq.ParquetFile(path) as file:
-        for rows in file.iter_batches(8_192):
-            for column in rows.columns:
-                is_nested = pa.types.is_nested(column.type)
-                yield (
-                    pa.array(map(str, column.to_pylist()), pa.large_string()) if is_nested else column.cast(pa.string())
-                )
-
-
-def _blocks(path: Path, compression: str | None) -> Iterator[pa.Array]:
-    """Yield the text of a file in blocks that overlap."""
-    before = b""
-    with pa.input_stream(str(path), compression) as stream:
-        while block := stream.read(BLOCK_BYTES):
-            yield pa.array([(before + block).decode("utf-8", errors="replace")], pa.large_string())
-            before = block[-8 * MAX_SOUGHT :]
 
 
 def delete_files_that_name(home: Home, finder: TextFinder) -> int:
@@ -321,6 +262,14 @@ PAGE_CHARACTERS = 16
 """Pages may cut longer ids, at more characters than this."""
 
 
+class Removed(NamedTuple):
+    """What an erasure removes: rows by table, files from quarantine (their entries), pages and logs (how many)."""
+
+    rows: dict[str, int]
+    entries: Sequence[dict[str, Any]]
+    files: int = 0
+
+
 def erase(
     home: Home,
     settings: Settings,
@@ -336,10 +285,11 @@ def erase(
 
     Returns {"dry_run", "erasure_id" (null if nothing was erased), "object_ids", "subscription_ids" (how many), "rows":
     {table: rows removed or changed}, "files" (pages and logs deleted), "input_files": [paths], "files_until" (when
-    `maintain` deletes the last files with these rows), "vacuumed"}, which `pststream erase --json` prints.
+    `maintain` deletes the last files with these rows), "vacuumed", "versions_remain" (whether the storage may keep what
+    was deleted, as older versions), "quarantined_files": [paths] (files in quarantine that name one of the ids, or that
+    cannot be searched; they are discarded)}, which `pststream erase --json` prints.
 
-    Finishes an interrupted ingest, batch or erasure first. Raises UsageError for a condition that is not SQL, or if a
-    quarantined file has one of the ids: then nothing has changed.
+    Finishes an interrupted ingest, batch or erasure first. Raises UsageError for a condition that is not SQL.
     """
     home.check()
     if dry_run:
@@ -347,18 +297,18 @@ def erase(
         counts = Counter({GOLD_PAIRS: count_pairs_of(home, *(keys[kind].keys for kind in LOGS))})
         for change in _changes(asked, keys):
             counts[change.table] += find_rows(home, settings, change).rows
-        return _document(home, asked, keys, dict(+counts), dry_run=True)
+        entries = find_files_that_name(home, settings, _ids_by_kind(asked))
+        return _document(home, asked, keys, Removed(dict(+counts), entries), dry_run=True)
     check_gold(home, settings)
     with home.locked(), without_other_writers(home, settings):
         finish_interrupted_work(home, settings, progress)
         finish_erasure(home, settings, progress)
         asked = _ask(home, object_ids, subscription_ids, where)
-        refuse_quarantined(home, asked)
         asked, keys = _prepare(home, settings, replace(asked, vacuum_now=vacuum_now))
         erasures.save_pending(home, asked)
         crash_point("erase.started")
-        rows, deleted = _run(home, settings, asked, keys, progress)
-        return _document(home, asked, keys, rows, dry_run=False, deleted=deleted)
+        removed = _run(home, settings, asked, keys, progress)
+        return _document(home, asked, keys, removed, dry_run=False)
 
 
 def finish_erasure(home: Home, settings: Settings, progress: Progress) -> None:
@@ -431,6 +381,7 @@ def _changes(asked: PendingErasure, keys: KeysByKind) -> list[RowChange]:
         WordsOf(np.array(asked.terms, np.int64)),
         SentencesOf(names.QUALITY_RESULTS, ("failed",), finder),
         SentencesOf(names.QUARANTINE, ("reasons",), finder),
+        SentencesOf(names.QUARANTINE, ("head",), finder),
         RejectsOf("objects", asked.object_ids, asked.texts, asked.ingests_to),
         RejectsOf("requests", asked.subscription_ids, asked.texts, asked.ingests_to),
         RowsByKey(names.REQUESTS, ("subscription_key",), subscriptions),
@@ -438,14 +389,11 @@ def _changes(asked: PendingErasure, keys: KeysByKind) -> list[RowChange]:
     ]
 
 
-def _run(
-    home: Home, settings: Settings, asked: PendingErasure, keys: KeysByKind, progress: Progress
-) -> tuple[dict[str, int], int]:
-    """Do every step of an erasure; each may have been done by an earlier try.
-
-    Returns the rows removed or changed, by table, and the number of deleted files.
-    """
+def _run(home: Home, settings: Settings, asked: PendingErasure, keys: KeysByKind, progress: Progress) -> Removed:
+    """Do every step of an erasure; each may have been done by an earlier try. Returns what this try has removed."""
     rows = Counter[str]()
+    entries = quarantine.note_discarded(home, find_files_that_name(home, settings, _ids_by_kind(asked)))
+    crash_point("erase.discarded")
     if count := erase_pairs(home, settings, keys["objects"].keys, keys["requests"].keys):
         progress(f"{GOLD_PAIRS}: {count:,} rows removed, with older versions")
         rows[GOLD_PAIRS] = count
@@ -469,7 +417,7 @@ def _run(
             erasures.drop_older_versions(home, name)
             crash_point("erase.vacuumed")
     erasures.forget_pending(home)
-    return dict(rows), deleted
+    return Removed(dict(rows), entries, deleted)
 
 
 def _finder(asked: PendingErasure, longest: int) -> TextFinder:
@@ -522,7 +470,7 @@ def restart_deliveries(
 
 
 def _document(
-    home: Home, asked: PendingErasure, keys: KeysByKind, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
+    home: Home, asked: PendingErasure, keys: KeysByKind, removed: Removed, *, dry_run: bool
 ) -> dict[str, Any]:
     file_seqs = _distinct([one.files for one in keys.values()])
     wanted = pds.field("file_seq").isin(file_seqs.tolist()) & (pds.field("status") == "done")
@@ -535,9 +483,11 @@ def _document(
         "erasure_id": asked.erasure_id if until else None,
         "object_ids": len(asked.object_ids),
         "subscription_ids": len(asked.subscription_ids),
-        "rows": rows,
-        "files": deleted,
+        "rows": removed.rows,
+        "files": removed.files,
         "input_files": sorted(paths),
         "files_until": None if asked.vacuum_now else max(until, default=None),
         "vacuumed": asked.vacuum_now,
+        "versions_remain": home.storage.keeps_versions(home.path) is not False,
+        "quarantined_files": sorted(entry["path"] for entry in removed.entries),
     }

@@ -28,6 +28,7 @@ class Adjustment:
     before, after        loads of the sample under the plan before the moves, and under `plan`
     saved                parallel to moves: seconds that each takes off the sum of all loads, negative if it adds to it;
                          empty for adjustments that are not local
+    least_bytes          of a new partitioning: bytes to move all subscriptions to their workers, by the best assignment
     """
 
     plan: PartitionPlan
@@ -36,6 +37,7 @@ class Adjustment:
     before: WorkerLoads
     after: WorkerLoads
     saved: list[float] = field(default_factory=list)
+    least_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ def adjust(task: BalancingTask) -> Adjustment:
     if task.method not in names.BALANCERS:
         raise UsageError(f"method {task.method!r} is unknown", "one of: " + ", ".join(names.BALANCERS))
     balancer: Balancer = import_module(names.BALANCERS[task.method]).adjust
-    return balancer(task)
+    adjustment = balancer(task)
+    return replace(adjustment, plan=replace(adjustment.plan, index_workers=task.plan.index_workers))
 
 
 def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: PartitionPlan) -> np.ndarray:

@@ -214,7 +214,7 @@ _SHARED = ("plan_version_before", "kind", "subscriptions", "bytes", "expected_ga
 def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
     """List the plans, oldest first, each with its origin and its measured batches.
 
-    kind       local, global, retire, undo; plan: made by `pststream plan` or by the first batch, without migration
+    kind       local, global, retire, undo; plan: made by `pststream plan`, or by the first batch
     moves      what moved from which worker to which, and why; [] for a plan without migration
     batches    numbers of the batches that ran under it; objects, matches: sums over these batches
     measured   greatest CPU time of a worker over the least, in these batches; None without batches
@@ -260,7 +260,7 @@ def _measured_balance(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) 
     measured = loads.filter(pc.equal(loads.column("plan_version"), version))
     seconds = np.bincount(
         measured.column("worker").to_numpy(), measured.column("cpu_seconds").to_numpy(), minlength=plan["workers"]
-    )
+    )[: plan["workers"]]  # without workers that only a retiring plan has
     return {
         "batches": mine.column("batch_id").to_pylist(),
         **{name: sum_column(mine, name) for name in ("objects", "matches")},

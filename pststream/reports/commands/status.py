@@ -172,7 +172,9 @@ def _last_batches(ledgers: LedgerHistory) -> list[dict[str, Any]]:
     """The last batches, oldest first, including an unfinished one."""
     rows = ledgers.batches.slice(max(0, ledgers.batches.num_rows - SHOWN_BATCHES)).to_pylist()
     rows += ledgers.started_batches.to_pylist()
-    kept = ("batch_id", "status", "plan_version", "objects", "discarded", "requests", "matches", "retractions")
+    kept = (
+        "batch_id", "status", "plan_version", "objects", "discarded", "requests", "matches", "retractions", "engine",
+    )  # fmt: skip
     return [
         {
             **{name: row[name] for name in kept},
@@ -330,12 +332,12 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
 def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:
     if not batches:
         return ["batches        none yet"]
-    head = ("batch", "plan", "objects", "discarded", "requests", "matches", "retracted", "took", "finished")
+    head = ("batch", "plan", "objects", "discarded", "requests", "matches", "retracted", "took", "engine", "finished")
     rows: list[tuple[str, ...]] = [head]
     for batch in batches:
         counts = [batch[name] for name in ("objects", "discarded", "requests", "matches", "retractions")]
         texts = [f"{count:,}" if count is not None else "-" for count in counts]
         seconds = duration(sum(batch["seconds"].values())) if batch["seconds"] else "-"
-        finished = batch["finished_at"] or batch["status"]
-        rows.append((str(batch["batch_id"]), str(batch["plan_version"]), *texts, seconds, finished[:19]))
+        last = (seconds, batch["engine"] or "-", (batch["finished_at"] or batch["status"])[:19])
+        rows.append((str(batch["batch_id"]), str(batch["plan_version"]), *texts, *last))
     return table_lines(rows)

@@ -1,6 +1,5 @@
 """Write the HTML page of one adjustment of the plan, proposed or applied: what moves, its cost, its expected gain."""
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from pststream.reports.plots.plan_map import (
     outline_values,
     worker_style,
 )
+from pststream.storage.registry import Address, file_at
 
 _MAX_MOVES = 40
 _KINDS = {
@@ -30,6 +30,7 @@ _KINDS = {
     "global": "Repartition",
     "retire": "Retirement of the old plan",
     "undo": "Adjustment reverted",
+    "plan": "Another number of workers",
 }
 _REASONS = {
     "split": "split by text",
@@ -56,7 +57,7 @@ class MoveRow(NamedTuple):
 
 
 def write_adjustment(
-    path: Path, home: str, document: dict[str, Any], before: PartitionPlan, after: PartitionPlan
+    path: Address, home: str, document: dict[str, Any], before: PartitionPlan, after: PartitionPlan
 ) -> None:
     """Write the page.
 
@@ -87,8 +88,8 @@ def write_adjustment(
         moves=moves[:_MAX_MOVES],
         more_moves=max(len(moves) - _MAX_MOVES, 0),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, "utf-8")
+    files, name = file_at(path)
+    files.write(name, page.encode())
 
 
 def _draw_standing(plan: PartitionPlan, change: PlanChange, projection: Projection) -> MapLayer:

@@ -17,6 +17,7 @@ from pststream.reports.commands.comparisons import (
 )
 from pststream.reports.pages.plan_sections import balance_units
 from pststream.reports.pages.render_page import render_page
+from pststream.storage.registry import Address, file_at
 
 
 def write_comparison(document: dict[str, Any], out: str) -> None:
@@ -34,7 +35,7 @@ def write_comparison(document: dict[str, Any], out: str) -> None:
     Path(out).write_text(page, "utf-8")
 
 
-def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
+def write_replay(path: Address, home: str, document: dict[str, Any]) -> None:
     """Write the page; `document`: the result of pipeline/replan/replay.py."""
     was, would_be = (document[side]["worker_seconds"] for side in ("was", "would_be"))
     topk = document.get("topk")
@@ -50,5 +51,5 @@ def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
         max_seconds=max([*was, *would_be, 0.0]) or 1.0,
         made_at=utc_now(),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, "utf-8")
+    files, name = file_at(path)
+    files.write(name, page.encode())

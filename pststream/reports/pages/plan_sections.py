@@ -1,6 +1,7 @@
 """Prepare what pages show of a plan (map texts, worker loads, units of `topk`) and of micro-batches."""
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +117,9 @@ def compare_loads(before: list[float], after: list[float]) -> list[LoadRow]:
     """Prepare a row for each worker: its load before and after, relative to the mean load before."""
     greatest, mean = max([*before, *after, 0.0]) or 1.0, sum(before) / len(before) or 1.0
     cells = [[BarCell(f"{load / mean:.2f}", load / greatest) for load in loads] for loads in (before, after)]
-    return [LoadRow(first, second, _change(*loads)) for first, second, *loads in zip(*cells, before, after)]
+    none = BarCell("-", 0.0)
+    rows = zip_longest(zip_longest(*cells, fillvalue=none), zip_longest(before, after, fillvalue=0.0))
+    return [LoadRow(first, second, _change(*loads)) for (first, second), loads in rows]
 
 
 def _change(old: float, new: float) -> str:

@@ -40,6 +40,7 @@ class BatchView:
     retractions: int
     seconds: dict[str, float]
     finished_at: dt.datetime | None
+    engine: str | None
 
     @property
     def duration(self) -> float:
@@ -108,6 +109,7 @@ def read_batch_history(tables: TableReader) -> BatchHistory:
             finished_at=row["finished_at"],
             **{name: row[name] or 0 for name in ("objects", "discarded", "requests", "matches", "retractions")},
             seconds=step_seconds(row["seconds_by_step"]),
+            engine=row["engine"],
         )
         for row in latest
     ]

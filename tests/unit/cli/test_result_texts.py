@@ -94,7 +94,7 @@ def test_an_adjustment() -> None:
             {"cells": 1, "terms": None, "origin": 0, "target": 1, "reason": "cells"},
             {"cells": 2, "terms": 5, "origin": -1, "target": 1, "reason": "terms"},
         ],
-        "load_before": [2.0, 0.5], "load_after": [1.25, 1.25],
+        "load_before": [2.0, 0.5], "load_after": [1.25, 1.25], "least_bytes": None,
     }  # fmt: skip
     assert describe_adjustment(document).splitlines() == [
         "would move 1 subscription (about 2.05 kB), plan 3 -> 4: imbalance 2",
@@ -109,5 +109,7 @@ def test_an_adjustment() -> None:
     assert applied.startswith("moved 1 subscription") and "--apply" not in applied
     assert "plan 3 continues to serve the existing subscriptions" in applied
     moved = {"dry_run": False, "moves": [], "moved_subscriptions": 0, "moved_bytes": 0, "load_before": []}
+    more = describe_adjustment(document | {"least_bytes": 4096, "load_after": [1.0, 1.0, 0.5]}).splitlines()
+    assert "takes 4.1 kB at least" in more[1] and more[-2].split() == ["2", "0", "0.5"]
     lines = describe_adjustment(document | moved).splitlines()
     assert lines == ["moved 0 subscriptions (about 0 bytes), plan 3 -> 4: imbalance 2"]

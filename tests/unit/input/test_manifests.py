@@ -54,9 +54,21 @@ def test_a_manifest_is_taken_whole_or_not_at_all(told: Any) -> None:
 
 
 def test_reading_a_manifest() -> None:
-    content = {"files": [{"key": "_1/a.csv", "etag": '"e"', "size": 3}, {"key": "b.csv", "etag": "f"}], "by": "us"}
+    listed = [
+        {"key": "_1/a.csv", "etag": '"e"', "size": 3},
+        {"key": "_b.csv", "etag": "f"},
+        {"key": "c/d.csv", "etag": "f"},
+    ]
+    content = {"files": listed, "by": "us"}
     read = parse_manifest(stored("in/_manifests/m.json"), "in/", json.dumps(content).encode())
-    assert (read.files, read.fault) == ({"in/_1/a.csv": ("e", 3), "in/b.csv": ("f", None)}, "")
+    assert (read.files, read.fault) == ({"in/_1/a.csv": ("e", 3), "in/_b.csv": ("f", None)}, "")
+
+
+def test_no_manifest_holds_back_a_file_with_an_ordinary_name() -> None:
+    listed = [{"key": name, "etag": "e"} for name in ("now.csv", "later.csv", "_1/gone.csv")]
+    read = parse_manifest(stored("in/_manifests/m.json"), "in/", json.dumps({"files": listed}).encode())
+    ready, waiting = choose_ready("in/", [stored("in/now.csv"), stored("in/_1/b.csv")], [read], ())
+    assert (keys(ready), keys(waiting)) == (["in/now.csv"], ["in/_1/gone.csv", "in/_1/b.csv"])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Quarantined files: their entries and copies until they are released or discarded."""
 
+import datetime as dt
 import hashlib
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.pipeline.ingest import landing_gate
+from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
 from pststream.state.quarantine import DISCARDED, QUARANTINED, RELEASED, find_quarantined, read_entries
@@ -27,6 +29,31 @@ def offered(folder: Path, name: str) -> dict[str, Any]:
     path.write_text(name, "utf-8")
     sha256 = hashlib.sha256(name.encode()).hexdigest()
     return {"kind": "objects", "path": str(path), "sha256": sha256, "bytes": len(name), "options": "{}"}
+
+
+def test_a_full_quarantine_keeps_the_beginnings_of_files(home: Home, tmp_path: Path) -> None:
+    files = [(offered(tmp_path, name), ["bad"]) for name in ("c.csv", "d.csv", "e.csv")]
+    room = quarantine.find_room(home, Settings(quarantine_files=4, quarantine_bytes=15))
+    assert room == (2, 5), "two copies of five bytes are there"
+    added = quarantine.add_entries(home, files, 3, room=room)
+    assert [(entry["copy"], entry["head"]) for entry in added] == [
+        ("quarantine/3/c.csv", []), (None, ["d.csv"]), (None, ["e.csv"])
+    ]  # fmt: skip
+    assert len(copies(home)) == 3 and quarantine.find_room(home, Settings(quarantine_files=4)).files == 1
+    with pytest.raises(UsageError, match="was not copied"):
+        find_quarantined(home, [4], RELEASED)
+    hashes = {name: file["sha256"] for file, _ in files for name in [Path(file["path"]).name]}
+    assert quarantine.judged_files(home, hashes.values()) == {("objects", sha256) for sha256 in hashes.values()}
+    quarantine.discard(home, [3, 4])
+    judged = quarantine.judged_files(home, hashes.values())
+    assert judged == {("objects", hashes[name]) for name in ("c.csv", "e.csv")}, "4 had no copy: it is checked again"
+    assert quarantine.judged_files(home, []) == set()
+
+
+def test_old_files_are_discarded(home: Home) -> None:
+    assert quarantine.discard(home, [], dt.timedelta(hours=1)) == []
+    assert [row["hold_id"] for row in quarantine.discard(home, [2], dt.timedelta(0))] == [1, 2]
+    assert copies(home) == [] and {one["status"] for one in read_entries(home)} == {DISCARDED}
 
 
 def copies(home: Home) -> list[str]:

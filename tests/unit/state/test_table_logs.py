@@ -3,7 +3,10 @@
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -14,6 +17,8 @@ from pststream.state import delta_log, erasures, ledger_tables
 from pststream.state.data_files import commit_files, list_data_files
 from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import LOG_RETENTION, STREAMS, Home
+from pststream.state.locks import HeldLock, write_fencing_token
+from pststream.state.log_entries import metadata_action
 from pststream.storage.local_folder import FolderFiles
 from pststream.tables.delta_tables import last_transaction, read_table, table_version
 
@@ -272,8 +277,71 @@ def test_a_checkpoint_is_flushed_before_the_log_before_it_is_deleted(home: Home,
     assert min(os.listdir(log_folder(home))) == f"{version:020}.checkpoint.parquet" and terms(home) == [0, 1, 2]
 
 
-def test_a_table_that_asks_writers_for_more_is_refused(home: Home) -> None:
-    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "inCommitTimestamp"]}
-    (log_folder(home) / f"{4:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
-    with pytest.raises(HomeError, match=r"vocabulary asks writers for inCommitTimestamp"):
+def set_features(*features: str) -> dict[str, Any]:
+    return {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", *features]}}
+
+
+def set_property(table: DeltaTable, key: str, value: str = "true") -> dict[str, Any]:
+    return metadata_action(table, {**table.metadata().configuration, key: value})
+
+
+def change_column(table: DeltaTable, **changes: Any) -> dict[str, Any]:
+    action = metadata_action(table, table.metadata().configuration)
+    schema = json.loads(action["metaData"]["schemaString"])
+    schema["fields"][-1] |= changes
+    action["metaData"]["schemaString"] = json.dumps(schema)
+    return action
+
+
+@pytest.mark.parametrize(
+    ("action", "named"),
+    [
+        (lambda _: set_features("inCommitTimestamp"), "inCommitTimestamp\n.* DROP FEATURE inCommitTimestamp"),
+        (lambda _: set_features("clustering", "rowTracking"), "clustering, rowTracking"),
+        (lambda _: {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, "columnMapping"),
+        (lambda _: {"protocol": {"minReaderVersion": 1, "minWriterVersion": 8}}, "version 8 of the protocol"),
+        (lambda table: set_property(table, "delta.enableChangeDataFeed", "TRUE"), "changeDataFeed\n.* UNSET"),
+        (lambda table: set_property(table, "delta.appendOnly"), "appendOnly"),
+        (lambda table: set_property(table, "delta.constraints.some", "objects > 0"), "checkConstraints some\n.* DROP"),
+        (lambda table: change_column(table, metadata={"delta.generationExpression": "1"}), "generatedColumns of"),
+        (lambda table: change_column(table, metadata={"delta.identity.start": 1}), "identityColumns of the column"),
+        (lambda table: change_column(table, metadata={"CURRENT_DEFAULT": "1"}), "allowColumnDefaults of the column"),
+        (lambda table: change_column(table, metadata={"delta.invariants": "{}"}), "invariants of the column"),
+        (lambda table: change_column(table, nullable=True), "another declaration of the column subscriptions"),
+        (lambda table: change_column(table, name="another"), "declaration of the column another"),
+    ],
+)
+def test_a_feature_that_commits_would_not_honour_is_refused(
+    home: Home, action: Callable[[DeltaTable], dict[str, Any]], named: str
+) -> None:
+    entry = log_folder(home) / f"{4:020}.json"
+    entry.write_text(json.dumps(action(table_of(home))) + "\n")
+    with pytest.raises(HomeError, match=f"vocabulary uses what commits of PSTStream do not honour: .*{named}"):
         append(home, 3)
+    with pytest.raises(HomeError, match=named):
+        write_fencing_token(
+            [home.table(names.VOCABULARY)], cast("HeldLock", SimpleNamespace(name="lock", fencing_token=1))
+        )
+    assert table_version(home.table(names.VOCABULARY)) == 4
+
+
+def test_features_without_a_use_are_no_obstacle(home: Home) -> None:
+    lines = [set_features("changeDataFeed", "checkConstraints", "generatedColumns", "invariants")]
+    lines += [change_column(table_of(home), metadata={"comment": "of a user"})]
+    (log_folder(home) / f"{4:020}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    append(home, 3)
+    assert terms(home) == [0, 1, 2, 3]
+
+
+def test_commits_have_the_metrics_of_deltas_own_writers(home: Home) -> None:
+    append(home, 3)
+    ledger_tables.compact(home, names.VOCABULARY)
+    (file,) = list_data_files(home, names.VOCABULARY)
+    ledger_tables.delete_versions(home, names.VOCABULARY, "plan_version", 1)
+    last, *_ = table_of(home).history()
+    metrics = [one["operationMetrics"] for one in reversed(table_of(home).history()[:3])]
+    assert metrics[0] == {"numFiles": "1", "numOutputRows": "1", "numOutputBytes": metrics[0]["numOutputBytes"]}
+    assert (metrics[1]["numAddedFiles"], metrics[1]["numRemovedFiles"]) == ("1", "4")
+    assert metrics[1]["numAddedBytes"] == metrics[2]["numRemovedBytes"] == str(file.bytes)
+    assert (metrics[2]["numDeletedRows"], metrics[2]["numCopiedRows"]) == ("4", "0")
+    assert last["isBlindAppend"] is False

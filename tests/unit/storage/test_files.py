@@ -1,5 +1,8 @@
 """One contract for small files, in a folder and in a bucket of a real server."""
 
+import grp
+import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,9 +14,9 @@ import pytest
 from botocore.exceptions import ClientError, SSLError
 
 from pststream.base.errors import PstError, RetryableError, UsageError
-from pststream.storage import aws
+from pststream.storage import aws, s3
 from pststream.storage.contract import Files
-from pststream.storage.registry import files_at, normalize
+from pststream.storage.registry import files_at, normalize, storage_of
 from pststream.storage.s3 import S3Bucket
 from tests.bad_store import BUCKET, BadStore, is_body
 from tests.bucket_home import store_on_loopback, use
@@ -29,6 +32,7 @@ def server() -> Iterator[BadStore]:
 @pytest.fixture
 def address(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> str:
     server.recover()
+    monkeypatch.setattr(s3, "_ANSWERED", set())
     return use(server.url, monkeypatch)
 
 
@@ -156,6 +160,61 @@ def test_what_is_wrong_is_told(server: BadStore, address: str, monkeypatch: pyte
     for refused in (files_at(address).names, lambda: aws.resolve_credentials(address)):
         with pytest.raises(UsageError, match="no credentials"):
             refused()
+
+
+def test_a_refusal_by_a_store_that_has_answered_may_pass(server: BadStore, address: str) -> None:
+    server.fault = lambda *request: 403
+    assert isinstance(refusal(address), UsageError)
+    server.recover()
+    assert not files_at(address).exists("home.json")
+    server.fault = lambda *request: 403
+    assert isinstance(refusal(address), RetryableError)
+
+
+def test_an_object_that_is_not_deleted_is_an_error(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_at(address)
+    assert isinstance(files, S3Bucket)
+    for code, error in (("AccessDenied", UsageError), ("InternalError", RetryableError)):
+        answer = Mock(return_value={"Errors": [{"Key": "a", "Code": code, "Message": "no"}]})
+        monkeypatch.setattr(s3, "_ANSWERED", set())
+        monkeypatch.setattr(files, "_client", Mock(delete_objects=answer))
+        with pytest.raises(error, match=code):
+            files.delete(["a"])
+
+
+def test_a_store_that_ignores_conditions_is_no_home(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = storage_of(address)
+    storage.prepare_home(address)
+    assert files_at(address).names() == [], "the probe is gone"
+    put = S3Bucket(address)._client.put_object
+    for ignored in ("IfMatch", "IfNoneMatch"):
+        one = S3Bucket(address)
+        without = lambda ignored=ignored, **request: put(**{k: v for k, v in request.items() if k != ignored})  # noqa: E731
+        client = Mock(wraps=one._client, put_object=without, meta=one._client.meta)
+        monkeypatch.setattr(one, "_client", client)
+        with pytest.raises(UsageError, match="ignores the conditions"):
+            one.check_conditions()
+
+
+def test_a_new_home_is_its_owners_and_a_groups(tmp_path: Path) -> None:
+    folder = storage_of("/home")
+    group = grp.getgrgid(os.getgid()).gr_name
+    for name, given, mode in (("own", "", 0o700), ("shared", group, 0o2750)):
+        folder.prepare_home(str(tmp_path / name), given)
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+    (tmp_path / "older").mkdir(0o755)
+    folder.prepare_home(str(tmp_path / "older"))
+    assert stat.S_IMODE((tmp_path / "older").stat().st_mode) == 0o755
+    with pytest.raises(UsageError, match="home_group"):
+        folder.prepare_home(str(tmp_path / "never"), "no-such-group")
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_bucket_with_versions_is_known(address: str) -> None:
+    assert storage_of(address).keeps_versions(address) is False
+    bucket = S3Bucket(address)
+    bucket._client.put_bucket_versioning(Bucket=bucket.bucket, VersioningConfiguration={"Status": "Enabled"})
+    assert storage_of(address).keeps_versions(address) is True
 
 
 def test_a_profile_is_enough(server: BadStore, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ def store(servers: tuple[BadStore, Uploader], monkeypatch: pytest.MonkeyPatch) -
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(aws, "READ_SECONDS", 60)
+    monkeypatch.setattr(s3, "_ANSWERED", set())
     monkeypatch.setattr(s3, "time", SimpleNamespace(sleep=lambda seconds: None))
     servers[0].recover()
     servers[0].page = 1000
@@ -130,6 +131,14 @@ def test_an_object_that_is_replaced_or_removed_before_it_is_read(store: BadStore
     uploader.s3.delete_object(Bucket=BUCKET, Key="in/a.csv")
     with pytest.raises(ObjectChanged):
         copied(bucket, stored)
+
+
+def test_an_object_that_may_not_be_read_is_refused_for_itself(store: BadStore, uploader: Uploader) -> None:
+    bucket, stored = listed(uploader)
+    store.fault = lambda method, target: 403 if is_body(method, target) else None
+    for read in (lambda: copied(bucket, stored), lambda: bucket.read_start(stored, 1)):
+        with pytest.raises(UsageError, match="AccessDenied"):
+            read()
 
 
 def test_a_body_that_is_shorter_than_listed(store: BadStore, uploader: Uploader) -> None:

@@ -169,13 +169,31 @@ def test_the_end_of_a_ledger_tells_what_the_whole_does(hand_home, seed):
 def test_the_last_files_of_a_kind_and_known_hashes(hand_home):
     rows = [file(seq, "requests" if seq % 3 == 0 else "objects", seq, seq, seq - 1) for seq in range(1, 10)]
     ledger_tables.append(hand_home, FILES, [row | {"status": "started"} for row in rows])
-    assert recent_row_counts(hand_home, "objects", 2) == []
+    assert recent_row_counts(hand_home, "objects", ["f0"], 2) == [[]]
     ledger_tables.append(hand_home, FILES, rows[4:])
     ledger_tables.append(hand_home, FILES, rows[:4])
-    assert recent_row_counts(hand_home, "objects", 3) == [5, 7, 8]
-    assert recent_row_counts(hand_home, "requests", 9) == [3, 6, 9]
+    assert recent_row_counts(hand_home, "objects", ["f0", "other/f0"], 3) == [[5, 7, 8], []]
+    assert recent_row_counts(hand_home, "requests", ["f0"], 9) == [[3, 6, 9]]
     assert known_hashes(hand_home, ["1", "3", "8", "77"]) == {("objects", "1"), ("requests", "3"), ("objects", "8")}
     assert known_hashes(hand_home, []) == set()
+
+
+def test_the_usual_rows_of_a_sender_are_those_of_its_own_files(hand_home):
+    paths = [
+        "/in/objects/a.csv",
+        "/in/objects/us/2026-03-01/a.csv",
+        "/in/objects/us/b.csv",
+        "s3://in/objects/them/c.csv",
+    ]
+    rows = [file(seq, "objects", seq, seq, seq - 1) | {"path": path} for seq, path in enumerate(paths, 1)]
+    ledger_tables.append(hand_home, FILES, rows)
+    asked = [
+        "/in/objects/new.csv",
+        "/in/objects/us/2026-03-02/a.csv",
+        "/in/objects/them/a.csv",
+        "s3://in/objects/them/d/e",
+    ]
+    assert recent_row_counts(hand_home, "objects", asked, 9) == [[1], [2, 3], [], [4]]
 
 
 def test_init_may_run_again(hand_home):

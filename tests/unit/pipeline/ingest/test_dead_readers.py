@@ -212,6 +212,13 @@ def test_the_reader_ends_with_the_process_that_started_it(tmp_path: Path) -> Non
         time.sleep(0.05)
 
 
+def test_the_reader_loads_no_module_from_the_current_folder(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (landing / "ctypes.py").write_text("raise SystemExit(3)\n", "utf-8")
+    monkeypatch.chdir(landing)
+    with isolated_reader.isolated_reader(len) as reader:
+        assert reader.pid
+
+
 @pytest.mark.parametrize("note", [b"", b"[1]", b'{"0": "x"}', b"\xff", b'{"0": 2'])
 def test_a_damaged_note_is_no_note(home: Home, landing: Path, note: bytes) -> None:
     home.files.write(NOTE, note)

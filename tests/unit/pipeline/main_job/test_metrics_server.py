@@ -57,6 +57,13 @@ def test_it_listens_where_it_was_asked_to_only(served: Address, hand_home: Home)
         assert [one.name for one in threading.enumerate()].count("metrics") == 1, "that of the other server"
 
 
+def test_no_page_of_another_name_reads_it(served: Address) -> None:
+    for host, status in (("localhost:1", 200), ("[::1]", 200), ("evil.example", 421), ("[::1", 421), ("", 421)):
+        with socket.create_connection(served, timeout=30) as connection:
+            connection.sendall(f"GET /metrics HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+            assert connection.makefile().readline().split()[1] == str(status), host
+
+
 def test_a_client_that_sends_byte_by_byte_keeps_nobody_waiting(hand_home: Home) -> None:
     ended = threading.Event()
 

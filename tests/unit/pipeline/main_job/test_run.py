@@ -43,7 +43,9 @@ def home(tmp_path: Path, landing: Path) -> Home:
 
 
 def test_a_run_without_work_does_nothing(home: Home, landing: Path) -> None:
-    before = home.run("status")["versions"]
+    status = home.run("status")
+    before, batches = status["versions"], status["batches"]
+    assert [batch["engine"] for batch in batches] == ["threads"]
     done = home.run("run", landing)
     assert done["match"]["batches"] == [] and {one["files"] for one in done["ingest"].values()} == {0}
     assert home.run("status")["versions"] == before

@@ -1,9 +1,13 @@
 """`erase` removes every trace of its ids, and all other matches stay those of a twin home without the erasure."""
 
+import gzip
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -20,7 +24,7 @@ from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import read_table, table_version
 from tests import worlds
-from tests.commands import Home, new_home
+from tests.commands import ROOT, Home, new_home
 from tests.erased_homes import (
     MARKER,
     OBJECT,
@@ -224,17 +228,55 @@ def test_a_sink_begins_its_batch_again(tmp_path: Path) -> None:
     assert [name in sent for name in ("o0", "o1", "o2", "o3")] == [False, True, True, True]
 
 
-def test_a_quarantined_file_is_refused_first(tmp_path: Path) -> None:
-    home = small_home(tmp_path, {"object_id": "a"}, {"object_id": "b"})
-    bad = [{"object_id": name, "ts": None, **POINT} for name in ("a", "x")]
-    home.ingest("objects", [worlds.write_rows(tmp_path / "bad.jsonl", bad)])
-    assert [one["status"] for one in quarantine.read_entries(State(home.path))] == ["held"]
-    assert "quarantined file 1" in home.run("erase", "--object-id", "a", code=2)["error"]
-    assert len(home.exported()) == 2
-    home.run("erase", "--object-id", "b")
-    home.run("quarantine", "discard", "1")
-    home.run("erase", "--object-id", "a")
-    assert home.exported() == [] and home.run("check", "--all")["success"]
+def hostile_files(folder: Path, name: str) -> dict[str, bytes]:
+    """Return files of objects that name an id in ways that a search of their bytes misses, or that cannot be searched,
+    and two that do not name it.
+    """
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in name)
+    far = pa.array([[2**62]], pa.list_(pa.timestamp("us")))  # beyond the year 9999
+    pq.write_table(pa.table({"object_id": [name], "seen": far}), folder / "a.parquet", compression="zstd")
+    pq.write_table(pa.table({"object_id": ["x"], "text": [name], "seen": far}), folder / "x.parquet")
+    parquet, other = (folder / "a.parquet").read_bytes(), (folder / "x.parquet").read_bytes()
+    return {
+        "a.PARQUET": parquet,
+        "b.parquet.gz": gzip.compress(parquet),
+        "c.jsonl": f'{{"object_id": "{escaped}"}}\n'.encode(),
+        "d.csv": b'object_id\n"%b"\n' % name.replace('"', '""').encode(),
+        "e.jsonl": f'{{"object_id": "{name}", \n'.encode(),
+        "abort.csv": b"object_id\nx\n",  # its reader is killed
+        "no-id.csv": b"name\nx\n",
+        "long.jsonl": b"{" + b" " * 5000 + f'"{name}'.encode() + b"\n",
+        "clean.parquet": other,
+        "clean.csv": f"object_id,text\nx,a {name}\n".encode(),
+    }
+
+
+def test_quarantined_files_that_name_an_id_go_and_stop_no_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = 'post/"17"'
+    home = small_home(tmp_path, {"object_id": name}, {"object_id": "b"})
+    home.ingest("objects", [worlds.write_rows(tmp_path / "bad.jsonl", [{"object_id": "x", "ts": None, **POINT}])])
+    state, landed = State(home.path), tmp_path / "landed"
+    (first,) = quarantine.read_entries(state)
+    landed.mkdir()
+    contents = hostile_files(tmp_path, name)
+    for path, content in contents.items():
+        (landed / path).write_bytes(content)
+    files = [
+        first | {"path": str(landed / path), "sha256": hashlib.sha256(content).hexdigest()}
+        for path, content in contents.items()
+    ]
+    assert len(quarantine.add_entries(state, [(file, ["bad"]) for file in files], 2)) == len(files)
+    clean = {"bad.jsonl", "clean.parquet", "clean.csv"}
+    expected = sorted(str(landed / path) for path in contents if path not in clean)
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "hostile_readers"))
+    assert home.run("erase", "--object-id", name, "--dry-run")["quarantined_files"] == expected
+    assert {one["status"] for one in quarantine.read_entries(state)} == {"held"}
+    assert home.run("erase", "--object-id", name)["quarantined_files"] == expected
+    kept = [Path(one["path"]).name for one in quarantine.read_entries(state) if one["status"] == "held"]
+    assert set(kept) == clean == {path.name for path in (home.path / "quarantine").rglob("*.*")}
+    assert len(home.exported()) == 1 and home.run("check", "--all")["success"]
 
 
 def test_sentences_and_staged_rows_of_a_discarded_file_go(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_sizes_of_answers_and_what_batches_did(hand_home: Home) -> None:
 
 def test_quarantined_files_that_wait_for_a_decision(hand_home: Home) -> None:
     assert (shown(hand_home)["quarantined"], shown(hand_home)["quarantined_ids"]) == (0, [])
-    hold = {"kind": "objects", "path": "/p", "bytes": 1, "options": "{}", "copy": "c", "reasons": ["r"]}
+    hold = {"kind": "objects", "path": "/p", "bytes": 1, "options": "{}", "copy": "c", "head": [], "reasons": ["r"]}
     for number, status in ((1, "held"), (2, "held"), (4, "held"), (2, "discarded")):
         row = {"hold_id": number, "sha256": f"x{number}", "status": status, "written_at": at(0)}
         ledger_tables.append(hand_home, names.QUARANTINE, [hold | row])
@@ -285,7 +285,7 @@ def test_every_figure(hand_home: Home) -> None:
     letter = {"sink": "hook", "message_id": "m", "batch_id": 1, "subscription_id": "s", "kind": "match"}
     deliveries.save_dead_letters(hand_home, [letter | {"reason": "410", "message": "{}"}])
     hold = {"hold_id": 1, "kind": "objects", "path": "/p", "sha256": "x", "bytes": 1, "options": "{}", "copy": "c"}
-    hold |= {"reasons": ["r"], "status": "held", "written_at": at(0)}
+    hold |= {"head": [], "reasons": ["r"], "status": "held", "written_at": at(0)}
     ledger_tables.append(hand_home, names.QUARANTINE, [hold])
     with Heartbeat(hand_home):
         found = parsed(render_metrics(hand_home))

@@ -77,7 +77,7 @@ def home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
     add_file(home, "objects", [thing(1, "waits", 9)], rejects)
     quarantined = {
         "hold_id": 1, "kind": "objects", "path": f"/in/{HOSTILE}.csv", "copy": "c", "sha256": "f", "bytes": 1,
-        "options": "{}", "reasons": [f"null share of {HOSTILE}"], "status": "held", "written_at": at(1),
+        "options": "{}", "head": [], "reasons": [f"null share of {HOSTILE}"], "status": "held", "written_at": at(1),
     }  # fmt: skip
     ledger_tables.append(home, names.QUARANTINE, [quarantined])
     add_sinks(home, "alerts")

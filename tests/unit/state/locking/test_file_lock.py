@@ -30,6 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home of one table, which was locked before."""
     for module in (locks, homes):
         monkeypatch.setattr(module, "TABLES", {names.VOCABULARY: TABLES[names.VOCABULARY]})
+    monkeypatch.setattr(homes, "digest_of_tables", homes.digest_of_tables.__wrapped__)  # else other tests see it
     home = Home(tmp_path / "home")
     home.init()
     with home.locked():

@@ -1,0 +1,182 @@
+"""Other engines find the same rows in every table of a home, and what Spark turns on there is honoured or refused."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from pststream.base import names
+from pststream.engine.spark_session import get_session, jar_folder, spark_url
+from pststream.reports.reading.pairs import gold_table
+from pststream.reports.views import spark_path
+from pststream.settings import Settings
+from pststream.state.home import Home as State
+from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import open_dataset
+from tests.command_process import ROOT
+from tests.commands import Home, new_home
+from tests.delta_readers import WAYS
+from tests.erased_homes import OBJECT, SUBSCRIPTION, marked_home, marked_world
+from tests.lean_jvm import LEAN
+from tests.worlds import moment
+
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Iterator[Any]:
+    """The Spark of this process, as a server that the commands find, too."""
+    settings = Settings(spark_master="local[2]")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_REMOTE", spark_url(settings))
+        yield get_session(settings)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with retractions, erased rows, compacted tables, checkpoints, and the gold table."""
+    folder = tmp_path_factory.mktemp("engines")
+    world = marked_world(folder / "files", 7)
+    home = marked_home(folder / "home", world)
+    home.ingest("objects", world.objects[3:5])
+    home.match()
+    home.run("erase", "--object-id", OBJECT, "--subscription-id", SUBSCRIPTION)
+    home.run("maintain")
+    home.run("pairs")
+    home.ingest("requests", world.requests[3:])
+    home.ingest("objects", world.objects[5:])
+    home.match()
+    home.run("pairs")
+    return home
+
+
+def tables_of(home: Home) -> dict[str, DeltaTable]:
+    state = State(home.path)
+    return {name: DeltaTable(state.table(name)) for name in TABLES} | {names.PAIRS: DeltaTable(gold_table(state))}
+
+
+def plain(value: Any) -> Any:
+    """A value as all engines give it: times without a zone, maps as sorted pairs."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    if isinstance(value, dict):
+        return [plain(one) for one in value.values()]
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    return value
+
+
+def rows_of(table: pa.Table, maps: set[str]) -> list[str]:
+    columns = {name: [plain(one) for one in table.column(name).to_pylist()] for name in sorted(table.column_names)}
+    for name in maps:
+        columns[name] = [one and sorted(one) for one in columns[name]]
+    return sorted(map(repr, zip(*columns.values(), strict=True)))
+
+
+def written(folder: Path) -> pa.Table | None:
+    """What was written below a folder; None: no row, and so no file."""
+    return pq.read_table(folder, partitioning=None) if list(folder.glob("*.parquet")) else None
+
+
+def test_every_engine_reads_the_same_rows(home: Home, tmp_path: Path) -> None:
+    import polars
+
+    tables = tables_of(home)
+    earlier = {name: table.version() // 2 for name, table in tables.items()}
+    asked = {name: (one.table_uri, earlier[name], name == names.PAIRS) for name, one in tables.items()}
+    command = [sys.executable, "-m", "tests.delta_readers", tmp_path, jar_folder()]
+    environment = os.environ | {"JAVA_TOOL_OPTIONS": LEAN}
+    done = subprocess.run(
+        command, input=json.dumps(asked), capture_output=True, text=True, check=False, cwd=ROOT, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    read = Counter[str]()
+    for name, table in tables.items():
+        maps = {field.name for field in open_dataset(table).schema if pa.types.is_map(field.type)}
+        latest, before = (
+            rows_of(open_dataset(one).to_table(), maps)
+            for one in (table, DeltaTable(table.table_uri, version=earlier[name]))
+        )
+        read[name] += len(latest)
+        for wanted, version in ((latest, None), (before, earlier[name])):
+            frame = polars.scan_delta(table.table_uri, version=version).collect()
+            assert rows_of(frame.to_arrow(), maps) == wanted, f"Polars reads {name}"
+        for way in WAYS:
+            found = written(tmp_path / way / name)
+            wanted = before if way.endswith("earlier") else latest
+            assert ([] if found is None else rows_of(found, maps)) == wanted, f"{way} reads {name}"
+    assert read[names.PAIRS] > 100 and read[names.MATCHES] > 100 and len(+read) > 15, read
+    gold = json.loads(done.stdout.splitlines()[-1])[names.PAIRS]
+    assert gold["changes"]["insert"] - gold["changes"]["delete"] == read[names.PAIRS]
+    assert gold["clustering"] == ["subscription_key", "day"]
+    properties = tables[names.PAIRS].metadata().configuration
+    assert (properties["delta.enableChangeDataFeed"], properties["delta.enableDeletionVectors"]) == ("true", "false")
+
+
+def test_duckdb_reads_the_same_rows(home: Home) -> None:
+    import duckdb
+
+    connection = duckdb.connect()
+    try:
+        connection.execute("LOAD delta")
+    except duckdb.Error as error:
+        pytest.skip(f"needs DuckDB's extension delta: {str(error).splitlines()[0]}")
+    connection.execute("SET TimeZone = 'UTC'")
+    for name, table in tables_of(home).items():
+        maps = {field.name for field in open_dataset(table).schema if pa.types.is_map(field.type)}
+        found = connection.execute("SELECT * FROM delta_scan(?)", [table.table_uri]).to_arrow_table()
+        assert rows_of(found, maps) == rows_of(open_dataset(table).to_table(), maps), f"DuckDB reads {name}"
+
+
+TURNED_ON = {
+    "changeDataFeed": "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+    "the checkConstraints named": "ADD CONSTRAINT named CHECK (length(object_id) > 0)",
+    "deletionVectors": "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+    "rowTracking": "SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+    "another declaration of the column extra": "ADD COLUMN extra INT",
+}
+"""What Spark changes of a table, by the name in the error; the SQL in the error undoes the first two."""
+
+
+def test_what_spark_turns_on_is_refused_by_name(tmp_path: Path, spark: Any) -> None:
+    home = new_home(tmp_path / "home", engine="local", workers=1)
+    table = spark_path(State(home.path).table(names.OBJECTS))
+    asked = {"op": "insert", "subscription_id": "s", "created_at": moment(0), "keywords": "tea", "bbox": [0, 0, 9, 9]}
+    (tmp_path / "asked.jsonl").write_text(json.dumps(asked))
+    home.ingest("requests", [tmp_path / "asked.jsonl"])
+    for number, (named, change) in enumerate(TURNED_ON.items()):
+        thing = {"object_id": f"{number}", "ts": moment(number), "lon": 1.0, "lat": 2.0, "text": "tea"}
+        file = tmp_path / f"{number}.jsonl"
+        file.write_text(json.dumps(thing))
+        spark.sql(f"ALTER TABLE {table} {change}")
+        error = home.run("ingest", "objects", file, code=2)["error"]
+        assert f"its table objects uses what commits of PSTStream do not honour: {named}" in error
+        if number < 2:
+            spark.sql(error.partition("in Spark: ")[2].splitlines()[0])
+            home.ingest("objects", [file])
+            home.match()
+    assert len(home.exported()) == 2
+
+
+def test_spark_shows_operations_and_their_metrics(home: Home, spark: Any) -> None:
+    def commits(name: str, operation: str) -> list[Any]:
+        history = spark.sql(f"DESCRIBE HISTORY {spark_path(State(home.path).table(name))}").collect()
+        return [row for row in history if row["operation"] == operation]
+
+    erased, written = commits(names.OBJECTS, "DELETE")[0]["operationMetrics"], commits(names.OBJECTS, "WRITE")
+    assert (erased["numDeletedRows"], erased["numUpdatedRows"]) == ("1", "0") and int(erased["numCopiedRows"]) > 0
+    assert all(int(row["operationMetrics"]["numOutputRows"]) > 0 for row in written)
+    assert not any(row["isBlindAppend"] for row in written), "duplicates are looked for in the table"
+    assert any(row["isBlindAppend"] for row in commits(names.MATCHES, "WRITE"))
+    compacted = commits(names.OBJECTS, "OPTIMIZE")[0]["operationMetrics"]
+    assert int(compacted["numRemovedFiles"]) > int(compacted["numAddedFiles"]) > 0
