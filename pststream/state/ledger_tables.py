@@ -24,6 +24,9 @@ from pststream.tables.open_tables import latest_table, translate_delta_errors
 COMPACTED_BYTES = 1024 * 1024
 """While batches run, only files below this size are compacted, so that compaction stays fast as the table grows."""
 
+COMPACT_EVERY = 8
+"""Batches, or files of questions, after which the small files of their ledgers are compacted."""
+
 MAX_FILE_BYTES = 128 * 1024 * 1024
 """Greatest size of the files that `maintain` compacts to."""
 

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,9 @@ from pststream.engine import auto_engine
 from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled, collect_places
 from pststream.engine.local_engine import LocalEngine
 from pststream.engine.running_engine import ENGINES, get_engine
+from pststream.engine.spark_engine import MAX_CLOSURE_BYTES
 from pststream.settings import Settings
+from pststream.state.home import Home
 
 pytestmark = pytest.mark.spark
 
@@ -279,3 +282,18 @@ def test_local_tasks_run_side_by_side_and_none_starts_after_a_failure() -> None:
     with pytest.raises(ValueError, match="the first fails"):
         engine.run_tasks(range(1000), run)
     assert len(ran) < 1000
+
+
+def _read_scratch(folder: str, data: bytes, task: int) -> tuple[int, int, int]:
+    return task, len(data), len(list(Path(folder).rglob("*")))
+
+
+@pytest.mark.slow
+def test_functions_with_much_data_wait_in_the_home(tmp_path: Path) -> None:
+    """What travels with a task is small; the file is gone when the tasks have ended."""
+    home = Home(tmp_path)
+    engine = get_engine(Settings(engine="spark", spark_master="local[2]"), home)
+    function = partial(_read_scratch, f"{tmp_path}/scratch", bytes(MAX_CLOSURE_BYTES))
+    assert sorted(engine.run_tasks(range(5), function)) == [(task, MAX_CLOSURE_BYTES, 2) for task in range(5)]
+    small = partial(_read_scratch, f"{tmp_path}/scratch", b"")
+    assert engine.run_tasks([7], small) == [(7, 0, 0)]

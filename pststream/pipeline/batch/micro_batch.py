@@ -53,8 +53,6 @@ from pststream.tables.ledgers import AnswerCounts, Ledger, ledger_columns, step_
 from pststream.tables.log_events import withdrawn_objects
 
 COMPILING = "compiling the kernels for this machine: about a minute, once"
-COMPACT_EVERY = 8
-"""Batches after which the small files of the ledgers are compacted."""
 
 
 @dataclass
@@ -215,7 +213,7 @@ def run_batch(
     done["engine"] = ", ".join(sorted(places)) or None
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
-    if batch["batch_id"] % COMPACT_EVERY == 0:
+    if batch["batch_id"] % ledger_tables.COMPACT_EVERY == 0:
         for name in (names.FILES, names.BATCHES, names.UNIT_LOADS, names.PLACEMENTS):
             ledger_tables.compact(home, name)
     return done
