@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "where-it-runs.md"
 LOOPBACK = "127.0.0.1"
 WAIT_SECONDS = 300
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 DEFAULTS = {
     "spark.executor.memory": "512m",
     "spark.cores.max": "3",
@@ -87,6 +88,11 @@ class Process:
         assert code == 0, f"ended with {code}: {self._log.read_text('utf-8', 'replace')[-4000:]}"
         return self._out.read_text("utf-8")
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
     def said(self, pattern: str, executors: bool = False) -> re.Match[str] | None:
         """Search its log, or the logs of its executors, for a pattern."""
         logs = self.disk.glob("work/app-*/*/stderr") if executors else [self._log]
@@ -104,9 +110,21 @@ class Process:
         """Send a signal to the process and the executors that it started."""
         os.killpg(self._process.pid, number)
 
+    def executors(self) -> list[int]:
+        """Return the ids of the processes of its executors."""
+        found = []
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError):  # it has ended
+                if (
+                    os.getsid(int(process)) == self._process.pid
+                    and EXECUTOR in Path("/proc", process, "cmdline").read_text()
+                ):
+                    found.append(int(process))
+        return found
+
     def kill(self) -> None:
         """Kill it and its executors, if it still runs."""
-        if self._process.poll() is None:
+        if self.runs:
             self.signal(signal.SIGKILL)
             self._process.wait()
 
@@ -114,8 +132,10 @@ class Process:
 class Cluster:
     """A master with its nodes and drivers, all killed at the end of the block."""
 
-    def __init__(self, folder: Path, secret: str | None = None, **variables: str) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, secret: str | None = None, properties: Mapping[str, str] = DEFAULTS, **variables: str
+    ) -> None:
+        self.folder, self._properties = folder, properties
         self._conf = self.configuration("conf", secret)
         self.nodes: dict[str, Process] = {}
         self._drivers: list[Process] = []
@@ -169,8 +189,7 @@ class Cluster:
         driver = rf'"--driver-url" "(\S+)".* "--app-id" "{app}"'
         eventually(lambda: node.said(driver, executors=True) is not None, "the executor does not start")
         url = node.said(driver, executors=True)[1]  # type: ignore[index]
-        backend = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-        program = f"exec spark-class {backend} --driver-url {url} --executor-id 99 --bind-address {LOOPBACK}"
+        program = f"exec spark-class {EXECUTOR} --driver-url {url} --executor-id 99 --bind-address {LOOPBACK}"
         program += f" --hostname {LOOPBACK} --cores 1 --app-id {app} --resourceProfileId 0"
         conf = self.configuration("conf-executor", None)
         self._drivers.append(Process(program, self.folder / "executor", SPARK_CONF_DIR=conf, SPARK_LOCAL_IP=LOOPBACK))
@@ -180,7 +199,7 @@ class Cluster:
         """Make a folder with `spark-defaults.conf`; return its path."""
         conf = self.folder / name
         conf.mkdir(parents=True)
-        lines = "".join(f"{key} {value}\n" for key, value in DEFAULTS.items())
+        lines = "".join(f"{key} {value}\n" for key, value in self._properties.items())
         authentication = command("authentication").replace("SECRET", secret) if secret else ""
         (conf / "spark-defaults.conf").write_text(lines + authentication, "utf-8")
         return str(conf)

@@ -6,6 +6,7 @@ cache. Nodes and an executor without the secret are refused meanwhile.
 """
 
 import json
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -20,13 +21,23 @@ from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import Home
 from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
 from tests.moto_process import moto_server
-from tests.spark_cluster import Cluster, Process, eventually
+from tests.spark_cluster import DEFAULTS, Cluster, Process, eventually
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 SECRET = "a-secret-that-no-log-may-show"
+ALLOCATION = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.dynamicAllocation.maxExecutors": "2",
+    "spark.executor.cores": "1",
+    "spark.scheduler.minRegisteredResourcesRatio": "0",
+    "spark.decommission.enabled": "true",
+}
+"""Executors come as tasks wait for them, and leave when their tasks have ended, with what they have shuffled."""
 
 
 def unfinished(home: Home) -> bool:
@@ -66,6 +77,36 @@ def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pyt
         assert_no_stranger_was_let_in(cluster, strangers)
         assert bucket.exported() == local.exported()
         assert_as_the_twin(bucket, world.log, world.lateness_seconds)
+    assert_same_tables(home, local)
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
+
+
+@pytest.mark.deep
+def test_an_executor_is_decommissioned_while_a_run_goes_on(tmp_path: Path) -> None:
+    """Spark asks for executors itself, by shuffle tracking, and one of them is told to leave in the middle."""
+    world = written(tmp_path / "files", 31, 2)
+    landing = landed(tmp_path / "landing", world)
+    home, local = (home_for(tmp_path / name, world) for name in ("home", "local"))
+    for one in (home, local):
+        one.run("run", landing)
+        take_in_the_rest(one, world)
+    local.match()
+    home.set(max_objects=2)
+    with Cluster(tmp_path / "cluster", properties=DEFAULTS | ALLOCATION) as cluster:
+        nodes = cluster.add("first", "second")
+        running = cluster.start("match", PSTSTREAM_HOME=str(home.path))
+        eventually(lambda: all(map(has_executor, nodes)), "a node has no executor")
+        eventually(lambda: any(node.segments() for node in nodes), "no node does any work")
+        leaving, other = sorted(nodes, key=lambda node: not node.segments())
+        (executor,) = leaving.executors()
+        os.kill(executor, signal.SIGPWR)
+        eventually(lambda: executor not in leaving.executors(), "the executor does not leave")
+        assert running.runs, "the run has ended before its executor"
+        assert len(json.loads(running.finish())["batches"]) > 3
+        assert leaving.said(
+            r"Decommission executor[\s\S]*No running tasks, no block migration configured, stopping", executors=True
+        )
+        assert not other.said("Decommission executor", executors=True)
     assert_same_tables(home, local)
     assert_as_the_twin(home, world.log, world.lateness_seconds)
 

@@ -1,7 +1,8 @@
 """Run every kind of work on a home, and write what came of it; the same files give the same results anywhere.
 
-Arguments: `write FOLDER` makes the files; `upload FOLDER ADDRESS` copies a folder into a bucket; `run HOME LANDING
-FOLDER` works on them, where home and landing are folders or addresses, and writes `results.json` in the folder.
+Arguments: `write FOLDER` makes the files; `generate FOLDER` makes larger ones; `upload FOLDER ADDRESS` copies a folder
+into a bucket; `run HOME LANDING FOLDER` works on files, where home and landing are folders or addresses, and writes
+`results.json` in the folder.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pststream.storage.registry import files_at
+from pststream.workloads.generate_files import write_objects, write_requests
 from tests import worlds
 from tests.bucket_home import BucketHome
 from tests.commands import Home
@@ -45,6 +47,15 @@ def write(folder: Path) -> None:
     rows = some_objects(rnd, 400)
     questions = [{**some_question(rnd, rnd.choice(KINDS), rows), "question_id": str(n)} for n in range(QUESTIONS)]
     (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, questions)))
+
+
+def generate(folder: Path) -> None:
+    """Write a landing folder of 200,000 objects in eight files, and 20,000 subscriptions."""
+    for kind in ("objects", "requests"):
+        (folder / kind).mkdir(parents=True)
+    for seed in range(8):
+        write_objects(str(folder / "objects" / f"{seed}.parquet"), 25_000, seed)
+    write_requests(str(folder / "requests" / "0.parquet"), 20_000, 8)
 
 
 def upload(folder: Path, address: str) -> None:
@@ -100,6 +111,8 @@ def run(address: str, landing: str, folder: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     if sys.argv[1] == "write":
         write(Path(sys.argv[2]))
+    elif sys.argv[1] == "generate":
+        generate(Path(sys.argv[2]))
     elif sys.argv[1] == "upload":
         upload(Path(sys.argv[2]), sys.argv[3])
     else:

@@ -5,6 +5,9 @@
 #   three_hosts.sh run HOST CMD...    run a command on a host; on `driver`, it finds the master in $MASTER
 #   three_hosts.sh add NAME           one more worker, w3 to w9
 #   three_hosts.sh kill NAME          a host is lost
+#   three_hosts.sh serve NAME         a Spark Connect server with CORES of the workers' cores, connect or connect2
+#   three_hosts.sh cpu NAME           print the CPU seconds of a host's processes
+#   three_hosts.sh limit NAME US      let a host have so many microseconds of CPU time in 0.1 s, by a control group
 #   three_hosts.sh stop               end all of them, and remove the namespaces
 #
 # A host is a network namespace with an address on a bridge (itself in a namespace: nothing is reachable from outside),
@@ -14,8 +17,8 @@
 set -euo pipefail
 STATE=${STATE:-/var/tmp/three_hosts} CODE=${CODE:-$PWD} AT=${AT:-/opt/pststream} VENV=${VENV:-$PWD/.venv}
 VERSITYGW=${VERSITYGW:-$(command -v versitygw || true)} CORES=${CORES:-1} MEMORY=${MEMORY:-1g}
-SELF=$(realpath "$0") PRE=pst3 NET=10.77.0
-declare -A ADDRESS=([store]=2 [master]=3 [driver]=4 [connect]=5 [w1]=11 [w2]=12 [w3]=13 [w4]=14 [w5]=15 [w6]=16 [w7]=17 [w8]=18 [w9]=19)
+SELF=$(realpath "$0") PRE=pst$(cksum <<<"$STATE" | cut -d " " -f 1) NET=10.77.0  # several STATEs may run side by side
+declare -A ADDRESS=([store]=2 [master]=3 [driver]=4 [connect]=5 [connect2]=6 [w1]=11 [w2]=12 [w3]=13 [w4]=14 [w5]=15 [w6]=16 [w7]=17 [w8]=18 [w9]=19)
 
 address() { echo "$NET.${ADDRESS[$1]:?no such host}"; }
 
@@ -73,6 +76,8 @@ inside() {  # HOST CMD...: make the file system of the host, and run the command
         store) exec /mnt/bin/versitygw --quiet --access "$AWS_ACCESS_KEY_ID" --secret "$AWS_SECRET_ACCESS_KEY" \
             --region us-east-1 --port "$HOST:7070" --cert /mnt/store.pem --key /mnt/store.key posix /root ;;
         master) exec spark-class org.apache.spark.deploy.master.Master --host "$HOST" --port 7077 --webui-port 8080 ;;
+        connect) exec python "$AT/infra/image/spark_connect.py" "spark.cores.max=$CORES" spark.executor.cores=1 \
+            spark.ui.enabled=false "spark.connect.grpc.binding.address=$HOST" ;;
         worker) export SPARK_LOCAL_DIRS=/root/shuffle PSTSTREAM_CACHE_DIR=/root/.cache/pststream
             exec spark-class org.apache.spark.deploy.worker.Worker --host "$HOST" --webui-port 8081 --cores "$CORES" \
                 --memory "$MEMORY" --work-dir /root/work "$MASTER" ;;
@@ -113,6 +118,20 @@ prepare() {
 	CONF
 }
 
+group() {  # HOST: the control group of its processes, of version 1 or 2
+    local root=/sys/fs/cgroup
+    [ ! -d $root/cpu ] || root=$root/cpu
+    echo "$root/$PRE-$1"
+}
+
+limit() {  # HOST MICROSECONDS
+    local group pid; group=$(group "$1")
+    mkdir -p "$group"
+    if [ -e "$group/cpu.cfs_quota_us" ]; then echo "$2" >"$group/cpu.cfs_quota_us"
+    else echo "$2 100000" >"$group/cpu.max"; fi
+    for pid in $(ip netns pids "$PRE-$1"); do echo "$pid" >"$group/cgroup.procs"; done
+}
+
 worker() {
     mkdir -p "$STATE/$1/root/.cache/pststream"  # the image has compiled kernels, but no segments
     [ ! -d "$STATE/numba" ] || cp -r "$STATE/numba" "$STATE/$1/root/.cache/pststream/"
@@ -132,6 +151,8 @@ lose() {  # HOST: end its processes
 stop() {
     local file
     for file in "$STATE"/*/pids; do lose "$(basename "$(dirname "$file")")"; done
+    sleep 1
+    for host in "${!ADDRESS[@]}"; do rmdir "$(group "$host")" 2>/dev/null || true; done
     for ns in $(ip netns list | awk -v p="^$PRE-" '$1 ~ p {print $1}'); do ip netns del "$ns"; done
 }
 
@@ -152,6 +173,10 @@ case ${1:-} in
         worker w1; worker w2 ;;
     add) worker "$2" ;;
     kill) lose "$2" ;;
+    serve) service "$2" connect "Spark Connect server started" ;;
+    limit) limit "$2" "$3" ;;
+    cpu) for pid in $(ip netns pids "$PRE-$2"); do sed "s/.*) //" "/proc/$pid/stat" 2>/dev/null || true; done |
+        awk '{ ticks += $12 + $13 + $14 + $15 } END { print ticks / 100 }' ;;
     run) shift; enter "$@" ;;
     enter) shift; enter "$@" ;;
     inside) shift; inside "$@" ;;
