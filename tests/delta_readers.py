@@ -3,19 +3,21 @@
     python -m tests.delta_readers FOLDER JARS < list
 
 list: JSON, for each table its name, address, an earlier version, and whether it has a change data feed. Below FOLDER
-there is then a folder for each way of reading, with one for each table; a line of JSON tells what else was found.
+there is then a folder for each way of reading: of Spark with the names of the tables and their rows as JSON, of the
+kernel with a folder for each table. A line of JSON tells what else was found.
 """
 
 import json
 import os
 import sys
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-os.environ.pop("SPARK_REMOTE", None)  # the Python package delta needs Spark Classic
-
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, lit, struct, to_json
+from pyspark.sql.types import FloatType
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -27,47 +29,50 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
 }
-
-WAYS = ("spark", "spark-earlier", "spark-stream", "kernel", "kernel-earlier")
 
 
 def main(folder: Path, jars: Path) -> None:
     """Read each table of the list that comes on the standard input."""
+    os.environ.pop("SPARK_REMOTE", None)  # the Python package delta needs Spark Classic
     builder = SparkSession.builder.master("local[2]").config("spark.jars", ",".join(map(str, jars.glob("*.jar"))))
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
-    spark, streams, found = builder.getOrCreate(), [], {}
+    spark, found = builder.getOrCreate(), {}
+    ways: dict[str, list[DataFrame]] = {way: [] for way in ("spark", "spark-earlier", "spark-stream")}
     for name, (address, earlier, has_feed) in json.load(sys.stdin).items():
         read = spark.read.format("delta")
-        write(read.load(address), folder / "spark" / name)
-        write(read.option("versionAsOf", earlier).load(address), folder / "spark-earlier" / name)
-        streams.append(follow(spark, address, folder / "spark-stream" / name))
+        ways["spark"].append(as_json(name, read.load(address)))
+        ways["spark-earlier"].append(as_json(name, read.option("versionAsOf", earlier).load(address)))
+        ways["spark-stream"].append(as_json(name, spark.readStream.format("delta").load(address)))
         read_with_kernel(spark, address, folder / "kernel" / name, None)
         read_with_kernel(spark, address, folder / "kernel-earlier" / name, earlier)
         if has_feed:
-            feed = folder / "spark-feed" / name
-            follow(spark, address, feed, readChangeFeed="true", startingVersion="0").awaitTermination()
-            counts = spark.read.parquet(str(feed)).groupBy("_change_type").count().collect()
+            changes = spark.readStream.format("delta").options(readChangeFeed="true", startingVersion="0").load(address)
+            follow(changes.select("_change_type"), folder / "spark-feed")
+            counts = spark.read.parquet(str(folder / "spark-feed")).groupBy("_change_type").count().collect()
             detail = DeltaTable.forPath(spark, address).detail().select("clusteringColumns").collect()
             found[name] = {"changes": {row[0]: row[1] for row in counts}, "clustering": detail[0][0]}
-    for stream in streams:
-        stream.awaitTermination()
+    # One query for all tables, as each one takes seconds.
+    for way in ("spark", "spark-earlier"):
+        reduce(DataFrame.unionAll, ways[way]).write.parquet(str(folder / way))
+    follow(reduce(DataFrame.unionAll, ways["spark-stream"]), folder / "spark-stream")
     print(json.dumps(found))
 
 
-def write(rows: DataFrame, folder: Path) -> None:
-    """Write rows as Parquet."""
-    rows.write.parquet(str(folder))
+def as_json(name: str, rows: DataFrame) -> DataFrame:
+    """Return the name of the table and the JSON of each row."""
+    columns = [col(one.name).cast("double" if one.dataType == FloatType() else one.dataType) for one in rows.schema]
+    named = [column.alias(one) for column, one in zip(columns, rows.columns, strict=True)]
+    options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+    return rows.select(lit(name).alias("name"), to_json(struct(*named), options).alias("row"))
 
 
-def follow(spark: SparkSession, address: str, folder: Path, **options: str) -> Any:
-    """Begin to write what a stream reads of a table as it is now."""
-    rows = spark.readStream.format("delta").options(**options).load(address)
+def follow(rows: DataFrame, folder: Path) -> None:
+    """Write what a stream has now."""
     stream = rows.writeStream.format("parquet").option("checkpointLocation", f"{folder}-checkpoint")
-    return stream.trigger(availableNow=True).start(str(folder))
+    stream.trigger(availableNow=True).start(str(folder)).awaitTermination()
 
 
 def read_with_kernel(spark: SparkSession, address: str, folder: Path, version: int | None) -> None:
