@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from pickle import dumps
 from typing import Any
 
 import numpy as np
-from pyspark.cloudpickle import dumps
 
 from benchmarks.support.targets import at_most
 from pststream.base import names
