@@ -27,7 +27,7 @@ _MAGIC = (
     (b"\xfe\xff", "text in UTF-16", "convert it to UTF-8"),
 )
 MAX_EXPANSION = 200
-ALWAYS_ALLOWED_BYTES = 1 << 30
+ALWAYS_ALLOWED_BYTES = 1 << 26
 """A file may decompress to this many bytes, or to MAX_EXPANSION times its size if that is more."""
 
 EXPANDS_TOO_MUCH = f"over {MAX_EXPANSION} times its own size and {ALWAYS_ALLOWED_BYTES} bytes"
