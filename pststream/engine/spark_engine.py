@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from hashlib import sha256
 from itertools import count, dropwhile, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -48,11 +49,10 @@ several parts; it then has the rows of all these parts in memory at once.
 MAX_CLOSURE_BYTES = 1 << 16
 """Bytes of functions that travel with each task; more are read from a file, once in each process."""
 
-FUNCTIONS = "functions"
-"""The name of that file."""
-
 Functions = bytes | str
-"""The functions of a call pickled together, since they share data; or the address of the folder of their file."""
+"""The functions of a call pickled together, since they share data; or the address of their file, whose name is its
+SHA-256, so that tasks run no functions that another has put there.
+"""
 
 MAX_CELL_BYTES = 1 << 30
 """Bytes of rows in one cell of a DataFrame: Java's arrays end at 2 GiB."""
@@ -169,15 +169,19 @@ class SparkEngine:
             yield data
             return
         with scratch_folder(self._home) as folder:
-            files_at(folder).write(FUNCTIONS, data, durable=False)
-            yield folder
+            files_at(folder).write(digest := sha256(data).hexdigest(), data, durable=False)
+            yield f"{folder}/{digest}"
 
 
 @lru_cache(maxsize=2)
 def _load(functions: Functions) -> tuple[Callable[..., Any], ...]:
     """Return functions that `SparkEngine.sent` has sent; a process reads each file once."""
-    data = files_at(functions).read(FUNCTIONS) if isinstance(functions, str) else functions
-    return cast("tuple[Callable[..., Any], ...]", pickle.loads(data))
+    if isinstance(functions, str):
+        folder, _, digest = functions.rpartition("/")
+        functions = files_at(folder).read(digest)
+        if sha256(functions).hexdigest() != digest:
+            raise RetryableError(f"{folder}/{digest}: another program has changed this file", "run this again")
+    return cast("tuple[Callable[..., Any], ...]", pickle.loads(functions))
 
 
 @lru_cache

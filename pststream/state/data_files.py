@@ -92,12 +92,8 @@ class DataFiles:
 
     def may_contain(self, column: str, least: int, greatest: int) -> np.ndarray:
         """Return which files may have a row with a value of `column` in [least, greatest]: bool[files]."""
-        low, high = self._bound(f"min.{column}", names.MIN_INT64), self.greatest(column)
+        low, high = self.bound(f"min.{column}", names.MIN_INT64), self.bound(f"max.{column}", names.MAX_INT64)
         return np.asarray((low <= greatest) & (high >= least))
-
-    def greatest(self, column: str) -> np.ndarray:
-        """Return the greatest value of a column in each file, names.MAX_INT64 if it is not known: int64[files]."""
-        return self._bound(f"max.{column}", names.MAX_INT64)
 
     def has_values(self, column: str) -> bool:
         """Whether a file has bounds of a column."""
@@ -108,8 +104,8 @@ class DataFiles:
         """Return the values of a partition column of whole numbers: int64[files]."""
         return np.asarray(self.columns.column(f"partition.{column}"))
 
-    def _bound(self, name: str, unknown: int) -> np.ndarray:
-        """Return a bound of each file as DataFile has it: int64[files]."""
+    def bound(self, name: str, unknown: int) -> np.ndarray:
+        """Return a bound of each file as DataFile has it, `unknown` where there is none: int64[files]."""
         if name not in self.columns.column_names:
             return np.full(len(self), unknown)
         values = self.columns.column(name)

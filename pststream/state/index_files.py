@@ -149,7 +149,7 @@ def index_files_to_come(
     if not len(files):
         return NO_FILES
     path, size, rows = (files.columns.column(name) for name in ("path", "size_bytes", "num_records"))
-    columns = [path, worker, size, files.greatest("subscription_key"), rows, versions]
+    columns = [path, worker, size, files.bound("max.subscription_key", names.MAX_INT64), rows, versions]
     table = pa.table(columns, schema=NO_FILES.columns.schema).filter(pc.field("worker") != NO_WORKER)
     return IndexFiles(home.table(names.WORKER_INDEX), table.combine_chunks())
 

@@ -1,6 +1,7 @@
 """Every engine keeps the contract of engines: the same values, rows and errors."""
 
 import os
+import pickle
 import threading
 import time
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from pststream.base.errors import RetryableError
 from pststream.engine import auto_engine
 from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled, collect_places
 from pststream.engine.local_engine import LocalEngine
 from pststream.engine.running_engine import ENGINES, get_engine
-from pststream.engine.spark_engine import MAX_CLOSURE_BYTES
+from pststream.engine.spark_engine import MAX_CLOSURE_BYTES, SparkEngine, _load
+from pststream.engine.spark_session import EngineSession
 from pststream.settings import Settings
 from pststream.state.home import Home
 
@@ -297,3 +300,13 @@ def test_functions_with_much_data_wait_in_the_home(tmp_path: Path) -> None:
     assert sorted(engine.run_tasks(range(5), function)) == [(task, MAX_CLOSURE_BYTES, 2) for task in range(5)]
     small = partial(_read_scratch, f"{tmp_path}/scratch", b"")
     assert engine.run_tasks([7], small) == [(7, 0, 0)]
+
+
+def test_functions_that_another_has_changed_are_not_loaded(tmp_path: Path) -> None:
+    engine = SparkEngine(EngineSession("", False, 2), Home(tmp_path))
+    with engine.sent([partial(_read_scratch, f"{tmp_path}/none", bytes(MAX_CLOSURE_BYTES))]) as sent:
+        assert _load(sent)[0](3) == (3, MAX_CLOSURE_BYTES, 0)
+        _load.cache_clear()
+        Path(str(sent)).write_bytes(pickle.dumps((print,)))
+        with pytest.raises(RetryableError, match="another program has changed"):
+            _load(sent)
