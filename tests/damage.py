@@ -6,7 +6,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from pststream.base import names
-from pststream.state.home import APPEND_ONLY, Home
+from pststream.state.delta_log import APPEND_ONLY
+from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from pststream.tables.open_tables import open_table
 

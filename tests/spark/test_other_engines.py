@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+import pststream
 from pststream.base import names
 from pststream.engine.spark_session import get_session, jar_folder, spark_url
 from pststream.reports.reading.pairs import gold_table
@@ -82,7 +83,8 @@ def plain(value: Any) -> Any:
 
 def sorted_map(value: Any) -> Any:
     """The pairs of a map, sorted; some engines give them as dicts with a key and a value."""
-    return value and sorted(plain(one) for one in (value.items() if isinstance(value, dict) else value))
+    pairs = value.items() if isinstance(value, dict) else value
+    return None if pairs is None else sorted(plain(one) for one in pairs)
 
 
 class Rows:
@@ -134,7 +136,7 @@ def test_every_engine_reads_the_same_rows(home: Home, tmp_path: Path) -> None:
         found = {way: by_spark[way][name] for way in SPARK} | {way: written(tmp_path / way / name) for way in KERNEL}
         for way in (*SPARK, *KERNEL):
             assert rows.of(found[way]) == (before if way.endswith("earlier") else latest), f"{way} reads {name}"
-    assert read[names.PAIRS] > 100 and read[names.MATCHES] > 100 and len(+read) > 15, read
+    assert read[names.PAIRS] > 100 and read[names.MATCHES] > 100 and len(+read) > 10, read
     gold = json.loads(done.stdout.splitlines()[-1])[names.PAIRS]
     assert gold["changes"]["insert"] - gold["changes"]["delete"] == read[names.PAIRS]
     assert gold["clustering"] == ["subscription_key", "day"]
@@ -192,8 +194,13 @@ def test_spark_shows_operations_and_their_metrics(home: Home, spark: Any) -> Non
         history = spark.sql(f"DESCRIBE HISTORY {spark_path(State(home.path).table(name))}").collect()
         return [row for row in history if row["operation"] == operation]
 
-    erased, written = commits(names.OBJECTS, "DELETE")[0]["operationMetrics"], commits(names.OBJECTS, "WRITE")
-    assert (erased["numDeletedRows"], erased["numUpdatedRows"]) == ("1", "0") and int(erased["numCopiedRows"]) > 0
+    erasures = pststream.open(home.path).sql("SELECT table_name, sum(rows_removed) FROM erasures GROUP BY ALL")
+    assert erasures.num_rows > 2
+    for name, rows in zip(*(column.to_pylist() for column in erasures.columns), strict=True):
+        deletions = [row["operationMetrics"] for row in commits(name, "DELETE") if '"erase"' in row["userMetadata"]]
+        counts = [int(one[metric]) for one in deletions for metric in ("numDeletedRows", "numUpdatedRows")]
+        assert sum(counts) == rows and min(counts) >= 0, name
+    written = commits(names.OBJECTS, "WRITE")
     assert all(int(row["operationMetrics"]["numOutputRows"]) > 0 for row in written)
     assert not any(row["isBlindAppend"] for row in written), "duplicates are looked for in the table"
     assert any(row["isBlindAppend"] for row in commits(names.MATCHES, "WRITE"))

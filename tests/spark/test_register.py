@@ -19,29 +19,30 @@ from tests.unit.reports.commands.test_export import filled
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 REGISTER = """
-import json, sys
-from tests.command_process import ROOT
+import json, os, subprocess, sys
 from tests.commands import run_here
-from pststream.engine.spark_session import get_session
+from pststream.engine.spark_session import get_session, spark_url
 from pststream.settings import Settings
 spark = get_session(Settings(spark_master="local[1]"))
 spark.sql("CREATE SCHEMA taken")
 spark.sql("CREATE VIEW taken.objects AS SELECT 'a column' AS Location")
-for schema, home in zip(("alerts", "alerts", "taken"), sys.argv[1:]):
+for schema, home in zip(("alerts", "alerts", "taken"), sys.argv[1:4]):
     done = run_here("register", "--catalog", "spark_catalog", "--schema", schema, "--home", home, "--json")
     print("DONE", json.dumps([done.code, done.out, done.err]))
 home = sys.argv[1]
 done = run_here("pairs", "--home", home, "--json")
 print("DONE", json.dumps([done.code, done.out, done.err]))
 done = run_here("register", "--catalog", "spark_catalog", "--schema", "alerts", "--home", home, "--json")
-print("DONE", json.dumps([done.code, done.out, done.err]))
+print("DONE", json.dumps([done.code, done.out, done.err]), flush=True)
+environment = os.environ | {"SPARK_REMOTE": spark_url(Settings())}  # a second Spark takes as long to start
+subprocess.run([sys.executable, "-c", sys.argv[4]], env=environment, check=True)
 """
 
 READ = """
-import json, sys
+import json
 from pststream.engine.spark_session import get_session
 from pststream.settings import Settings
-spark = get_session(Settings(spark_master="local[1]"))
+spark = get_session(Settings())
 pairs = spark.sql("SELECT object_id, subscription_id FROM spark_catalog.alerts.pairs ORDER BY ALL").collect()
 meanings = spark.sql("DESCRIBE spark_catalog.alerts.objects").collect()
 history = spark.sql("DESCRIBE HISTORY spark_catalog.alerts.batches").collect()
@@ -73,14 +74,15 @@ def metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def lines_of(program: str, start: str, *arguments: str) -> list[Any]:
-    """Run a program in a process of its own; return the JSON of the lines that begin with a word."""
+def lines_of(program: str, *arguments: str) -> list[Any]:
+    """Run a program in a process of its own; return the JSON of its lines that begin with a word in capitals."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
-    return [json.loads(line.removeprefix(start)) for line in done.stdout.splitlines() if line.startswith(start)]
+    lines = (line.partition(" ") for line in done.stdout.splitlines())
+    return [json.loads(rest) for word, _, rest in lines if word in ("DONE", "SHOWN")]
 
 
 def test_another_session_reads_tables_and_views(metastore: Path) -> None:
@@ -88,7 +90,8 @@ def test_another_session_reads_tables_and_views(metastore: Path) -> None:
     for one in (home, other):
         one.init()
     filled(home)
-    first, refused, taken, pairs, with_gold = lines_of(REGISTER, "DONE ", home.path, other.path, home.path)
+    done = lines_of(REGISTER, home.path, other.path, home.path, READ)
+    first, refused, taken, pairs, with_gold, shown = done
     views = ["pairs", "subscriptions", "batches_done", "rejects_by_file"]
     assert first[0] == 0, first[2]
     assert json.loads(first[1])["views"] == views
@@ -97,7 +100,6 @@ def test_another_session_reads_tables_and_views(metastore: Path) -> None:
     assert pairs[0] == 0, pairs[2]
     assert with_gold[0] == 0, with_gold[2]
     assert "pairs" in json.loads(with_gold[1])["tables"] and json.loads(with_gold[1])["views"] == views[1:]
-    (shown,) = lines_of(READ, "SHOWN ")
     wanted = pststream.open(home.path).sql("SELECT object_id, subscription_id FROM pairs ORDER BY ALL").to_pylist()
     comment, metadata = "position in the log: file_seq << 32 | row", '{"batch_id": 3, "plan_version": 1}'
     assert shown == [[list(pair.values()) for pair in wanted], comment, metadata, 2]

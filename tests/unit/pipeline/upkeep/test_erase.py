@@ -19,7 +19,7 @@ from pststream.pipeline.upkeep.erase import erase
 from pststream.settings import Settings
 from pststream.state import erasures, ledger_tables, quarantine
 from pststream.state.deliveries import Counts, SinkProgress, read_progress, save_progress
-from pststream.state.home import APPEND_ONLY
+from pststream.state.delta_log import APPEND_ONLY
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import read_table, table_version

@@ -16,7 +16,7 @@ from pststream.pipeline.upkeep import old_rows
 from pststream.pipeline.upkeep.maintain import delete_old_outcomes, maintain
 from pststream.settings import load_settings
 from pststream.state.data_files import list_data_files
-from pststream.state.home import APPEND_ONLY
+from pststream.state.delta_log import APPEND_ONLY
 from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home, new_home
