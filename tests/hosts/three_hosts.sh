@@ -76,8 +76,9 @@ inside() {  # HOST CMD...: make the file system of the host, and run the command
         store) exec /mnt/bin/versitygw --quiet --access "$AWS_ACCESS_KEY_ID" --secret "$AWS_SECRET_ACCESS_KEY" \
             --region us-east-1 --port "$HOST:7070" --cert /mnt/store.pem --key /mnt/store.key posix /root ;;
         master) exec spark-class org.apache.spark.deploy.master.Master --host "$HOST" --port 7077 --webui-port 8080 ;;
-        connect) exec python "$AT/infra/image/spark_connect.py" "spark.cores.max=$CORES" spark.executor.cores=1 \
-            spark.ui.enabled=false "spark.connect.grpc.binding.address=$HOST" ;;
+        connect) export PSTSTREAM_SPARK_MASTER=$MASTER
+            exec python "$AT/infra/image/spark_connect.py" "spark.cores.max=$CORES" spark.executor.cores=1 \
+            spark.ui.enabled=false spark.log.level=INFO "spark.connect.grpc.binding.address=$HOST" ;;
         worker) export SPARK_LOCAL_DIRS=/root/shuffle PSTSTREAM_CACHE_DIR=/root/.cache/pststream
             exec spark-class org.apache.spark.deploy.worker.Worker --host "$HOST" --webui-port 8081 --cores "$CORES" \
                 --memory "$MEMORY" --work-dir /root/work "$MASTER" ;;
@@ -90,7 +91,7 @@ service() {  # HOST ROLE PATTERN: start a service on a host and wait for its log
     [ "$1" != store ] || mkdir -p "$STATE/store/root/city"  # a bucket is a folder of the posix backend
     setsid bash "$SELF" enter "$1" "$2" >"$STATE/$1/log" 2>&1 </dev/null &
     echo $! >>"$STATE/$1/pids"
-    for _ in $(seq 300); do
+    for _ in $(seq 1500); do
         grep -q "$3" "$STATE/$1/log" && { echo "$1: $2 at $(address "$1")"; return; }
         kill -0 $! 2>/dev/null || break
         sleep 0.2
@@ -118,18 +119,30 @@ prepare() {
 	CONF
 }
 
-group() {  # HOST: the control group of its processes, of version 1 or 2
-    local root=/sys/fs/cgroup
-    [ ! -d $root/cpu ] || root=$root/cpu
-    echo "$root/$PRE-$1"
+groups() {  # HOST: the folders of its control groups, of version 1 or 2
+    if [ -d /sys/fs/cgroup/cpu ]; then echo /sys/fs/cgroup/{cpu,cpuacct}/"$PRE-$1"
+    else echo "/sys/fs/cgroup/$PRE-$1"; fi
 }
 
-limit() {  # HOST MICROSECONDS
-    local group pid; group=$(group "$1")
-    mkdir -p "$group"
-    if [ -e "$group/cpu.cfs_quota_us" ]; then echo "$2" >"$group/cpu.cfs_quota_us"
-    else echo "$2 100000" >"$group/cpu.max"; fi
-    for pid in $(ip netns pids "$PRE-$1"); do echo "$pid" >"$group/cgroup.procs"; done
+limit() {  # HOST MICROSECONDS: fails if there are no such groups
+    local group pid file set=1
+    for group in $(groups "$1"); do
+        mkdir -p "$group"
+        file=$group/cpu.cfs_quota_us; [ ! -e "$file" ] || { echo "$2" >"$file"; set=0; }
+        file=$group/cpu.max; [ ! -e "$file" ] || { echo "$2 100000" >"$file"; set=0; }
+        for pid in $(ip netns pids "$PRE-$1"); do echo "$pid" >"$group/cgroup.procs"; done
+    done
+    return $set
+}
+
+cpu() {  # HOST: of its control group, else of the processes that it has now
+    local group pid
+    for group in $(groups "$1"); do
+        awk '{ print $1 / 1e9; exit }' "$group/cpuacct.usage" 2>/dev/null && return
+        awk '$1 == "usage_usec" { print $2 / 1e6; found = 1 } END { exit !found }' "$group/cpu.stat" 2>/dev/null && return
+    done
+    for pid in $(ip netns pids "$PRE-$1"); do sed "s/.*) //" "/proc/$pid/stat" 2>/dev/null || true; done |
+        awk '{ ticks += $12 + $13 + $14 + $15 } END { print ticks / 100 }'
 }
 
 worker() {
@@ -152,7 +165,7 @@ stop() {
     local file
     for file in "$STATE"/*/pids; do lose "$(basename "$(dirname "$file")")"; done
     sleep 1
-    for host in "${!ADDRESS[@]}"; do rmdir "$(group "$host")" 2>/dev/null || true; done
+    for host in "${!ADDRESS[@]}"; do rmdir $(groups "$host") 2>/dev/null || true; done
     for ns in $(ip netns list | awk -v p="^$PRE-" '$1 ~ p {print $1}'); do ip netns del "$ns"; done
 }
 
@@ -175,8 +188,7 @@ case ${1:-} in
     kill) lose "$2" ;;
     serve) service "$2" connect "Spark Connect server started" ;;
     limit) limit "$2" "$3" ;;
-    cpu) for pid in $(ip netns pids "$PRE-$2"); do sed "s/.*) //" "/proc/$pid/stat" 2>/dev/null || true; done |
-        awk '{ ticks += $12 + $13 + $14 + $15 } END { print ticks / 100 }' ;;
+    cpu) cpu "$2" ;;
     run) shift; enter "$@" ;;
     enter) shift; enter "$@" ;;
     inside) shift; inside "$@" ;;
