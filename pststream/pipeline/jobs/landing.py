@@ -21,7 +21,6 @@ from pststream.pipeline.main_job.run import has_work
 from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_answered_since
 from pststream.pipeline.replan.measured_loads import check_balance
-from pststream.reports.pages.question_page import render_answer
 from pststream.search.answer_rows import answer_lines
 from pststream.search.ask import answer_for_page, record_of_texts
 from pststream.settings import Settings
@@ -168,6 +167,8 @@ def ask_for_page(
     texts = {name: str(text) for name, text in question.items()}
     answered = answer_for_page(home, settings, record_of_texts(texts, lambda field: field))
     if page is not None:
+        from pststream.reports.pages.question_page import render_answer  # here, since few jobs need templates
+
         write_atomically(page, render_answer(home.path, texts, answered, form).encode())
     if not form:  # the log of a server is not for its answers
         lines = answer_lines([vars(row) for row in answered.rows[:LOGGED_ROWS]])
