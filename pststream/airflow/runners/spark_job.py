@@ -109,9 +109,6 @@ class SparkJob(SparkSubmitOperator):
 
     def execute(self, context: Context) -> Any:
         """Run or submit the job, wait, and return the summary; raises as `admit` and `check_outcome` do."""
-        return self._execute(context)
-
-    def _execute(self, context: Context) -> Any:
         place = admit(self.application_args or [])
         with run_environment(place, self.aws_conn_id), tempfile.TemporaryDirectory(prefix="pststream-") as folder:
             outcome, cause = self._run(context, place.arguments, Path(folder) / "result.json")
@@ -124,7 +121,7 @@ class SparkJob(SparkSubmitOperator):
     def resume(self, context: Context, event: bool) -> Any:
         """Go on after a wait for the driver; `event` is that of OutcomeTrigger."""
         self._sees_home = event
-        return self._execute(context)
+        return self.execute(context)  # of the class, which may add to it
 
     def table_uri(self, name: str) -> str:
         """Return the URI of a table of the home on which the job works."""
@@ -214,8 +211,7 @@ class SparkJob(SparkSubmitOperator):
         """Run Airflow's own operator, which finds spark-submit by PATH, with these variables; return its error."""
         try:
             with with_variables(variables):
-                # Airflow lets only its task runner call `execute`.
-                super().execute(context) if self._sees_home is None else self.execute_resumable(context)
+                super().execute(context)
         except FileNotFoundError as error:
             raise JobRefused(f"{error}: install Spark where Airflow's tasks run") from error
         except ValueError as error:
