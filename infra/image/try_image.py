@@ -25,8 +25,8 @@ MOST_BYTES = 2_200_000_000
 USER = "50000:0"
 PACKAGES = "ca-certificates,python3,python3-venv"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-LEFT_OUT = ("jmods", "man", "docs", "src.zip", "demo")
-"""Parts of a Java for developers that no program reads."""
+LEFT_OUT = ("jmods", "man", "docs", "src.zip", "demo", "ct.sym", "classes_nocoops.jsa")
+"""Parts of a Java for developers, and for heaps of more than 32 GB, that no program here reads."""
 
 DEMO = """set -eu
 mount --make-rprivate / && mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"
@@ -85,8 +85,8 @@ def make_base(folder: Path) -> str:
     if not (folder / "usr" / "bin" / "python3.11").exists():
         mirror = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Release: bookworm").split()[0]
         run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(folder), mirror)
-    for name in ("cache/apt/archives", "lib/apt/lists"):
-        shutil.rmtree(folder / "var" / name, ignore_errors=True)
+    for name in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     return commit(folder, "/", "localhost/pststream-base")
 
 

@@ -26,6 +26,8 @@ ALLOWED_OPTIONS = {
 OPERATORS = "pststream.airflow.operators"
 """The module of operators and hooks."""
 
+TRIGGERS = "pststream.airflow.runners.outcome_trigger"
+
 LINKS = [
     "pststream.airflow.dags.questions.AnswerLink",
     "pststream.airflow.tasks.data_docs.DataDocsLink",
@@ -53,6 +55,7 @@ def provider_info() -> dict[str, Any]:
         "integrations": [{"integration-name": "PSTStream", "tags": ["service"]}],
         "operators": [{"integration-name": "PSTStream", "python-modules": [OPERATORS]}],
         "hooks": [{"integration-name": "PSTStream", "python-modules": [OPERATORS]}],
+        "triggers": [{"integration-name": "PSTStream", "python-modules": [TRIGGERS]}],
         "extra-links": LINKS,
         "connection-types": [
             connection_type("pststream", "PSTStreamHook", "PSTStream", HOME_FIELDS, [*address, "password"]),

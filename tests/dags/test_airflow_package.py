@@ -75,6 +75,18 @@ def test_two_homes_run_side_by_side_and_a_consumer_starts_on_matches(
         "stockholm": {"states": states, "pairs": pairs, "homes": ["malmo", "stockholm"]},
     }
     assert ran["counts"] == [{"s1": 2, "s2": 1, "s3": 1}, {}]
+    assert ran["runs_left"] == 0, "the command of the document deletes old runs"
+
+
+def test_one_dag_matches_all_homes(tmp_path: Path, examples: dict[str, Any]) -> None:
+    homes, landing = [new_home(tmp_path / city) for city in ("malmo", "stockholm")], fill_landing(tmp_path / "landing")
+    for home in homes:
+        for kind in ("requests", "objects"):
+            home.run("ingest", kind, landing / kind)
+    ran = FinishedRun(examples["match_all_homes"], {})
+    assert ran.state == "success"
+    for home in homes:
+        assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
 
 
 def test_the_dags_of_the_project_are_read_from_a_subfolder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +271,7 @@ def test_entry_points_are_there_and_airflow_accepts_the_provider() -> None:
         module, _, name = connection["hook-class-name"].rpartition(".")
         assert getattr(import_module(module), name).conn_type == connection["connection-type"]
     classes = [*info["extra-links"], *(f"{module}.PSTStreamHook" for module in info["hooks"][0]["python-modules"])]
+    classes += [f"{module}.OutcomeTrigger" for module in info["triggers"][0]["python-modules"]]
     for path in classes:
         module, _, name = path.rpartition(".")
         assert getattr(import_module(module), name)

@@ -1,5 +1,6 @@
 """With the driver on a node of a cluster, XCom, errors and retries are those of a job on the task's machine."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -45,6 +46,35 @@ def test_an_outcome_is_found_by_run_task_and_try(tmp_path: Path) -> None:
     assert read_outcome_of(home, first) == outcome
 
 
+@pytest.mark.parametrize(("seconds", "outcome"), [(0.0, None), (60.0, "{}")])
+def test_a_trigger_waits_for_an_outcome_in_a_home_that_it_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, outcome: str | None
+) -> None:
+    from airflow.triggers.base import TriggerEvent
+
+    from pststream.airflow.runners import outcome_trigger
+
+    async def event_of(home: Path) -> TriggerEvent:
+        path, words = outcome_trigger.OutcomeTrigger(str(home), "outcome.json").serialize()
+        trigger = getattr(outcome_trigger, path.rpartition(".")[2])(**words)
+        return await anext(trigger.run())
+
+    async def write_later() -> TriggerEvent:
+        waiting = asyncio.create_task(event_of(tmp_path))
+        await asyncio.sleep(0.3)
+        assert waiting.done() == (seconds == 0)
+        if outcome is not None:
+            (tmp_path / "outcome.json").write_text(outcome, "utf-8")
+        return await waiting
+
+    monkeypatch.setattr(outcome_trigger, "LOOK_SECONDS", seconds)
+    monkeypatch.setattr(outcome_trigger, "HOME_SECONDS", 0.1)
+    monkeypatch.setattr(outcome_trigger, "POLL_SECONDS", 0.05)
+    assert asyncio.run(event_of(tmp_path / "nowhere")).payload is False
+    (tmp_path / names.HOME_MARK).touch()
+    assert asyncio.run(write_later()).payload is True
+
+
 @pytest.mark.spark
 @pytest.mark.deep
 @pytest.mark.timeout(900)
@@ -70,6 +100,13 @@ def test_a_driver_on_the_cluster_ends_as_a_local_job_and_is_submitted_once(
     monkeypatch.setattr(match, "conf", LEAN_DRIVER)
     monkeypatch.setattr(match, "retry_policy", policy)
     poll, polls = type(match).poll_until_complete, []
+    resume, resumed = type(match).resume, []
+
+    def recorded(self: Any, context: Any, event: bool) -> Any:
+        resumed.append(event)
+        return resume(self, context, event)
+
+    monkeypatch.setattr(type(match), "resume", recorded)
 
     def killed_at_first(self: Any, external_id: Any, context: Any) -> None:
         polls.append(external_id)
@@ -80,6 +117,7 @@ def test_a_driver_on_the_cluster_ends_as_a_local_job_and_is_submitted_once(
     monkeypatch.setattr(type(match), "poll_until_complete", killed_at_first)
     there = FinishedRun(dag, {"home": str(remote.path), "landing": landing})
     assert there.states == here.states and there.tries["match"] == 2
+    assert resumed == [True], "the task was deferred until the outcome was in the home"
     assert len(cluster.drivers) == 1
     measured = dict.fromkeys(("seconds", "home", "balance", "table", "answered"))
     assert there.xcom("match") | measured == here.xcom("match") | measured

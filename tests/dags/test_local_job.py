@@ -1,8 +1,12 @@
 """A job that runs as a process of the task fails with the same errors as a submitted one, and can be killed."""
 
 import logging
+import os
+import subprocess
+import sys
 import threading
 import time
+import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +26,29 @@ def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(job_process, "JOBS", tmp_path)
     with pytest.raises(JobLost):
         local_job.run_job("mute", [])
+
+
+def test_another_python_runs_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    venv.create(tmp_path / "other", symlinks=True)
+    (tmp_path / "who.py").write_text("import sys; sys.exit(sys.prefix.endswith('/other') and 7)", "utf-8")
+    python = tmp_path / "other" / "bin" / "python"
+    code = (
+        "from pathlib import Path; from pststream.airflow.runners.job_process import JobProcess, environment;"
+        "_, error = JobProcess('who', {}).run([], Path('result'));"
+        "print(environment()['PATH'], environment()['PYSPARK_PYTHON'], error)"
+    )
+    variables = {"PSTSTREAM_PYTHON": str(python), "PSTSTREAM_JOBS": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | variables,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    path, _, rest = done.stdout.strip().partition(" ")
+    assert path.startswith(f"{python.parent}{os.pathsep}")
+    assert rest.removeprefix(f"{python} ") == "Error code is: 7"
 
 
 def test_killing_a_job_ends_it_without_a_result(

@@ -17,9 +17,12 @@ from pststream.base import names
 JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(names.__file__).resolve().parents[2] / "jobs")
 """The folder of the package `jobs`, which is installed next to `pststream`."""
 
+PYTHON = os.environ.get("PSTSTREAM_PYTHON") or sys.executable
+"""The Python that runs the jobs."""
+
 
 class JobProcess:
-    """Runs `jobs/<job>.py` with Python. The lines of its standard error go to the log of the task, at their levels.
+    """Runs `jobs/<job>.py` with PYTHON. The lines of its standard error go to the log of the task, at their levels.
 
     variables  environment variables besides those of the task
     seconds    time after which the process is killed; None: no limit
@@ -33,7 +36,7 @@ class JobProcess:
 
     def run(self, arguments: Sequence[str], result: Path) -> tuple[dict[str, Any] | None, Exception | None]:
         """Run the job; return its outcome, None if it left none, and its exit code as an error if that is not 0."""
-        command = [sys.executable, str(self._script), f"--result={result}", *arguments]
+        command = [PYTHON, str(self._script), f"--result={result}", *arguments]
         self._process = subprocess.Popen(
             command,
             env=self._environment,
@@ -65,10 +68,10 @@ class JobProcess:
 
 def environment() -> dict[str, str]:
     """Return the environment of a job on this machine: its Python, its spark-submit, its submitters' ids."""
-    binaries = str(Path(sys.executable).parent)
+    binaries = str(Path(PYTHON).parent)
     return {
         "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(JOBS.parent), os.environ.get("PYTHONPATH")])),
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", PYTHON),
         "PSTSTREAM_SUBMITTERS": f"{os.getpid()},{os.getppid()}",
     }

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -39,13 +38,14 @@ from pststream.airflow.runners.job_outcome import (
     read_outcome,
     within_xcom,
 )
-from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
+from pststream.airflow.runners.job_process import JOBS, PYTHON, JobProcess, environment
+from pststream.airflow.runners.outcome_trigger import OutcomeTrigger
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_properties import properties_of
 from pststream.base import names
 from pststream.base.texts import mask_urls
 
-JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
+JARS = Path(PYTHON).parents[1] / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"
 JARS_KEY, MEMORY_KEY = "spark.jars", "spark.driver.memory"
 OPTIONS_KEY = "spark.driver.extraJavaOptions"
@@ -104,6 +104,8 @@ class SparkJob(SparkSubmitOperator):
         self.asks_for_work = asks_for_work
         self.aws_conn_id = aws_conn_id
         self._process: JobProcess | None = None
+        self._sees_home: bool | None = None
+        """Whether the triggerer does; None before the task was deferred."""
 
     def execute(self, context: Context) -> Any:
         """Run or submit the job, wait, and return the summary; raises as `admit` and `check_outcome` do."""
@@ -115,6 +117,11 @@ class SparkJob(SparkSubmitOperator):
         assert outcome is not None
         log_result(self.job, outcome["result"])
         return within_xcom(self.summarize(outcome) if self.summarize else outcome["result"])
+
+    def resume(self, context: Context, event: bool) -> Any:
+        """Go on after a wait for the driver; `event` is that of OutcomeTrigger."""
+        self._sees_home = event
+        return self.execute(context)  # of the class, which may add to it
 
     def table_uri(self, name: str) -> str:
         """Return the URI of a table of the home on which the job works."""
@@ -169,10 +176,24 @@ class SparkJob(SparkSubmitOperator):
             self._process = None
 
     def submit_job(self, context: Context) -> str | None:
-        """Submit the job to a cluster, whose driver then goes on without this process."""
+        """Submit the job to a cluster, whose driver then goes on without this process.
+
+        Raises RuntimeError after a wait for a driver: it has failed, and the next try submits again.
+        """
+        if self._sees_home is not None:
+            raise RuntimeError("the driver has failed")
         context["task_state_store"].set(OUTCOME_KEY, outcome_name(context["ti"]))
         driver: str | None = super().submit_job(context)
         return driver
+
+    def poll_until_complete(self, external_id: Any, context: Context) -> None:
+        """Wait for a driver: deferred if it can be found again, or here if the triggerer does not see the home."""
+        if self.durable and self._sees_home is not False:
+            home, name = absolute_home(self.application_args or []), context["task_state_store"].get(OUTCOME_KEY)
+            if read_outcome_of(home, name) is None:
+                self.defer(trigger=OutcomeTrigger(home, name), method_name="resume")
+            # The driver ends now.
+        super().poll_until_complete(external_id, context)
 
     def _submit(self, context: Context, arguments: list[str], result: Path, master: str) -> Outcome:
         """Submit the job with spark-submit."""

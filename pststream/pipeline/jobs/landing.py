@@ -19,7 +19,6 @@ from pststream.pipeline.main_job.run import has_work
 from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_answered_since
 from pststream.pipeline.replan.measured_loads import check_balance
-from pststream.reports.pages.question_page import render_answer
 from pststream.search.answer_rows import answer_lines
 from pststream.search.ask import answer_for_page, record_of_texts
 from pststream.settings import Settings
@@ -166,6 +165,8 @@ def ask_for_page(
     texts = {name: str(text) for name, text in question.items()}
     answered = answer_for_page(home, settings, record_of_texts(texts, lambda field: field))
     if page is not None:
+        from pststream.reports.pages.question_page import render_answer  # here, since few jobs need templates
+
         files, name = file_at(page)
         files.write(name, render_answer(home.path, texts, answered, form).encode())
     if not form:  # the log of a server is not for its answers
