@@ -53,19 +53,6 @@ def test_a_worker_host_is_lost_and_another_added(hosts: Hosts, expected: dict[st
     assert list((hosts.state / "w3" / "root").glob(".cache/pststream/homes/*")), "the host that joined has done nothing"
 
 
-def test_a_proposal_is_applied_on_another_host(hosts: Hosts) -> None:
-    """The host of a worker applies what the host of the driver has proposed; both have only the home in common."""
-    home = {"PSTSTREAM_HOME": "s3://city/moved", "PSTSTREAM_PLANNER": "grid", "PSTSTREAM_WORKERS": "3"} | MASTER
-    hosts.call("run", "driver", "pststream", "run", "s3://city/in/1", **home)
-    files = [f"--proposal={home['PSTSTREAM_HOME']}/pages/move.npz", f"--page={home['PSTSTREAM_HOME']}/pages/move.html"]
-    balance = ["pststream", "balance", "global", *files, "--json"]
-    shown = json.loads(hosts.call("run", "driver", *balance, "--planner=hybrid", "--gain=0", "--dry-run", **home))
-    assert shown["moves"], shown["reason"]
-    applied = json.loads(hosts.call("run", "w2", *balance, "--apply", **home))
-    assert (applied["moves"], applied["plan_version_after"]) == (shown["moves"], 2)
-    assert (hosts.state / "store" / "root" / "city" / "moved" / "pages" / "move.html").exists()
-
-
 def results(hosts: Hosts) -> dict[str, Any]:
     document: dict[str, Any] = json.loads((hosts.state / "driver" / "tmp" / "files" / "results.json").read_text())
     return document
