@@ -201,7 +201,7 @@ def test_spark_shows_operations_and_their_metrics(home: Home, spark: Any) -> Non
         counts = [int(one[metric]) for one in deletions for metric in ("numDeletedRows", "numUpdatedRows")]
         assert sum(counts) == rows and min(counts) >= 0, name
     written = commits(names.OBJECTS, "WRITE")
-    assert all(int(row["operationMetrics"]["numOutputRows"]) > 0 for row in written)
+    assert sum(int(row["operationMetrics"]["numOutputRows"]) for row in written) > 100
     assert not any(row["isBlindAppend"] for row in written), "duplicates are looked for in the table"
     assert any(row["isBlindAppend"] for row in commits(names.MATCHES, "WRITE"))
     compacted = commits(names.OBJECTS, "OPTIMIZE")[0]["operationMetrics"]
