@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from pststream.base.errors import RetryableError
 from pststream.engine import code_version
-from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value, record_place
+from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value, ran_at
 from pststream.engine.spark_session import EngineSession
 from pststream.storage.parquet_files import raise_storage_error
 
@@ -142,7 +142,7 @@ class SparkEngine:
         except Exception as error:
             _raise_task_error(error)
             raise
-        record_place(self._session.place)
+        ran_at(self._session.place)
         return [pickle.loads(one.as_buffer()) for one in values]
 
 
