@@ -35,8 +35,8 @@ def collect_places() -> set[str]:
     return places
 
 
-def record_place(place: str) -> None:
-    """Add a place to the set of `collect_places`, if this thread has one."""
+def ran_at(place: str) -> None:
+    """Add a place to the set of `collect_places` of this thread, if it has one."""
     _PLACES.get(set()).add(place)
 
 

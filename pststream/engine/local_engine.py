@@ -13,16 +13,7 @@ from typing import Any, Generic
 
 import pyarrow as pa
 
-from pststream.engine.contract import (
-    ReceivedRows,
-    SentRows,
-    Stage,
-    StageProgress,
-    Task,
-    TasksStalled,
-    Value,
-    record_place,
-)
+from pststream.engine.contract import ReceivedRows, SentRows, Stage, StageProgress, Task, TasksStalled, Value, ran_at
 
 ShuffledRows = dict[int, list[tuple[int, pa.RecordBatch]]]
 """The rows that each part receives, with their tags."""
@@ -76,7 +67,7 @@ class LocalEngine:
     def _run(self, run: "_Run[Task, Value]", tasks: int, seconds: float | None = None) -> list[Value]:
         """Run `tasks` tasks in threads, and return their values in order."""
         if tasks:
-            record_place("threads")
+            ran_at("threads")
         # Daemon threads: a process that abandons a step does not wait for them. What they write no commit names.
         threads = [Thread(target=run.work, daemon=True) for _ in range(min(self.parallelism, tasks))]
         try:

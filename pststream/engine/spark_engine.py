@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from pststream.base.errors import RetryableError
 from pststream.engine import code_version
-from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value, record_place
+from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value, ran_at
 from pststream.engine.spark_session import EngineSession
 from pststream.state.home import Home
 from pststream.state.scratch import scratch_folder
@@ -153,7 +153,7 @@ class SparkEngine:
         except Exception as error:
             _raise_task_error(error)
             raise
-        record_place(self._session.place)
+        ran_at(self._session.place)
         return [pickle.loads(one.as_buffer()) for one in values]
 
     @contextmanager

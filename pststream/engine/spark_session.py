@@ -267,8 +267,7 @@ class EngineSession:
     session has Python workers of its own, and new ones would load the kernels again. Other code has other workers, and
     so has a process that starts on another day: a server remembers each session that it closed.
 
-    place   `Spark` and the host of the server, or the master if the server is on this machine; empty before the first
-            call
+    place   where the tasks run, as `collect_places` has it; empty before the first call
     """
 
     def __init__(self, url: str, is_shared: bool, local_cores: int | None) -> None:
