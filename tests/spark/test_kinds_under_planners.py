@@ -58,7 +58,7 @@ def run(path: Path, world: WrittenWorld, planner: str, methods: tuple[str, ...] 
         home.ingest("objects", [objects])
         if number == FILES // 2:
             home.run("plan", "--workers", "5")
-        while home.run("match", "--one", "--max-objects", "20")["batches"]:
+        while home.run("match", "--one", "--max-objects", "15")["batches"]:
             if left:
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(balance, "crash_point", die_once)
