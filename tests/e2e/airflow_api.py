@@ -139,23 +139,6 @@ class Airflow:
         return json.dumps(self.call("GET", f"{path}/logs/{number}?full_content=true"))
 
 
-def kill_task_process(airflow_home: Path) -> None:
-    """Kill the process of this Airflow that runs a task; its supervisor goes on."""
-    [task] = [one for one in psutil.process_iter() if is_task(one, airflow_home)]
-    task.kill()
-
-
-def is_task(process: psutil.Process, airflow_home: Path) -> bool:
-    """Whether a process runs a task of this Airflow."""
-    try:
-        title = " ".join(process.cmdline())
-        if "airflow worker -- " not in title or "LocalExecutor" in title:
-            return False
-        return any(f"--airflow-home={airflow_home}" in parent.cmdline() for parent in process.parents())
-    except psutil.Error:
-        return False
-
-
 def wait_for(attempt: Any, seconds: float, what: str) -> Any:
     """Retry until a call returns something; errors of HTTP and of the connection count as not yet."""
     deadline = time.monotonic() + seconds

@@ -18,7 +18,7 @@ from tests.airflow_database import empty_database
 from tests.browser import CHROMIUM, look_at
 from tests.commands import Home
 from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
-from tests.e2e.airflow_api import ROOT, RUN, Airflow, kill_task_process, processes_of, standalone, wait_for
+from tests.e2e.airflow_api import ROOT, RUN, Airflow, processes_of, standalone, wait_for
 from tests.spark_cluster import cluster_for_drivers, connection_for_drivers
 
 PASSWORDS = "airflow/simple_auth_manager_passwords.json.generated"
@@ -194,18 +194,17 @@ def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
             look_at(page, f"{airflow.url}/pststream/{path}")
 
 
-def test_a_killed_task_submits_its_job_once(airflow: Airflow, on_cluster: dict[str, Any]) -> None:
-    """The next try waits for the driver, which works without executors on the only node of a cluster."""
+def test_a_deferred_task_submits_its_job_once(airflow: Airflow, on_cluster: dict[str, Any]) -> None:
+    """No process of the task waits for the driver, which works without executors on the only node of a cluster."""
     dag, home = "other_micro_batch", Home(airflow.folder / "other-home")
     airflow.turn_on(dag)
     with cluster_for_drivers(airflow.folder / "cluster", on_cluster, "node", PSTSTREAM_ENGINE="local") as cluster:
         run = airflow.trigger(dag, {})
-        wait_for(lambda: "Polling driver" in airflow.log(dag, run, "match"), RUN, "the submission")
-        kill_task_process(airflow.folder / "airflow")
+        wait_for(lambda: airflow.states(dag, run)["match"] == "deferred", RUN, "the submission")
         assert airflow.end_of(dag, run) == "success", airflow.log(dag, run, "match")
         assert len(cluster.drivers) == 1
     tasks = airflow.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]
-    assert {task["try_number"] for task in tasks if task["task_id"] == "match"} == {2}
+    assert {task["try_number"] for task in tasks if task["task_id"] == "match"} == {1}
     assert airflow.xcom(dag, run, "match")["matches"] == len(PAIRS)
     assert home.run("plans", "show")["workers"] == 2, "the driver has the environment of the task"
     assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
