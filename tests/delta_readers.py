@@ -4,7 +4,7 @@
 
 list: JSON, for each table its name, address, an earlier version, and whether it has a change data feed. Below FOLDER
 there is then a folder for each way of reading: of Spark with the names of the tables and their rows as JSON, of the
-kernel with a folder for each table. A line of JSON tells what else was found.
+kernel with a folder for each table. The last line of the output is JSON with the other results.
 """
 
 import json

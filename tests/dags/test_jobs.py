@@ -243,7 +243,9 @@ def test_repartition_makes_the_plan_of_the_kinds_of_the_form(monkeypatch: pytest
     changes = Changes(monkeypatch, {"plan_version": 3, "planner": "hash", "workers": 2, "units": 2, "seconds": 1})
     assert repartition.main(["--home=h", "--planner=hash", "--kinds=range,knn", "--gain=0.2"]) == 0
     assert [settings.planner for settings in changes.balance.settings] == ["hash"] and not changes.plan.calls
-    assert repartition.main(["--planner=hash", "--kinds=range,knn", "--workers=2", "--apply"]) == 0, "places anew"
+    assert repartition.main(["--planner=hash", "--kinds=range,knn", "--workers=2", "--apply"]) == 0, (
+        "it builds a new index"
+    )
     assert repartition.main(["--home=h", "--planner=", "--kinds=topk", "--gain=0.2"]) == 0
     assert changes.plan.positions == [("hash", "range,knn"), (None, "topk")]
     assert len(changes.balance.calls) == 1

@@ -48,16 +48,22 @@ def has_executor(node: Process) -> bool:
     return node.said("Successfully registered with driver", executors=True) is not None
 
 
-@pytest.mark.promise
-def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job makes a home in a bucket; a command goes on with one in a shared folder, which began on one machine."""
-    world = written(tmp_path / "files", 31, 2)
-    landing = landed(tmp_path / "landing", world)
-    home, local = (home_for(tmp_path / name, world) for name in ("home", "local"))
+def begun_homes(folder: Path) -> tuple[WrittenWorld, Home, Home]:
+    """Make two homes with a batch and rows that wait for the next ones; the second home has matched them, too."""
+    world = written(folder / "files", 31, 2)
+    landing = landed(folder / "landing", world)
+    home, local = (home_for(folder / name, world) for name in ("home", "local"))
     for one in (home, local):
         one.run("run", landing)
         take_in_the_rest(one, world)
     local.match()
+    return world, home, local
+
+
+@pytest.mark.promise
+def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job makes a home in a bucket; a command goes on with one in a shared folder, which began on one machine."""
+    world, home, local = begun_homes(tmp_path)
     with moto_server() as url, Cluster(tmp_path / "cluster", secret=SECRET) as cluster:
         Uploader(url).new_bucket()
         address = use(url, monkeypatch)
@@ -83,14 +89,8 @@ def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.deep
 def test_an_executor_is_decommissioned_while_a_run_goes_on(tmp_path: Path) -> None:
-    """Spark asks for executors itself, by shuffle tracking, and one of them is told to leave in the middle."""
-    world = written(tmp_path / "files", 31, 2)
-    landing = landed(tmp_path / "landing", world)
-    home, local = (home_for(tmp_path / name, world) for name in ("home", "local"))
-    for one in (home, local):
-        one.run("run", landing)
-        take_in_the_rest(one, world)
-    local.match()
+    """With dynamic allocation, one of two executors is decommissioned during the run; the tables stay equal."""
+    world, home, local = begun_homes(tmp_path)
     home.set(max_objects=2)
     with Cluster(tmp_path / "cluster", properties=DEFAULTS | ALLOCATION) as cluster:
         nodes = cluster.add("first", "second")

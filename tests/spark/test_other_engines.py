@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from deltalake import DeltaTable
 
 import pststream
 from pststream.base import names
-from pststream.engine.spark_session import get_session, jar_folder, spark_url
+from pststream.engine.spark_session import jar_folder
 from pststream.reports.reading.pairs import gold_table
 from pststream.reports.views import spark_path
-from pststream.settings import Settings
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import open_dataset
@@ -30,19 +28,10 @@ from tests.erased_homes import OBJECT, SUBSCRIPTION, marked_home, marked_world
 from tests.lean_jvm import LEAN
 from tests.worlds import moment
 
-pytestmark = [pytest.mark.spark, pytest.mark.deep]
+pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.usefixtures("spark")]
 
 SPARK, KERNEL = ("spark", "spark-earlier", "spark-stream"), ("kernel", "kernel-earlier")
 """Ways of reading in `tests.delta_readers`."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    """The Spark of this process, as a server that the commands find, too."""
-    settings = Settings(spark_master="local[2]")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_REMOTE", spark_url(settings))
-        yield get_session(settings)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ The commands that are killed use the Spark of this process.
 
 import json
 import shutil
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import pststream
 from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.engine import spark_session
-from pststream.engine.spark_session import get_session, spark_url
 from pststream.pipeline.upkeep.pairs_table import MARK, update_hourly, update_pairs
 from pststream.reports.reading.pairs import gold_batch, gold_table
 from pststream.settings import Settings
@@ -29,7 +27,7 @@ from tests.erased_homes import MARKER, OBJECT, SUBSCRIPTION, marked_home, marked
 from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
 
-pytestmark = [pytest.mark.spark, pytest.mark.deep]
+pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.usefixtures("spark")]
 
 VIEW = """
 SELECT pairs.*, objects.lon, objects.lat, objects.text, requests.keywords, CAST(pairs.ts AS DATE) AS day
@@ -37,15 +35,6 @@ FROM pairs
 JOIN objects ON objects.object_key = pairs.object_key
 JOIN requests ON requests.subscription_key = pairs.subscription_key AND requests.op = 'insert'
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    """The Spark of this process, as a server that the commands of other processes find, too."""
-    settings = Settings(spark_master="local[2]")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_REMOTE", spark_url(settings))
-        yield get_session(settings)
 
 
 @pytest.fixture(scope="module")
