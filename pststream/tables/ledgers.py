@@ -15,10 +15,18 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values
+from pststream.base.utc_times import from_micros
 from pststream.tables.delta_tables import AnyHome, TableReader, greatest_value, read_table
 
 MAX_ROW = (1 << names.ROW_BITS) - 1
 """The greatest row number that a key holds."""
+
+JUDGED_BY = "judged_by"
+"""Key in the options of a landed file of objects: the watermark (microseconds) by which its objects are late or not,
+that of the log before the round in which the file was found; null: there was none."""
+
+ROUND_GOES_ON = "round_goes_on"
+"""Key in the options of a landed file of objects: whether more groups of its round were to follow."""
 
 
 class FileRow(TypedDict):
@@ -260,10 +268,19 @@ class Ledger:
         the lateness that its ingest was given, if that is greater. A pending withdrawal may have lowered the watermark.
         """
         pending = [f for f in self.done("objects") if log_key(f["file_seq"], f["rows"]) > self.objects_matched]
-        bounds = [*(f["watermark"] for f in pending), self.watermark()]
-        own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in [*pending, *self.unfinished_ingest()]]
+        unfinished = self.unfinished_ingest()
+        bounds = [self.watermark(), *map(judged_by, pending)]
+        if (round := self.open_round()) is not None:
+            bounds.append(judged_by(round))
+        bounds += [judged_by(f) for f in unfinished if JUDGED_BY in f["options"]]
+        own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in [*pending, *unfinished]]
         lateness = max(lateness, dt.timedelta(seconds=max(own, default=0)))
         return None if None in bounds else min(bound for bound in bounds if bound is not None) - lateness
+
+    def open_round(self) -> FileRow | None:
+        """Return the last file of objects if more groups of its round were to follow."""
+        objects = [f for f in self.files if f["kind"] == names.OBJECTS]
+        return objects[-1] if objects and json.loads(objects[-1]["options"]).get(ROUND_GOES_ON) else None
 
 
 def read_files(home: AnyHome, filter: pds.Expression | None = None) -> list[FileRow]:
@@ -287,13 +304,23 @@ def read_latest(
     return latest_rows(read_table(home.table(name), selected, filter), key)
 
 
+def read_known_files(home: AnyHome, hashes: Collection[str]) -> list[dict[str, Any]]:
+    """Return kind, sha256, path and options of those files of the log, done or started, that have one of these hashes.
+
+    A file that is done is returned twice.
+    """
+    if not hashes:
+        return []
+    wanted = pds.field("sha256").isin(pa.array(hashes, pa.string()))
+    rows: list[dict[str, Any]] = read_table(
+        home.table(names.FILES), ["kind", "sha256", "path", "options"], wanted
+    ).to_pylist()
+    return rows
+
+
 def known_hashes(home: AnyHome, hashes: Collection[str]) -> set[tuple[str, str]]:
     """Return (kind, hash) of those files of the log, done or started, that have one of these hashes."""
-    if not hashes:
-        return set()
-    wanted = pds.field("sha256").isin(pa.array(hashes, pa.string()))
-    rows = read_table(home.table(names.FILES), ["kind", "sha256"], wanted).to_pylist()
-    return {(row["kind"], row["sha256"]) for row in rows}
+    return {(row["kind"], row["sha256"]) for row in read_known_files(home, hashes)}
 
 
 def recent_row_counts(home: AnyHome, kind: str, paths: Sequence[str], count: int) -> list[list[int]]:
@@ -317,6 +344,22 @@ def recent_row_counts(home: AnyHome, kind: str, paths: Sequence[str], count: int
 
 def _folders(paths: pa.Array, kind: str) -> pa.Array:
     return pc.replace_substring_regex(paths, rf"^(.*/{kind}/(?:[^/]+/)?|.*/|).*$", r"\1")
+
+
+def in_one_round(before: FileRow, file: FileRow) -> bool:
+    """Whether a file of objects is of the same round as the one before it."""
+    options = json.loads(before["options"])
+    if JUDGED_BY not in options or judged_by(before) != judged_by(file):
+        return False
+    return before["ingest_id"] == file["ingest_id"] or bool(options.get(ROUND_GOES_ON))
+
+
+def judged_by(file: FileRow) -> dt.datetime | None:
+    """Return the watermark by which the objects of a file are late or not."""
+    options = json.loads(file["options"])
+    if JUDGED_BY not in options:  # a withdrawal, or a file of requests
+        return file["watermark"]
+    return None if options[JUDGED_BY] is None else from_micros(options[JUDGED_BY])
 
 
 def _watermark_after(done: list[FileRow]) -> dt.datetime | None:

@@ -10,36 +10,68 @@ import datetime as dt
 import json
 import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pststream.base import names
 from pststream.base.errors import PassingError, RetryableError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.texts import counted, escape_controls
 from pststream.input.confined_files import find_folders
 from pststream.input.input_files import find_files
 from pststream.input.suite_files import Suite
+from pststream.pipeline.ingest.cut_objects import withdraw_cut_objects
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, is_fetched
+from pststream.pipeline.ingest.groups import Round, count_oversized, cut_into_groups, round_of_groups
 from pststream.pipeline.ingest.ingest_transaction import (
     append_file_of_home,
     append_files,
+    delete_staged,
     finish_interrupted_ingest,
     number_files,
     stage_files,
 )
-from pststream.pipeline.ingest.landing_gate import load_landed_suites, quarantine_failing_files
-from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
-from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, File, StagedFile, object_options
+from pststream.pipeline.ingest.known_files import GIVEN_PATH, LANDED, UNDATED, KnownFiles, owner_of
+from pststream.pipeline.ingest.landing_gate import (
+    NO_COPIES,
+    load_landed_suites,
+    quarantine_failing_files,
+    quarantine_files,
+)
+from pststream.pipeline.ingest.local_files import (
+    Stamp,
+    has_changed,
+    hash_files,
+    may_grow,
+    read_stamps,
+    select_readable,
+)
+from pststream.pipeline.ingest.stage_file import (
+    FOLDER,
+    MAX_AHEAD,
+    STORED_SETTINGS,
+    File,
+    StagedFile,
+    object_options,
+    with_options,
+)
+from pststream.pipeline.ingest.staged_rows import OVERSIZED
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
-from pststream.tables.ledgers import Ledger, known_hashes
+from pststream.tables.ledgers import Ledger
 
-MAX_LISTED_PENDING = 100
-"""Pending files that are listed one by one."""
+MAX_LISTED = 100
+"""Pending files, and files that were read before at another path, that are listed one by one."""
+
+MAX_TRIES = 5
+"""After so many tries a file whose rows do not fit on the disk is quarantined."""
+
+EARLIER_WAITS = "an earlier file of its owner waits"
 
 
 @dataclass(frozen=True)
@@ -77,7 +109,8 @@ def ingest(
 
     Without options, those that the settings give.
 
-    Returns {"files", "files_skipped" (ingested before), "rows", "accepted", "rejected", "rejects_by_reason":
+    Returns {"files", "files_skipped" (judged before), "repeated": [{"path", "read_as"}] (of these, files that were read
+    at another path), "rows", "accepted", "rejected", "rejects_by_reason":
     {reason: n}, "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending": [{"path", "reason",
     "since"}] (of buckets), "passed_over": [paths that could not be opened], "data_docs": [addresses of the pages on the
     files that suites have judged]}, which `pststream ingest --json` prints.
@@ -101,25 +134,34 @@ def ingest(
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
     intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders)
     with home.locked():
-        ledger = finish_interrupted_ingest(home, settings, progress)
+        finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
         offered = hash_files(home, stamps, quarantine_unreadable, folders) if local else []
         sources = intake.open_sources(addresses)
-        if local:
-            intake.ingest_group(offered, ledger, stamps)
         try:
-            for source in sources:  # copy the objects at an address group by group, and ingest each group
-                intake.skipped += source.skipped
-                for group in source.fetch_groups(settings):
-                    intake.ingest_group(group, Ledger(home))
+            intake.ingest_round(offered, stamps, sources)
         finally:
             fetched_files.remove_unneeded_copies(home)
     ingested = {one.path for one in offered} - set(intake.postponed)
     passed_over = [path for path in (str(Path(one).absolute()) for one in listed) if path not in ingested]
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
-    for one in pending[:MAX_LISTED_PENDING]:
+    for one in pending[:MAX_LISTED]:
         progress(escape_controls(f"{one['path']}: pending: {one['reason']}"))
-    return summary_of(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs)
+    repeated = [*intake.repeated, *(one for source in sources for one in source.repeated)]
+    for one in repeated[:MAX_LISTED]:
+        progress(escape_controls(f"{one['path']}: skipped: its content was read before, as {one['read_as']}"))
+    return summary_of(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs, repeated)
+
+
+def stored_options(options: ReaderOptions, settings: Settings, landed: bool, folder: str | None = None) -> str:
+    """Return the options of a file as the ledger stores them, JSON.
+
+    landed: whether `run`, a watcher or a DAG found the file
+    folder: that the file must not lead out of
+    """
+    more: dict[str, Any] = {name: getattr(settings, name) for name in STORED_SETTINGS}
+    more |= ({LANDED: True} if landed else {}) | ({FOLDER: folder} if folder else {})
+    return json.dumps(options.__dict__ | more, sort_keys=True)
 
 
 @dataclass
@@ -128,8 +170,9 @@ class _Intake:
 
     done         ledger rows of ingested files
     quarantined  rows of `quarantine`, of files that failed the landing gate
-    postponed    paths of files that changed while they were read
-    skipped      number of files whose content was ingested or quarantined before
+    postponed    paths of files that wait for the next ingest
+    skipped      number of files that were judged before
+    repeated     of these, files with another path than before: {"path", "read_as"}
     data_docs    addresses of the Data Docs that the suites have written
     """
 
@@ -145,20 +188,23 @@ class _Intake:
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
     data_docs: list[str] = field(default_factory=list)
+    repeated: list[dict[str, str]] = field(default_factory=list)
     skipped: int = 0
+    _waiting_owners: set[str] = field(default_factory=set)
+    _failure: PassingError | None = None
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
         """List the objects to ingest at each address in a bucket."""
         if not addresses:
             return []
         hashes = fetched_files.read_hash_cache(self.home)
-        known = known_of_kind(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()])
+        known = KnownFiles(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()])
         return [
             ObjectSource(
                 self.home,
                 address,
                 self.options.format,
-                known,
+                lambda path, sha256: known.find(path, sha256, self._options_of(path)),
                 hashes,
                 tolerant=self.quarantine_unreadable,
                 max_bytes=self.settings.max_fetch_bytes,
@@ -166,77 +212,157 @@ class _Intake:
             for address in addresses
         ]
 
-    def ingest_group(
-        self, offered: Sequence[OfferedFile], ledger: Ledger, stamps: dict[str, Stamp] | None = None
+    def ingest_round(
+        self, offered: Sequence[OfferedFile], stamps: Mapping[str, Stamp], sources: Sequence[ObjectSource]
     ) -> None:
-        """Ingest the offered files with new content, in their order, as one transaction.
+        """Ingest local files and the objects of buckets in groups, each group as a transaction.
 
-        ledger: as it is before these files
+        Landed objects are one round: the watermark before the first group judges all of them. Files that have the
+        same content are ingested one after the other, since only the ledger shows whether the second one is new.
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
         """
-        files = self._select_new(offered, ledger)
-        skipped = f", {self.skipped:,} skipped (ingested before)" if self.skipped else ""
-        self.progress(f"{self.kind}: {counted(len(files), 'new file')}{skipped}")
-        if not files:
-            return
+        is_round = self.quarantine_unreadable and self.kind == names.OBJECTS
+        with round_of_groups(self.home, is_round) as round:
+            left = list(offered)
+            while left:
+                new, left = self._select_new(left)
+                new = [one for one in new if not self._waits(one)]
+                if is_round:
+                    withdraw_cut_objects(self.home, new, self.folders, self.progress)
+                groups = cut_into_groups(self.home, is_round, new)
+                for number, group in enumerate(groups, 1):
+                    self._ingest_group(group, stamps, round, number < len(groups) or bool(sources))
+            for source in sources:  # copy the objects at an address group by group, and ingest each group
+                self.skipped += source.skipped
+                for copied in source.fetch_groups(self.settings):
+                    while copied:
+                        new, copied = self._select_new(copied)
+                        if new:
+                            self._ingest_group(new, stamps, round, source.groups_left > 0 or source is not sources[-1])
+        if self._failure is not None and not (self.done or self.quarantined):
+            raise self._failure
+
+    def _ingest_group(
+        self, group: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
+    ) -> None:
+        """Ingest new files, in their order, as one transaction; `goes_on`: more groups of the round follow."""
+        ledger = Ledger(self.home)
+        rows = [{"kind": self.kind, **asdict(one), "options": self._options_of(one.path)} for one in group]
+        files = number_files(ledger, rows)
         staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable)
-        changed = [file for file in files if has_changed(file["path"], stamps or {})]
-        self._postpone(changed, offered)
-        unavailable = [(file, one.passing) for file, one in zip(files, staged) if one.passing]
-        for file, number in unavailable:
-            self._postpone([file], offered, os.strerror(number))
-        if len(unavailable) == len(files):
-            raise PassingError(files[0]["path"], unavailable[0][1])
-        files, staged = _without([*changed, *(file for file, _ in unavailable)], files, staged)
+        files = [with_options(file, {UNDATED: True}) if one.undated else file for file, one in zip(files, staged)]
+        out = [file for file in files if has_changed(file["path"], stamps)]
+        self._postpone(out, "it changed while it was read")
+        for file, one in zip(files, staged):
+            if one.passing and file not in out:
+                out.append(file)
+                self._leave(file, one)
+        out += self._hold_back(files, out)
+        files, staged = _without(self.home, out, files, staged)
         if not files:
             return
         holds, changed, pages = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
         self.data_docs += pages
         for page in pages:
             self.progress(escape_controls(f"Data Docs: {page}"))
+        self._report(holds)
+        self._postpone(changed, "it changed while it was read")
+        files, staged = _without(self.home, [*holds, *changed, *self._hold_back(files, changed)], files, staged)
+        if files:
+            options = round.options(ledger, goes_on)
+            self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress, options)
+
+    def _report(self, holds: Sequence[File]) -> None:
         for hold in holds:
             self.progress(escape_controls(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
-        self._postpone(changed, offered)
         self.quarantined += holds
-        files, staged = _without([*holds, *changed], files, staged)
-        if files:
-            self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress)
 
-    def _postpone(
-        self, files: Sequence[File], offered: Sequence[OfferedFile], reason: str = "it changed while it was read"
-    ) -> None:
-        """Leave files, and every offered file with the same hash, for the next ingest."""
+    def _leave(self, file: File, staged: StagedFile) -> None:
+        """Leave a file that could not be read, or whose rows do not fit on the disk, for the next ingest.
+
+        A file whose rows alone take too much is quarantined after MAX_TRIES.
+        """
+        if staged.refusal != OVERSIZED:
+            self._postpone([file], staged.refusal or os.strerror(staged.passing))
+            if not staged.refusal:
+                self._failure = self._failure or PassingError(file["path"], staged.passing)
+        elif count_oversized(self.home, file["sha256"]) < MAX_TRIES:
+            self._postpone([file], OVERSIZED)
+        else:
+            self._report(quarantine_files(self.home, [(file, [f"{OVERSIZED}, {MAX_TRIES} times"])], NO_COPIES))
+
+    def _hold_back(self, files: Sequence[File], waiting: Sequence[File]) -> list[File]:
+        """Postpone files of requests after one of the same owner that waits, so that requests keep their order."""
+        if self.kind != names.REQUESTS or not waiting:
+            return []
+        first: dict[str, int] = {}
+        for file in waiting:
+            first.setdefault(owner_of(file["options"]), file["file_seq"])
+        self._waiting_owners |= first.keys()
+        names_out = {file["path"] for file in waiting}
+        later = [
+            file
+            for file in files
+            if file["file_seq"] > first.get(owner_of(file["options"]), sys.maxsize) and file["path"] not in names_out
+        ]
+        self._postpone(later, EARLIER_WAITS)
+        return later
+
+    def _waits(self, one: OfferedFile) -> bool:
+        """Postpone a local file whose last line may still be written, or that comes after such a file."""
+        owner = owner_of(self._options_of(one.path))
+        if self.kind == names.REQUESTS and owner in self._waiting_owners:
+            self._postpone([asdict(one)], EARLIER_WAITS)
+            return True
+        if not self.quarantine_unreadable or not may_grow(
+            one.path, self.folders.get(one.path), self.options.format, self.settings.settle_seconds
+        ):
+            return False
+        self._postpone([asdict(one)], "its last line has no end, and may still be written")
+        self._waiting_owners.add(owner)
+        return True
+
+    def _postpone(self, files: Sequence[File], reason: str) -> None:
+        """Leave files for the next ingest."""
         for file in files:
             if not self.quarantine_unreadable:
                 raise RetryableError(f"{file['path']}: {reason}", "run this again when nobody writes to it")
             self.progress(escape_controls(f"{file['path']}: left for the next ingest: {reason}"))
-            self.postponed += [one.path for one in offered if one.sha256 == file["sha256"]]
+            self.postponed.append(file["path"])
 
-    def _select_new(self, offered: Sequence[OfferedFile], ledger: Ledger) -> list[File]:
-        """Return ledger rows of the files whose content is new."""
-        known, files = known_of_kind(self.home, self.kind, [one.sha256 for one in offered]), []
+    def _options_of(self, path: str) -> str:
+        return stored_options(self.options, self.settings, self.quarantine_unreadable, self.folders.get(path))
+
+    def _select_new(self, offered: Sequence[OfferedFile]) -> tuple[list[OfferedFile], list[OfferedFile]]:
+        """Return the files that are new, and those that have the content of one of them, which is to be read first."""
+        known = KnownFiles(self.home, self.kind, [one.sha256 for one in offered])
+        new: dict[tuple[str, ...], OfferedFile] = {}
+        left = []
         for one in offered:
-            if one.sha256 not in known:
-                known.add(one.sha256)
-                more = {name: getattr(self.settings, name) for name in STORED_SETTINGS}
-                if one.path in self.folders:
-                    more[FOLDER] = self.folders[one.path]
-                options = json.dumps(self.options.__dict__ | more, sort_keys=True)
-                files.append({"kind": self.kind, **asdict(one), "options": options})
-        self.skipped += len(offered) - len(files)
-        return number_files(ledger, files)
+            before = known.find(one.path, one.sha256, self._options_of(one.path))
+            key = (one.sha256, *((one.path,) if known.are_undated(one.sha256) else ()))
+            if before is not None:
+                self.skipped += 1
+                if before != one.path:
+                    self.repeated.append({"path": one.path, "read_as": before})
+            elif key in new:
+                left.append(one)
+            else:
+                new[key] = one
+        skipped = f", {self.skipped:,} skipped (ingested before)" if self.skipped else ""
+        self.progress(f"{self.kind}: {counted(len(new), 'new file')}{skipped}")
+        return list(new.values()), left
 
 
-def known_of_kind(home: Home, kind: str, hashes: Collection[str]) -> set[str]:
-    """Return those of the hashes whose content is in the log, or was quarantined, as files of this kind."""
-    known = known_hashes(home, hashes) | quarantine.judged_files(home, hashes)
-    return {sha256 for of_kind, sha256 in known if of_kind == kind}
-
-
-def _without(out: list[File], files: list[File], staged: list[StagedFile]) -> tuple[list[File], list[StagedFile]]:
-    """Return the files that are not among `out`, numbered without gaps."""
-    dropped = {file["sha256"] for file in out}
-    kept = [(file, one) for file, one in zip(files, staged, strict=True) if file["sha256"] not in dropped]
+def _without(
+    home: Home, out: Sequence[File], files: list[File], staged: list[StagedFile]
+) -> tuple[list[File], list[StagedFile]]:
+    """Return the files that are not among `out`, numbered without gaps; delete the rows of the others."""
+    dropped = {file["path"] for file in out}
+    if not dropped:
+        return files, staged
+    delete_staged(home, [one for file, one in zip(files, staged, strict=True) if file["path"] in dropped])
+    kept = [(file, one) for file, one in zip(files, staged, strict=True) if file["path"] not in dropped]
     numbered = [file | {"file_seq": files[index]["file_seq"]} for index, (file, _) in enumerate(kept)]
     return numbered, [replace(one, file_seq=file["file_seq"]) for file, (_, one) in zip(numbered, kept)]
 
@@ -253,7 +379,7 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
         for hold in quarantine.find_quarantined(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
             options = {key: value for key, value in json.loads(file["options"]).items() if key != FOLDER}
-            options |= {MAX_AHEAD: settings.max_ahead_seconds}
+            options |= {MAX_AHEAD: settings.max_ahead_seconds, GIVEN_PATH: hold["path"]}
             copy = {"path": f"{home.path}/{hold['copy']}", "options": json.dumps(options, sort_keys=True)}
             done += append_file_of_home(home, settings, file | copy, Ledger(home), progress)
         quarantine.remove_unneeded_copies(home)
@@ -268,6 +394,7 @@ def summary_of(
     pending: Sequence[dict[str, Any]] = (),
     passed_over: Sequence[str] = (),
     data_docs: Sequence[str] = (),
+    repeated: Sequence[dict[str, str]] = (),
 ) -> dict[str, Any]:
     """Return the document of `ingest`."""
     reasons = sum((Counter(file["reasons"]) for file in done), Counter[str]())
@@ -275,13 +402,14 @@ def summary_of(
     return {
         "files": len(done),
         "files_skipped": skipped,
+        "repeated": list(repeated[:MAX_LISTED]),
         "rows": accepted + rejected,
         "accepted": accepted,
         "rejected": rejected,
         "rejects_by_reason": dict(sorted(reasons.items())),
         "quarantined": [{name: hold[name] for name in ("hold_id", "path", "reasons")} for hold in quarantined],
         "files_pending": len(pending),
-        "pending": list(pending[:MAX_LISTED_PENDING]),
+        "pending": list(pending[:MAX_LISTED]),
         "passed_over": list(passed_over),
         "data_docs": list(data_docs),
     }

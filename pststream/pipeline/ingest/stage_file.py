@@ -4,11 +4,12 @@ A large file is read by several tasks, each of which reads a part of it.
 """
 
 import datetime as dt
+import errno
 import json
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.arrow_columns import TIME, micros
-from pststream.base.errors import InputFileError, PassingError, PstError, passing_number
+from pststream.base.errors import NO_ROOM, InputFileError, PassingError, PstError, passing_number
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros
 from pststream.engine.contract import Engine
@@ -42,7 +43,7 @@ from pststream.input.parse_requests import REQUESTS, parse_request_chunk, reques
 from pststream.input.readers import read_chunks, read_requests
 from pststream.input.row_chunks import REASONS, FilePart, check_row_number
 from pststream.pipeline.ingest.fetch_objects import is_fetched
-from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
+from pststream.pipeline.ingest.staged_rows import NoRoom, StagedRows, StagedWriter
 from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.state import fetched_files
@@ -110,6 +111,8 @@ class StagedFile:
     max_time  greatest time (microseconds) of the rows that passed the row rules, None if there is none
     problem   (path, reason, hint) of an input file that cannot be read
     passing   number of the system error, which may pass, for which the input file was not read; else 0
+    refusal   why its rows do not go on the disk, which has room for others; else ""
+    undated   whether it has requests without a time of their own
     faults    number of rejected rows by (field, reason)
     exists    whether the node that read the input file saw it at all
     """
@@ -122,6 +125,8 @@ class StagedFile:
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     exists: bool = True
     passing: int = 0
+    refusal: str = ""
+    undated: bool = False
 
     @property
     def rows(self) -> int:
@@ -133,11 +138,12 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
     """Read an input file, or a part of it, into staged files in `folder`.
 
     at: the time when the ingest began
-    Raises PassingError if the rows cannot be written.
+    Raises PassingError if the rows cannot be written for another reason than that the disk has no room for them.
     """
     writer = StagedWriter(folder, SCHEMAS[kind], WHOLE_FILE_ROWS if part is None else sys.maxsize)
     last_row, greatest, problem, faults, passing = 0, names.NO_TIME, None, Counter[tuple[str, str]](), 0
     parts: tuple[StagedRows, ...] = ()
+    refusal, undated = "", False
     try:
         try:
             with open_input(file) as path:
@@ -150,16 +156,22 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
                         accepted = pc.is_null(rows.column("reason"))
                         rejected = rows.filter(pc.invert(accepted))
                         faults.update(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
-                        greatest = int(micros(rows.column(TIME_OF[kind]).filter(accepted)).max(initial=greatest))
+                        times = micros(rows.column(TIME_OF[kind]).filter(accepted))
+                        greatest = int(times.max(initial=greatest))
+                        undated |= kind == names.REQUESTS and bool((times == to_micros(at)).any())
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)
         parts = writer.close()
+    except NoRoom as error:
+        passing, refusal = errno.ENOSPC, error.reason
     except PassingError as error:
         passing = error.number
     except OSError as error:  # of writing the rows
-        if number := passing_number(error):
-            raise PassingError(folder, number) from None
-        raise
+        passing = passing_number(error)
+        if passing not in NO_ROOM:
+            raise (PassingError(folder, passing) if passing else error) from None
+    finally:
+        writer.discard()
     return StagedFile(
         file["file_seq"],
         parts,
@@ -169,7 +181,14 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
         faults,
         problem is None or is_fetched(file["path"]) or Path(file["path"]).exists(),
         passing,
+        refusal,
+        undated,
     )
+
+
+def with_options(file: File, more: Mapping[str, Any]) -> File:
+    """Return a file with more options."""
+    return file | {"options": json.dumps(json.loads(file["options"]) | more, sort_keys=True)}
 
 
 @contextmanager
@@ -200,6 +219,8 @@ def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
         sum((one.faults for one in parts), Counter()),
         all(one.exists for one in parts),
         next((one.passing for one in parts if one.passing), 0),
+        max(one.refusal for one in parts),
+        any(one.undated for one in parts),
     )
 
 

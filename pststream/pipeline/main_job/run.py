@@ -6,6 +6,8 @@ that cannot be read is quarantined and the other files are ingested.
 
 import datetime as dt
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from pststream.input.input_files import files_below, has_format
 from pststream.pipeline.batch.micro_batch import batch_summary, match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
-from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, known_of_kind
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, options_of, stored_options
+from pststream.pipeline.ingest.known_files import KnownFiles
 from pststream.pipeline.ingest.landing_gate import load_landed_suites
 from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
@@ -102,7 +105,12 @@ def ingest_landed(
     progress: Progress,
     folder: str | None = None,
 ) -> dict[str, Any]:
-    """Ingest landed files, of `folder` if given; the options of columns apply to objects only."""
+    """Ingest landed files, or those of `folder` that a watcher has seen unchanged.
+
+    The options of columns apply to objects only.
+    """
+    if folder is not None:
+        settings = replace(settings, settle_seconds=0)
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
     log = with_fields(progress, step="ingest")
     return ingest(home, settings, kind, paths, reading, log, True, folder)
@@ -128,18 +136,23 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
         if fetched:
             hashes = fetched_files.read_hash_cache(home)
             for kind, folder in folders:
-                known = known_of_kind(home, kind, {sha256 for _, _, sha256 in hashes.values()})
-                source = ObjectSource(home, folder, None, known, hashes, True, settings.max_fetch_bytes)
+                known = KnownFiles(home, kind, {sha256 for _, _, sha256 in hashes.values()})
+                find = partial(_find_known, settings, known)
+                source = ObjectSource(home, folder, None, find, hashes, True, settings.max_fetch_bytes)
                 if source.ready or source.pending(settings.pending_seconds):
                     return True
             return False
-        if any(_has_new_files(home, kind, folder) for kind, folder in folders):
+        if any(_has_new_files(home, settings, kind, folder) for kind, folder in folders):
             return True
         return questions_wait(home, landing)
 
 
-def _has_new_files(home: Home, kind: str, folder: str) -> bool:
-    """Whether a local folder has a file whose content is not in the log or in quarantine; the home is locked."""
+def _find_known(settings: Settings, known: KnownFiles, path: str, sha256: str) -> str | None:
+    return known.find(path, sha256, stored_options(options_of(settings), settings, True))
+
+
+def _has_new_files(home: Home, settings: Settings, kind: str, folder: str) -> bool:
+    """Whether a local folder has a file that was not judged before; the home is locked."""
     paths = [path for path in files_below(Path(folder).absolute()) if has_format(path, None)]
     folders = dict.fromkeys(paths, folder)
     if len(select_readable(paths, no_progress, folders)) < len(paths):
@@ -149,8 +162,9 @@ def _has_new_files(home: Home, kind: str, folder: str) -> bool:
         hashes = fetched_files.read_hash_cache(home)
         if any(path not in hashes or hashes[path][:2] != stamp for path, stamp in stamps.items()):
             return True
-    offered = {file.sha256 for file in hash_files(home, stamps, tolerant=True, folders=folders)}
-    return not offered <= known_of_kind(home, kind, offered)
+    offered = hash_files(home, stamps, tolerant=True, folders=folders)
+    known = KnownFiles(home, kind, [file.sha256 for file in offered])
+    return any(_find_known(settings, known, file.path, file.sha256) is None for file in offered)
 
 
 def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:

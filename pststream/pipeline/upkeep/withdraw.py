@@ -24,24 +24,20 @@ from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import micros, one_array, utf8_of
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, no_progress
-from pststream.base.utc_times import from_micros, iso, to_micros, utc_now
+from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.engine.running_engine import get_engine
 from pststream.kernels.parsing.texts import hash_texts
 from pststream.pipeline.index.restore_ended import restore_ended
 from pststream.pipeline.upkeep.erase import finish_interrupted_work
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
-from pststream.state.erasures import login_name
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
-from pststream.tables.delta_tables import greatest_value, read_table
-from pststream.tables.ledgers import MAX_ROW, FileRow, Ledger, log_key, read_files
+from pststream.state.withdrawals import record_withdrawal
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import MAX_ROW, FileRow, Ledger, in_one_round, log_key, read_files
 from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
-
-PATH = "withdrawal"
-"""Path of a withdrawal in `files`."""
 
 REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100
@@ -108,7 +104,7 @@ def withdraw(
             rejects = count_caused_rejects(home, selected, withdrawn)
         if len(keys) and not dry_run:
             _restore_subscriptions(home, settings, ledger, watermark, progress)
-            withdrawal_id = _record(home, ledger, keys, watermark)
+            withdrawal_id = record_withdrawal(home, ledger, keys, watermark)
         return {
             "dry_run": dry_run,
             "withdrawal_id": withdrawal_id,
@@ -132,24 +128,6 @@ def _restore_subscriptions(
     crash_point("withdraw.restored")
     if restored:
         progress(f"{restored:,} pieces of ended subscriptions are in the index again")
-
-
-def _record(home: Home, ledger: Ledger, keys: np.ndarray, watermark: int | None) -> int:
-    """Write the keys of the objects, then the row of `files` that makes the withdrawal count; return its id."""
-    withdrawal_id: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
-    ids = pa.array(np.full(len(keys), withdrawal_id, np.int64))
-    ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": ids, "object_key": keys}))
-    crash_point("withdraw.named")
-    row = {
-        "file_seq": ledger.next_file_seq, "ingest_id": ledger.next_ingest_id, "kind": names.OBJECTS, "path": PATH,
-        "sha256": "", "bytes": 0, "options": json.dumps({"objects": len(keys), "requested_by": login_name()}),
-        "status": "done", "rows": 1, "accepted": 0, "rejected": 0, "watermark": ledger.watermark(), "min_ts": None,
-        "max_ts": None if watermark is None else from_micros(watermark), "started_at": utc_now(),
-        "withdrawal_id": withdrawal_id,
-    }  # fmt: skip
-    ledger_tables.append(home, names.FILES, [row])
-    crash_point("withdraw.done")
-    return withdrawal_id
 
 
 def select_objects(
@@ -304,10 +282,14 @@ def _horizons(
     watermark = files[0]["watermark"]
     given = without = names.NO_TIME if watermark is None else to_micros(watermark)
     horizons: dict[int, _Horizon] = {}
+    before = None
     for file in files:
+        if before is None or not in_one_round(before, file):
+            of_round = _Horizon(given, without)
+        before = file
         late_by = json.loads(file["options"])["lateness_seconds"] * 1_000_000
         horizons[file["file_seq"]] = _Horizon(
-            max(given - late_by, names.NO_TIME), max(without - late_by, names.NO_TIME)
+            max(of_round.given - late_by, names.NO_TIME), max(of_round.without - late_by, names.NO_TIME)
         )
         stated = names.NO_TIME if file["max_ts"] is None else to_micros(file["max_ts"])
         greatest = remaining.get(file["file_seq"], _Horizon())
