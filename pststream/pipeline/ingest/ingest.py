@@ -30,6 +30,7 @@ from pststream.pipeline.ingest.ingest_transaction import (
     number_files,
     stage_files,
 )
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, group_by_dead_tries
 from pststream.pipeline.ingest.landing_gate import load_landed_suites, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
 from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, File, StagedFile, object_options
@@ -131,6 +132,7 @@ class _Intake:
     postponed    paths of files that changed while they were read
     skipped      number of files whose content was ingested or quarantined before
     data_docs    addresses of the Data Docs that the suites have written
+    apart        whether the files that follow are read one by one in a separate process
     """
 
     home: Home
@@ -146,6 +148,7 @@ class _Intake:
     postponed: list[str] = field(default_factory=list)
     data_docs: list[str] = field(default_factory=list)
     skipped: int = 0
+    apart: bool = False
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
         """List the objects to ingest at each address in a bucket."""
@@ -173,23 +176,37 @@ class _Intake:
 
         ledger: as it is before these files
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
+
+        With `quarantine_unreadable`, files at which earlier ingests have died are transactions of their own, before
+        the others. Once there are suspects among them, all files are read apart: a new one may be as bad.
         """
-        files = self._select_new(offered, ledger)
+        files = self._select_new(offered)
         skipped = f", {self.skipped:,} skipped (ingested before)" if self.skipped else ""
         self.progress(f"{self.kind}: {counted(len(files), 'new file')}{skipped}")
+        unavailable: list[tuple[File, int]] = []
+        groups = group_by_dead_tries(self.home, files) if self.quarantine_unreadable else [(0, files)]
+        for ordinal, (tries, group) in enumerate(groups):
+            self.apart |= tries == DEAD_TRIES
+            before = ledger if ordinal == 0 else Ledger(self.home)
+            unavailable += self._ingest_files(number_files(before, group), before, offered, stamps or {})
+        if files and len(unavailable) == len(files):
+            raise PassingError(unavailable[0][0]["path"], unavailable[0][1])
+
+    def _ingest_files(
+        self, files: list[File], ledger: Ledger, offered: Sequence[OfferedFile], stamps: dict[str, Stamp]
+    ) -> list[tuple[File, int]]:
+        """Ingest files as one transaction; return those that cannot be read now, with the number of the error."""
         if not files:
-            return
-        staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable)
-        changed = [file for file in files if has_changed(file["path"], stamps or {})]
+            return []
+        staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable, self.apart)
+        changed = [file for file in files if has_changed(file["path"], stamps)]
         self._postpone(changed, offered)
         unavailable = [(file, one.passing) for file, one in zip(files, staged) if one.passing]
         for file, number in unavailable:
             self._postpone([file], offered, os.strerror(number))
-        if len(unavailable) == len(files):
-            raise PassingError(files[0]["path"], unavailable[0][1])
         files, staged = _without([*changed, *(file for file, _ in unavailable)], files, staged)
         if not files:
-            return
+            return unavailable
         holds, changed, pages = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
         self.data_docs += pages
         for page in pages:
@@ -201,6 +218,7 @@ class _Intake:
         files, staged = _without([*holds, *changed], files, staged)
         if files:
             self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress)
+        return unavailable
 
     def _postpone(
         self, files: Sequence[File], offered: Sequence[OfferedFile], reason: str = "it changed while it was read"
@@ -212,8 +230,8 @@ class _Intake:
             self.progress(escape_controls(f"{file['path']}: left for the next ingest: {reason}"))
             self.postponed += [one.path for one in offered if one.sha256 == file["sha256"]]
 
-    def _select_new(self, offered: Sequence[OfferedFile], ledger: Ledger) -> list[File]:
-        """Return ledger rows of the files whose content is new."""
+    def _select_new(self, offered: Sequence[OfferedFile]) -> list[File]:
+        """Return the files whose content is new, for ledger rows."""
         known, files = known_of_kind(self.home, self.kind, [one.sha256 for one in offered]), []
         for one in offered:
             if one.sha256 not in known:
@@ -224,7 +242,7 @@ class _Intake:
                 options = json.dumps(self.options.__dict__ | more, sort_keys=True)
                 files.append({"kind": self.kind, **asdict(one), "options": options})
         self.skipped += len(offered) - len(files)
-        return number_files(ledger, files)
+        return files
 
 
 def known_of_kind(home: Home, kind: str, hashes: Collection[str]) -> set[str]:
