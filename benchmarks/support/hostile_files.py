@@ -126,6 +126,36 @@ def _long_texts(in_lists: bool, rows: Rows, path: Path) -> None:
     pq.write_table(pa.table({**columns, "text": texts}), path, store_schema=False)
 
 
+def _hidden_size(rows: Rows, path: Path) -> None:
+    """Write a Parquet file of some kilobytes with 384 MiB of texts, of which each row group says that it has little."""
+    count, groups = 8, 8
+    columns = {name: [value] * count for name, value in rows.thing().items()}
+    table = pa.table(columns | {"text": ["x" * (6 << 20)] * count})
+    content = io.BytesIO()
+    with pq.ParquetWriter(
+        content, table.schema, use_dictionary=False, compression="zstd", write_statistics=False
+    ) as file:
+        for _ in range(groups):
+            file.write_table(table)
+    size = pq.read_metadata(content).row_group(0).total_byte_size
+    honest, less = (bytes([2 * n >> 7 * place & 127 | 128 for place in range(3)] + [n >> 20]) for n in (size, 1000))
+    path.write_bytes(content.getvalue().replace(honest, less))
+
+
+def _many_values(field: str, rows: Rows, _: Path) -> str:
+    """Return an object with 8 MiB of lists in a field, which Python takes 200 MB for, and a good one."""
+    line = json.dumps(rows.thing("odd", **{field: []}))
+    return line.replace("[]", "[" + "[]," * 2_700_000 + "[]]") + "\n" + rows.objects()
+
+
+def _expanding(rows: Rows, path: Path) -> None:
+    """Write a compressed file that begins like Parquet and decompresses to more than is allowed."""
+    with pa.CompressedOutputStream(pa.OSFile(str(path), "wb"), "gzip") as stream:
+        stream.write(b"PAR1")
+        for _ in range((input_files.ALWAYS_ALLOWED_BYTES >> 20) + 1):
+            stream.write(bytes(1 << 20))
+
+
 def _bomb(rows: Rows, path: Path) -> None:
     """Write a compressed CSV file that decompresses to more than is allowed, in rows that are cheap to reject."""
     block = ",".join(map(str, rows.thing(text="x" * (1 << 21)).values())).encode() + b"\n"
@@ -186,6 +216,8 @@ CATALOGUE = (
         "row_too_long",
         1,
     ),
+    HostileFile("values.jsonl", "objects", partial(_many_values, "text"), JUDGED, "row_too_long", 1),
+    HostileFile("other-values.jsonl", "objects", partial(_many_values, "note"), JUDGED, "", 2),
     HostileFile(
         "nested.jsonl",
         "objects",
@@ -244,6 +276,11 @@ CATALOGUE = (
     HostileFile("repeated.parquet", "objects", _repeated, QUARANTINED, "decodes to over"),
     HostileFile("long-texts.parquet", "objects", partial(_long_texts, False), QUARANTINED, "decodes to over"),
     HostileFile("long-lists.parquet", "objects", partial(_long_texts, True), QUARANTINED, "decodes to over"),
+    HostileFile("hidden-size.parquet", "objects", _hidden_size, QUARANTINED, "decodes to over"),
+    HostileFile("expanding.parquet.gz", "objects", _expanding, QUARANTINED, "decompresses to over"),
+    HostileFile(
+        "text.parquet.gz", "objects", lambda r, _: gzip.compress(r.csv().encode()), QUARANTINED, "another format"
+    ),
     HostileFile("archive.csv", "objects", lambda r, _: b"PK\x03\x04" + r.csv().encode(), QUARANTINED, "begins like"),
     HostileFile("binary.jsonl", "requests", lambda *_: bytes(range(256)) * 9, QUARANTINED, "begins like"),
     HostileFile("text.parquet", "objects", lambda r, _: r.csv(), QUARANTINED, "not readable as Parquet"),

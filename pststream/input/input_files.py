@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
@@ -77,6 +78,11 @@ def is_utf8_name(path: str) -> bool:
 def files_below(folder: str | os.PathLike[str]) -> list[str]:
     """Return the files that `find_files` finds in a folder, sorted; none is no error."""
     return sorted(_below(os.fspath(folder), None))
+
+
+def unknown_below(folder: str | os.PathLike[str]) -> list[str]:
+    """Return the files in a folder that `find_files` would find if it knew their ending, sorted."""
+    return sorted(path for path in _all_below(os.fspath(folder)) if _known_format(path) is None)
 
 
 def is_left_out(name: str) -> bool:
@@ -212,15 +218,21 @@ def is_compressed(path: str) -> bool:
     return Path(path).suffix.lower() in _CODECS
 
 
-def open_seekable(path: str) -> Any:
-    """Return what a reader that seeks can open: the path, or a temporary file with the decompressed content."""
+def open_seekable(path: str, magic: bytes) -> Any:
+    """Return what a reader that seeks can open: the path, or a temporary file with the decompressed content.
+
+    Raises InputFileError, as `ByteStream` does, or if decompressed content does not begin with `magic`.
+    """
     if not is_compressed(path):
         return path
-    stream = ByteStream(path)
     file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-    while block := stream.read(1 << 22):
-        file.write(block)
-    stream.close()
+    with closing(ByteStream(path)) as stream:
+        block = stream.read(len(magic))
+        if block != magic:
+            raise InputFileError(path, "its content, decompressed, has another format than its name says", _DAMAGED)
+        while block:
+            file.write(block)
+            block = stream.read(AHEAD_BYTES)
     file.seek(0)
     return file
 
@@ -267,11 +279,13 @@ def _files_of(pattern: str, format: str | None) -> Iterator[str]:
 
 
 def _below(folder: str, format: str | None) -> Iterator[str]:
+    return (path for path in _all_below(folder) if has_format(path, format))
+
+
+def _all_below(folder: str) -> Iterator[str]:
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not is_left_out(name)]
-        for name in files:
-            if not is_left_out(name) and has_format(name, format):
-                yield os.path.join(parent, name)
+        yield from (os.path.join(parent, name) for name in files if not is_left_out(name))
 
 
 def _known_format(path: str) -> str | None:

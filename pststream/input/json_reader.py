@@ -38,6 +38,10 @@ _LIMITS = {"lon": 180, "lat": 90}
 """Fields of numbers. A number with a decimal point that is not below the limit is parsed by itself."""
 _DECODER = json.JSONDecoder(parse_constant=NotFinite)
 
+MAX_VALUES = 1 << 20
+"""Lists, objects and commas of a line that is decoded by itself. Python takes up to 300 bytes for each; a text of the
+default bounds has not as many."""
+
 
 def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted fields. Blank lines are not rows, but count as lines. A missing field is null.
@@ -169,18 +173,22 @@ def _is_json(line: bytes) -> bool:
 
 
 def _check_keys(path: str, sources: ColumnSources, lines: list[bytes]) -> None:
-    records = decode_lines(path, (), [0] * len(lines), lines).records
-    if not records:
+    decoded = (_decode(0, line, ()) for line in lines)  # of no two lines at once: a line may be large
+    keys_of = [dict.fromkeys(record) for record in decoded if not isinstance(record, Reject)]
+    if not keys_of:
         return
-    keys = list(dict.fromkeys(key for record in records for key in record))
+    keys = list(dict.fromkeys(key for of_line in keys_of for key in of_line))
     wanted = set(column_names(sources))
-    misnamed = any(key not in wanted and all(key in record for record in records) for key in keys)
+    misnamed = any(key not in wanted and all(key in of_line for of_line in keys_of) for key in keys)
     nameless = not set(sources.get("object_id", keys)) <= set(keys)
     if misnamed or nameless:
         check_columns(path, sources, keys)
 
 
 def _decode(row: int, line: bytes, names: Collection[str]) -> dict[str, Any] | Reject:
+    if len(line) > MAX_VALUES and sum(map(line.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        detail = f"it has more than {MAX_VALUES} lists, objects and commas"
+        return Reject(row, "", "row_too_long", to_display_text(line), detail)
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,14 +1,15 @@
 """Decode a Parquet file in batches of rows that do not fill the memory, however long its repeated texts are.
 
-Rows of similar size are no problem: the footer says how large they are. But a text of a dictionary, or one that repeats
-the text before it, may be megabytes long in each of many rows or list items. So the longest such text of each column is
-found first. A batch has fewer rows if these are long, and lists of them are decoded in the parts that fit.
+The headers of all pages are read first, by the rules of Arrow's reader: the footer may state other encodings and sizes.
+A batch has as many rows as the pages that it needs, and the rows of similar size, let fit into the memory.
 
 A page of a dictionary, or of prefixes of the value before (DELTA_BYTE_ARRAY), stores a long text once and refers to it
-with a few bits for each row. All other pages store what they decode to. The headers of pages are read by the rules of
-Arrow's reader: the footer may state other encodings and sizes.
+with a few bits for each row: such a text may be megabytes long in each of many rows or list items. All other pages
+store what they decode to. So the longest such text of each column is found, too. A batch has fewer rows if these are
+long, and lists of them are decoded in the parts that fit.
 """
 
+from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -16,6 +17,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import IO, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -79,12 +81,14 @@ def find_longest_text(
     read_dictionary: Callable[[], pa.Array | None],
     short: int,
     allowed: int = _NOT_KNOWN,
+    sizes: "array[int] | None" = None,
 ) -> LongestText:
     """Find how long the texts of a column chunk may be that a few bits stand for.
 
     read_dictionary: returns the dictionary of the chunk, as far as the reader has it after the first row
     short: a dictionary of at most this many bytes is not read, but its size is returned
     allowed: bytes that the pages may have, decompressed; raises TooManyBytes for more
+    sizes: gets the number of values and the bytes of each page; a dictionary has no values
     """
     dictionary, others, total = Page(_DICTIONARY, 0, 0, 0), set[int](), 0
     try:
@@ -92,6 +96,8 @@ def find_longest_text(
             total += page.bytes
             if total > allowed:
                 raise TooManyBytes
+            if sizes is not None:
+                sizes.extend((0 if page.kind == _DICTIONARY else page.values, page.bytes))
             if page.kind == _DICTIONARY:
                 dictionary = max(dictionary, page, key=attrgetter("bytes"))
             else:
@@ -241,13 +247,17 @@ def expands_too_much(path: str, how: str = "") -> InputFileError:
     )
 
 
+def _width_of(leaf: pq.ColumnSchema) -> int:
+    """Return the least bytes of a value of a column without children in memory."""
+    width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 0)
+    return int(max(width, _LEVELS) if leaf.max_repetition_level else width)
+
+
 def least_bytes(file: pq.ParquetFile, names: Collection[str]) -> int:
     """Return the bytes that a column below these columns decodes to at least, by its number of values: the greatest."""
     sizes = [0]
     for index in _leaf_indices(file, names):
-        leaf = file.schema.column(index)
-        width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 0)
-        width = max(width, _LEVELS) if leaf.max_repetition_level else width
+        width = _width_of(file.schema.column(index))
         columns = (file.metadata.row_group(group).column(index) for group in range(file.metadata.num_row_groups))
         sizes.append(width * sum(column.num_values for column in columns))
     return max(sizes)
@@ -266,14 +276,13 @@ def read_batches(
     """Yield columns of row groups in batches of at most `rows` rows.
 
     source: the path, or the open file, that `file` reads
-    most: bytes that the repeated texts of a batch of several rows may have
+    most: bytes that a batch of several rows may have
     allowed: bytes that the row groups may decode to; raises InputFileError before a batch with more is decoded
     """
     try:
-        flat, nested = _bound_texts(source, file, groups, names, most, most // min(rows, _FEW_ROWS), allowed)
+        rows, nested = _choose_rows(source, file, groups, names, rows, most, allowed)
     except TooManyBytes:
         raise expands_too_much(path) from None
-    rows = max(1, min(rows, most // max(flat, 1)))
     if not nested:
         yield from file.iter_batches(rows, list(groups), names)
         return
@@ -284,40 +293,78 @@ def read_batches(
             if _text_bytes(batch) > allowed:
                 raise expands_too_much(path)
             for part in _split(batch, most):
+                if part.num_rows < batch.num_rows:  # without it, the texts of all rows are decoded for each part
+                    part = part.take(np.arange(part.num_rows))
                 columns = [part.column(name).cast(schema.field(name).type) for name in names]
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _bound_texts(
-    source: Any, file: pq.ParquetFile, groups: Sequence[int], names: list[str], most: int, short: int, allowed: int
+def _choose_rows(
+    source: Any, file: pq.ParquetFile, groups: Sequence[int], names: list[str], rows: int, most: int, allowed: int
 ) -> tuple[int, list[int]]:
-    """Return a bound on the repeated texts of a row, and the indices of lists that are to be read by dictionaries.
+    """Return the rows of a batch, and the indices of lists of texts that are to be read by dictionaries.
 
-    most: bytes that the texts of a list may have in a row group without that
-    short, allowed: as in `find_longest_text`
+    Arguments as of `read_batches`; raises TooManyBytes.
     """
-    leaves = [file.schema.column(index) for index in _leaf_indices(file, names)]
-    fixed = sum(leaf.length for leaf in leaves if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY")
-    total, nested = [fixed] * len(groups), []
+    counts = [file.metadata.row_group(group).num_rows for group in groups]
+    begins, of_row = np.cumsum([0, *counts]), np.zeros(len(groups))
+    short, spans, nested = most // min(rows, _FEW_ROWS), [np.zeros((0, 3), np.int64)], []
     castable = not any("_view" in str(kind) for kind in file.schema_arrow.types)
-    indices = [index for index in _leaf_indices(file, names) if file.schema.column(index).physical_type == "BYTE_ARRAY"]
+    indices = _leaf_indices(file, names)
+    texts = [index for index in indices if file.schema.column(index).physical_type == "BYTE_ARRAY"]
     with ExitStack() as stack:
         content = stack.enter_context(open(source, "rb")) if isinstance(source, str) else source
-        by_dictionary = stack.enter_context(_open_by_dictionary(source, file, indices, buffer_size=1 << 16))
+        by_dictionary = stack.enter_context(_open_by_dictionary(source, file, texts, buffer_size=1 << 16))
         for index in indices:
-            path, is_list = file.schema.column(index).path, file.schema.column(index).max_repetition_level > 0
-            columns = [file.metadata.row_group(group).column(index) for group in groups]
-            texts = [
-                find_longest_text(
-                    content, column, partial(_read_dictionary, by_dictionary, group, path), short, allowed
-                )
-                for column, group in zip(columns, groups)
-            ]
-            if not (is_list and castable and all(text.by_dictionary for text in texts)):
-                total = [before + text.bytes for before, text in zip(total, texts)]
-            elif any(column.num_values * text.bytes > most for column, text in zip(columns, texts)):
+            leaf, bounds = file.schema.column(index), []
+            is_list, width = leaf.max_repetition_level > 0, _width_of(leaf)
+            for ordinal, (group, count) in enumerate(zip(groups, counts)):
+                column, sizes = file.metadata.row_group(group).column(index), array("q")
+                read_dictionary = partial(_read_dictionary, by_dictionary, group, leaf.path)
+                is_short = short if index in texts else _NOT_KNOWN
+                bounds.append(find_longest_text(content, column, read_dictionary, is_short, allowed, sizes))
+                pages = _rows_of_pages(sizes, count, column.num_values if is_list else count)
+                allowed -= int(pages[:, 2].sum())
+                of_row[ordinal] += (pages[:, 2].sum() + width * column.num_values) / max(count, 1)
+                spans.append(pages + [begins[ordinal], begins[ordinal], 0])
+            longest = [text.bytes if index in texts or text.bytes == _NOT_KNOWN else 0 for text in bounds]
+            if not (is_list and castable and all(text.by_dictionary for text in bounds)):
+                of_row += longest
+            elif any(file.metadata.row_group(g).column(index).num_values * n > most for g, n in zip(groups, longest)):
                 nested.append(index)
-    return max(total, default=0), nested
+    rows = max(1, min(rows, int(most / max(of_row.max(initial=0), 1))))
+    return _fit_pages(rows, most, np.concatenate(spans)), nested
+
+
+def _rows_of_pages(sizes: "array[int]", rows: int, values: int) -> np.ndarray:
+    """Return the first row, the row after the last, and the bytes of the pages of a column chunk: int64[pages,3].
+
+    sizes: see `find_longest_text`. A dictionary belongs to all rows; lists are taken to be of similar length.
+    """
+    numbers, size = np.array(sizes, np.int64).reshape(-1, 2).T
+    after = np.cumsum(numbers) * (rows / max(values, 1))
+    stops, whole = np.minimum(after, rows).astype(np.int64), numbers == 0
+    starts = np.concatenate([[0], stops])[:-1].astype(np.int64)
+    return np.column_stack([np.where(whole, 0, starts), np.where(whole, rows, stops), size])
+
+
+def _fit_pages(rows: int, most: int, pages: np.ndarray) -> int:
+    """Return how many rows, at most `rows` and one at least, a batch may have so that the pages that any one needs have
+    at most `most` bytes, or twice what a single row needs.
+    """
+    first, last, size = pages[:, 0], np.maximum(pages[:, 1] - 1, pages[:, 0]), pages[:, 2]
+    if size.sum() <= most:
+        return rows
+
+    def most_needed(rows: int) -> int:
+        # The pages of a batch begin to count at its number and end after it: the greatest sum of those that count.
+        numbers, changes = np.concatenate([first // rows, last // rows + 1]), np.concatenate([size, -size])
+        return int(np.cumsum(changes[np.lexsort((changes, numbers))]).max())
+
+    allowed = max(most, 2 * most_needed(1))
+    while rows > 1 and most_needed(rows) > allowed:
+        rows //= 2
+    return rows
 
 
 def _open_by_dictionary(source: Any, file: pq.ParquetFile, indices: list[int], **options: Any) -> pq.ParquetFile:

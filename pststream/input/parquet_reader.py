@@ -33,7 +33,6 @@ from pststream.input.row_chunks import (
     column_names,
 )
 
-_MIN_CHUNK_ROWS = 64
 _DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
 
 
@@ -73,7 +72,7 @@ def read_parquet_requests(
 def _open(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
     """Open a Parquet file; yield what it is read from, a path or an open file, too."""
     try:
-        source = open_seekable(path)
+        source = open_seekable(path, b"PAR1")
         with pq.ParquetFile(source) as file:
             yield source, file
     except MemoryError:  # an ArrowException too, which says nothing about the file
@@ -94,10 +93,7 @@ def _chunks(
     row = before = part.rows_before if part else 0
     groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
     left = _allowed_bytes(path, file, groups, names)
-    # A chunk of so many rows stays within MAX_ROW_BYTES if rows are of similar size.
-    size = sum(file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups))
-    size = max(_MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, MAX_ROW_BYTES * file.metadata.num_rows // max(size, 1)))
-    for batch in read_batches(path, source, file, groups, names, size, MAX_ROW_BYTES, left):
+    for batch in read_batches(path, source, file, groups, names, MAX_CHUNK_ROWS, MAX_ROW_BYTES, left):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
         table = pa.RecordBatch.from_arrays([_decode(batch.column(name)) for name in names], names=names)

@@ -1,12 +1,14 @@
 """Commit entries to Delta's logs: files that tasks wrote, with the id of the ingest or batch."""
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deltalake import DeltaTable, Transaction
 
-from pststream.base.errors import RetryableError
+from pststream.base.errors import PstError, RetryableError
+from pststream.base.texts import escape_controls
 from pststream.state.delta_log import next_entry, now_millis, write_checkpoint
 from pststream.state.home import Home
 
@@ -73,7 +75,11 @@ def commit_entry(
     if not home.files.create(entry, content) and _read(home, entry) != content:
         raise VersionTaken(f"{home.table(name)}: another process has committed at the same time", "run this again")
     if version % int(table.metadata().configuration.get("delta.checkpointInterval", 100)) == 0:  # as delta-rs does
-        write_checkpoint(home.table(name))
+        try:
+            write_checkpoint(home.table(name))
+        except (OSError, PstError) as error:  # the entry is committed, and readers need no checkpoint
+            reason = f"{home.table(name)}: no checkpoint was written, so reading its log takes longer: {error}"
+            warnings.warn(escape_controls(reason), RuntimeWarning, stacklevel=2)
 
 
 def _read(home: Home, entry: str) -> bytes:

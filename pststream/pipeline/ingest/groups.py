@@ -68,12 +68,12 @@ def round_of_groups(home: Home, is_round: bool) -> Iterator[Round]:
         home.files.delete([OPEN_ROUND])
 
 
-def cut_into_groups(home: Home, is_round: bool, files: Sequence[OfferedFile]) -> list[list[OfferedFile]]:
+def cut_into_groups(round: Round, files: Sequence[OfferedFile]) -> list[list[OfferedFile]]:
     """Cut files into groups that the disk has room for; of a round, the groups of small files come first."""
-    folder = local_path(home.path)
+    folder = local_path(round.home.path)
     free = shutil.disk_usage(folder).free if folder is not None else names.MAX_INT64
     max_bytes = min(GROUP_BYTES, free // DISK_FACTOR)
-    if not is_round:
+    if not round.is_round:
         return split_into_groups(files, max_bytes)
     small, large = ([one for one in files if _is_large(one) is wanted] for wanted in (False, True))
     return [*split_into_groups(small, max_bytes), *split_into_groups(large, max_bytes)]

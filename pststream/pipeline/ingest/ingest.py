@@ -35,6 +35,7 @@ from pststream.pipeline.ingest.ingest_transaction import (
     number_files,
     stage_files,
 )
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, group_by_dead_tries
 from pststream.pipeline.ingest.known_files import GIVEN_PATH, LANDED, UNDATED, KnownFiles, owner_of
 from pststream.pipeline.ingest.landing_gate import (
     NO_COPIES,
@@ -174,6 +175,7 @@ class _Intake:
     skipped      number of files that were judged before
     repeated     of these, files with another path than before: {"path", "read_as"}
     data_docs    addresses of the Data Docs that the suites have written
+    apart        whether the files that follow are read one by one in a separate process
     """
 
     home: Home
@@ -191,6 +193,7 @@ class _Intake:
     repeated: list[dict[str, str]] = field(default_factory=list)
     skipped: int = 0
     _waiting_owners: set[str] = field(default_factory=set)
+    apart: bool = False
     _failure: PassingError | None = None
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
@@ -220,6 +223,9 @@ class _Intake:
         Landed objects are one round: the watermark before the first group judges all of them. Files that have the
         same content are ingested one after the other, since only the ledger shows whether the second one is new.
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
+
+        With `quarantine_unreadable`, files at which earlier ingests have died are transactions of their own, before
+        the others. Once there are suspects among them, all files are read apart: a new one may be as bad.
         """
         is_round = self.quarantine_unreadable and self.kind == names.OBJECTS
         with round_of_groups(self.home, is_round) as round:
@@ -229,18 +235,25 @@ class _Intake:
                 new = [one for one in new if not self._waits(one)]
                 if is_round:
                     withdraw_cut_objects(self.home, new, self.folders, self.progress)
-                groups = cut_into_groups(self.home, is_round, new)
-                for number, group in enumerate(groups, 1):
-                    self._ingest_group(group, stamps, round, number < len(groups) or bool(sources))
+                self._ingest_groups(new, stamps, round, bool(sources))
             for source in sources:  # copy the objects at an address group by group, and ingest each group
                 self.skipped += source.skipped
                 for copied in source.fetch_groups(self.settings):
                     while copied:
                         new, copied = self._select_new(copied)
-                        if new:
-                            self._ingest_group(new, stamps, round, source.groups_left > 0 or source is not sources[-1])
+                        self._ingest_groups(new, stamps, round, source.groups_left > 0 or source is not sources[-1])
         if self._failure is not None and not (self.done or self.quarantined):
             raise self._failure
+
+    def _ingest_groups(
+        self, new: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
+    ) -> None:
+        """Ingest new files in groups; `goes_on`: more files of the round follow."""
+        by_tries = group_by_dead_tries(self.home, new) if self.quarantine_unreadable else [(0, new)]
+        groups = [(tries, group) for tries, files in by_tries for group in cut_into_groups(round, files)]
+        for number, (tries, group) in enumerate(groups, 1):
+            self.apart |= tries == DEAD_TRIES
+            self._ingest_group(group, stamps, round, goes_on or number < len(groups))
 
     def _ingest_group(
         self, group: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
@@ -249,7 +262,7 @@ class _Intake:
         ledger = Ledger(self.home)
         rows = [{"kind": self.kind, **asdict(one), "options": self._options_of(one.path)} for one in group]
         files = number_files(ledger, rows)
-        staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable)
+        staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable, self.apart)
         files = [with_options(file, {UNDATED: True}) if one.undated else file for file, one in zip(files, staged)]
         out = [file for file in files if has_changed(file["path"], stamps)]
         self._postpone(out, "it changed while it was read")

@@ -92,12 +92,20 @@ def number_files(ledger: Ledger, files: list[File]) -> list[File]:
 
 
 def stage_files(
-    home: Home, settings: Settings, files: list[File], progress: Progress, quarantine_unreadable: bool = False
+    home: Home,
+    settings: Settings,
+    files: list[File],
+    progress: Progress,
+    quarantine_unreadable: bool = False,
+    apart: bool = False,
 ) -> list[StagedFile]:
-    """Read the files of one kind into staged files, one task a file or part; returns them in the order of `files`."""
+    """Read the files of one kind into staged files, one task a file or part; returns them in the order of `files`.
+
+    apart: read all of them one by one in a separate process, not suspects alone
+    """
     clear_staging(home)
     of_home = [file | {"home": home.path} for file in files]
-    staged = _stage_suspects_apart(home, settings, of_home, progress)
+    staged = _stage_suspects_apart(home, settings, of_home, progress, apart)
     try:
         for file, one in zip(files, staged, strict=True):
             if not one.exists and Path(file["path"]).exists():
@@ -113,15 +121,17 @@ def stage_files(
     return staged
 
 
-def _stage_suspects_apart(home: Home, settings: Settings, files: list[File], progress: Progress) -> list[StagedFile]:
+def _stage_suspects_apart(
+    home: Home, settings: Settings, files: list[File], progress: Progress, apart: bool
+) -> list[StagedFile]:
     """Stage files; read those at which earlier ingests have died one by one in a separate process.
 
     The other files are read again in this way if memory runs out or a task does not end: this process survives both.
     """
     target = (files[0]["kind"], staging_path(home), files[0]["started_at"])
     with noted_reading(home, [file["sha256"] for file in files]) as dead:
-        suspects = [file for file in files if file["sha256"] in dead]
-        others = [file for file in files if file["sha256"] not in dead]
+        suspects = [file for file in files if apart or file["sha256"] in dead]
+        others = [file for file in files if not apart and file["sha256"] not in dead]
         staged = stage_isolated(*target, suspects, settings, progress)
         try:
             if others:

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from pststream.base.errors import InputFileError, PstError
 from pststream.base.progress import Progress
 from pststream.base.texts import counted, escape_controls
+from pststream.pipeline.ingest.fetch_objects import OfferedFile
 from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -162,10 +163,7 @@ def noted_reading(
 
     note: name of the note in the home
     """
-    try:
-        before = {str(sha256): int(count) for sha256, count in json.loads(home.files.read(note)).items()}
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):
-        before = {}  # there is no note, or none that can be read
+    before = _read_note(home, note)
     suspects = {sha256: tries for sha256 in hashes if (tries := before.get(sha256, 0)) >= DEAD_TRIES}
     tried = {sha256: before.get(sha256, 0) + 1 for sha256 in hashes}
     rest = {sha256: tries for sha256, tries in before.items() if sha256 not in tried}
@@ -179,6 +177,25 @@ def noted_reading(
         _write_note(home, note, rest | suspects)
         raise
     _write_note(home, note, rest | dict.fromkeys(suspects, DEAD_TRIES))
+
+
+def group_by_dead_tries(home: Home, files: Sequence[OfferedFile]) -> list[tuple[int, list[OfferedFile]]]:
+    """Return files by the dead tries that the note has of them, up to DEAD_TRIES, the most first; files with as many
+    keep their order.
+    """
+    tries = _read_note(home, NOTE)
+    groups: dict[int, list[OfferedFile]] = {}
+    for file in files:
+        groups.setdefault(min(tries.get(file.sha256, 0), DEAD_TRIES), []).append(file)
+    return sorted(groups.items(), reverse=True)
+
+
+def _read_note(home: Home, note: str) -> dict[str, int]:
+    """Return the dead tries by hash; none if there is no note, or none that can be read."""
+    try:
+        return {str(sha256): int(count) for sha256, count in json.loads(home.files.read(note)).items()}
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _write_note(home: Home, note: str, tries: dict[str, int]) -> None:

@@ -16,8 +16,9 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.errors import QuestionsBusy, RetryableError, RunnerBusy, UsageError
 from pststream.base.progress import LogMessage, Progress, no_progress, with_fields
+from pststream.base.texts import escape_controls
 from pststream.engine.spark_session import check_jars
-from pststream.input.input_files import files_below, has_format
+from pststream.input.input_files import files_below, has_format, unknown_below
 from pststream.pipeline.batch.micro_batch import batch_summary, match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
@@ -37,6 +38,9 @@ from pststream.storage.registry import local_path
 from pststream.tables.delta_tables import latest_dataset
 from pststream.tables.ledgers import FileRow, Ledger, read_files, read_latest
 
+MAX_LISTED = 100
+"""Files of unknown endings that are named."""
+
 
 def run(
     home: Home,
@@ -50,8 +54,9 @@ def run(
     `landing/questions`.
 
     `landing`: a folder, or an address in a bucket, whose questions are not read. Returns {"ingest": {"requests": …,
-    "objects": …}, "match": …, "deliver": …, "questions": …}, and "pairs" if the setting `pairs_table` is `run`. These
-    are no errors: a missing or empty folder of a kind, a sink that is down, and another process that answers files of
+    "objects": …}, "match": …, "deliver": …, "questions": …}, "pairs" if the setting `pairs_table` is `run`, and
+    "unknown_endings": [paths], MAX_LISTED at most, if a folder has files that are not read for that. These are no
+    errors: a missing or empty folder of a kind, a sink that is down, and another process that answers files of
     questions (new files then wait for the next run).
     Raises RunnerBusy while another runner, or a watcher, uses the home; SuiteError before any work if a suite cannot be
     used; RetryableError at the end if the files of a kind could not be read at the moment, or questions could not be
@@ -62,7 +67,10 @@ def run(
     if settings.pairs_table == names.AFTER_RUNS:
         check_jars(settings, home)
     fetched = local_path(landing) is None
-    ingested = {}
+    ingested: dict[str, Any] = {}
+    unknown = [] if fetched else [path for kind in KINDS for path in unknown_below(f"{landing.rstrip('/')}/{kind}")]
+    for path in unknown[:MAX_LISTED]:
+        progress(escape_controls(f"{path}: not read: its ending is that of no known format"))
     with home.locked(RUNNER, RunnerBusy):
         failures = []
         for kind in KINDS:
@@ -87,7 +95,8 @@ def run(
             raise failures[0]
         is_wanted = settings.pairs_table == names.AFTER_RUNS
         gold = {"pairs": update_pairs(home, settings, progress=progress)} if is_wanted else {}
-        return gold | {"ingest": ingested, "match": matched, "deliver": delivered, "questions": answered}
+        more = gold | ({"unknown_endings": unknown[:MAX_LISTED]} if unknown else {})
+        return more | {"ingest": ingested, "match": matched, "deliver": delivered, "questions": answered}
 
 
 def check_landing(landing: str) -> None:
@@ -117,7 +126,8 @@ def ingest_landed(
 
 
 def has_work(home: Home, settings: Settings, landing: str) -> bool:
-    """Whether `run` would do or report anything: ingest a file, name one that it cannot read or that is pending, match
+    """Whether `run` would do or report anything but files of unknown endings: ingest a file, name one that it cannot
+    read or that is pending, match
     pending rows, answer a file of questions, finish an interrupted step, create the home, or refuse the landing folder.
     If only reading a large file can answer this, the result is true.
 

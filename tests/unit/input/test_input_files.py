@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -91,18 +92,29 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_files, "ALWAYS_ALLOWED_BYTES", 10_000)
-    (tmp_path / "small.gz").write_bytes(gzip.compress(bytes(10_000)))
-    (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(100_000)))
-    with open_seekable(f"{tmp_path}/small.gz") as file:
+    (tmp_path / "small.gz").write_bytes(gzip.compress(b"PAR1" + bytes(9_996)))
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"PAR1" + bytes(100_000)))
+    with open_seekable(f"{tmp_path}/small.gz", b"PAR1") as file:
         assert len(file.read()) == 10_000
     with pytest.raises(InputFileError, match="200 times its own size"):
-        open_seekable(f"{tmp_path}/bomb.gz")
+        open_seekable(f"{tmp_path}/bomb.gz", b"PAR1")
+
+
+def test_content_of_another_format_is_not_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even to a file of the temporary folder, which a reader that seeks needs."""
+    (tmp_path / "x.parquet.gz").write_bytes(gzip.compress(b"object_id,ts\n" * 100_000))
+    written: list[bytes] = []
+    file = SimpleNamespace(write=written.append, seek=lambda _: None)
+    monkeypatch.setattr(input_files.tempfile, "TemporaryFile", lambda: file)
+    with pytest.raises(InputFileError, match="another format"):
+        open_seekable(f"{tmp_path}/x.parquet.gz", b"PAR1")
+    assert written == []
 
 
 def test_several_compressed_streams_in_one_file_are_one(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"ab") + gzip.compress(b"cd"))
     assert ByteStream(f"{tmp_path}/x.gz").read(10) == b"abcd"
-    with open_seekable(f"{tmp_path}/x.gz") as file:
+    with open_seekable(f"{tmp_path}/x.gz", b"ab") as file:
         assert file.read() == b"abcd"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from pststream.base.errors import InputFileError
 from pststream.input import input_files, parquet_reader
-from pststream.input.parquet_batches import read_batches
+from pststream.input.parquet_batches import read_batches, read_pages
 from pststream.input.readers import read_chunks
 from pststream.input.row_chunks import FilePart
 from pststream.pipeline.ingest.stage_file import stage_file
@@ -172,7 +172,55 @@ def test_pages_that_are_larger_than_the_footer_says_are_refused(tmp_path: Path) 
         next(read_batches("x", str(path), file, [0], ["text"], 64, 10_000, 500_000))
 
 
-def test_a_large_file_may_decode_to_its_size_many_times(tmp_path: Path) -> None:
+def sizes_of_batches(path: Path, names: list[str], most: int, allowed: int) -> list[tuple[int, int]]:
+    """Return the rows and the bytes of each batch of at most 65,536 rows."""
+    with pq.ParquetFile(path) as file:
+        groups = range(file.metadata.num_row_groups)
+        batches = read_batches("x", str(path), file, groups, names, 65_536, most, allowed)
+        return [(batch.num_rows, batch.nbytes) for batch in batches]
+
+
+def test_a_few_long_rows_among_short_ones_make_small_batches(tmp_path: Path) -> None:
+    """The footer has the average; the pages of a batch are few enough, also if its rows are of many row groups."""
+    path = tmp_path / "x.parquet"
+    texts = ["tea"] * 20_000 + [LONG] * 64 + ["tea"] * 20_000
+    for one_group in (True, False):
+        options = {"row_group_size": len(texts) if one_group else 16, "data_page_size": 600, "write_batch_size": 1}
+        pq.write_table(pa.table({"text": texts}), path, use_dictionary=False, compression="zstd", **options)
+        sizes = sizes_of_batches(path, ["text"], 6_000, 10_000_000)
+        assert sum(rows for rows, _ in sizes) == len(texts)
+        assert max(size for _, size in sizes) <= 6_000 and max(rows for rows, _ in sizes) > 4
+
+
+def test_pages_of_all_columns_and_row_groups_count_together(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    texts = [LONG] * 64
+    options = {"row_group_size": 16, "use_dictionary": False, "compression": "zstd"}
+    pq.write_table(pa.table({"a": texts, "b": texts, "n": range(64)}), path, **options)
+    assert len(sizes_of_batches(path, ["a", "b", "n"], 10_000, 80_000)) > 1
+    with pytest.raises(InputFileError, match="decodes to over"):
+        sizes_of_batches(path, ["a", "b", "n"], 10_000, 70_000)
+
+
+def test_a_page_of_numbers_that_decompresses_to_very_much_is_refused(tmp_path: Path) -> None:
+    """Its header says so; Arrow would decompress it whole, however few numbers the column has."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"n": range(2_000)}), path, use_dictionary=False, compression="zstd")
+    with open(path, "rb") as file:
+        (page,) = read_pages(file, pq.read_metadata(path).row_group(0).column(0))
+    content, said, lie = path.read_bytes(), varint(2 * page.bytes), varint(2 * 1_000_000)
+    assert content[4:20].count(said) == 1 and len(said) == len(lie)
+    path.write_bytes(content[:4] + content[4:20].replace(said, lie) + content[20:])
+    with pytest.raises(InputFileError, match="decodes to over"):
+        sizes_of_batches(path, ["n"], 10_000, 900_000)
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+
+def test_a_large_file_may_decode_to_its_size_many_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_reader, "MAX_ROW_BYTES", 100_000)
     path = tmp_path / "x.parquet"
     texts = [str(n) * 50 for n in range(20_000)]
     pq.write_table(pa.table({"id": list(range(20_000)), "text": texts}), path)

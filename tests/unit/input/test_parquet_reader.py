@@ -41,7 +41,7 @@ def test_wide_rows_make_small_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pq.write_table(table, tmp_path / "x.parquet", use_dictionary=False, compression="none")
     sizes = [len(chunk.rows) for chunk in read_chunks(f"{tmp_path}/x.parquet", None, SOURCES)]
     assert sum(sizes) == 200
-    assert max(sizes) == 64
+    assert 1 < max(sizes) <= 1_000_000 // 25_000
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.input import json_reader
 from pststream.input.parse_requests import parse_request_chunk, parse_requests, request_fields
 from pststream.input.readers import read_requests
 from pststream.pipeline.ingest.stage_file import SCHEMAS, stage_file
@@ -141,6 +142,23 @@ def test_a_long_line_of_requests_is_rejected_before_it_is_decoded(
     for result in verdicts(path, LIMITS):
         assert result == [(1, "", ""), (2, "", "row_too_long"), (3, "", "")]
     assert max(decoded) < 1_000
+
+
+def test_a_line_of_very_many_values_is_rejected_before_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column that is not kept may have them: its line is not decoded."""
+    monkeypatch.setattr(json_reader, "MAX_VALUES", 1_000)
+    many = [[]] * 600
+    rows = [OBJECT, OBJECT | {"text": many}, OBJECT | {"note": many}, OBJECT | {"text": [1, "x" * 2_000]}]
+    path = written(tmp_path, "jsonl", rows)
+    decoded: list[int] = []
+    decode = json.JSONDecoder.decode
+    monkeypatch.setattr(json.JSONDecoder, "decode", lambda self, text: decoded.append(len(text)) or decode(self, text))
+    file = {"file_seq": 1, "path": path, "options": json.dumps(OPTIONS)}
+    reasons = [row["reason"] for row in staged_rows(tmp_path, "objects", file)]
+    assert reasons == [None, "row_too_long", None, "not_a_value"]
+    assert sorted(decoded)[-1] > 2_000 and not {len(json.dumps(row)) for row in rows[1:3]} & set(decoded)
 
 
 def test_the_longest_valid_request_is_not_too_long(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Commits to a table: what is flushed before what, and the history that names the ingest or batch of each commit."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -93,6 +94,22 @@ def test_a_checkpoint_is_flushed_before_it_gets_its_name(
     assert ids(hand_home) == list(range(100)) and '"version":100' in (log / "_last_checkpoint").read_text()
     write_checkpoint(hand_home.table(names.DELIVERIES))  # it is there already
     assert {path.name for path in Path(hand_home.path, "tables").iterdir() if path.name.startswith(".")} == set()
+
+
+def test_a_checkpoint_that_fails_does_not_fail_the_commit_before_it(
+    hand_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for batch_id in range(99):
+        append(hand_home, batch_id)
+    with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="no checkpoint was written"):
+        patch.setattr("pststream.state.delta_log.TemporaryDirectory", fill_disk)
+        append(hand_home, 99)
+    assert ids(hand_home) == list(range(100))
+    write_checkpoint(hand_home.table(names.DELIVERIES))
+    assert (Path(hand_home.table(names.DELIVERIES), "_delta_log") / f"{100:020}.checkpoint.parquet").is_file()
 
 
 def add_versions(home: Home, *versions: int) -> None:

@@ -19,6 +19,7 @@ import pytest
 from pststream.base import names
 from pststream.base.errors import InputFileError, PassingError
 from pststream.input.input_files import sha256_of
+from pststream.pipeline.ingest import ingest as ingest_module
 from pststream.pipeline.ingest import ingest_transaction, isolated_reader
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, release
 from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, NOTE, noted_reading
@@ -163,6 +164,39 @@ def test_a_file_that_kills_the_process_is_found_by_the_third_run(
     log: list[Any] = []
     assert ingest(home, SETTINGS, "objects", [str(landing)], ReaderOptions(), log.append, True)["files"] == 1
     assert not any("in a process of its own" in line for line in log)
+
+
+@pytest.mark.slow
+def test_a_fresh_killer_at_each_start_delays_a_good_file_by_three_at_most(home: Home, landing: Path) -> None:
+    for start, code in ((1, -signal.SIGKILL), (2, -signal.SIGKILL), (3, 0)):
+        killer = landing / "objects" / str(start) / "kill.csv"
+        killer.parent.mkdir()
+        killer.write_text(f"object_id,ts,lon,lat,text\n{start},2026-03-01T00:00:00Z,1,2,tea\n")
+        assert run(home, landing)[0] == code
+    assert accepted(home) == {"a.csv": 40, "z.csv": 40}
+    assert [one["reasons"] for one in quarantine.read_entries(home)] == [[REASONS["kill.csv"]]] * 3
+
+
+def test_files_that_died_before_are_ingested_before_the_others(
+    home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And once one has died too often, all that follow are read one by one."""
+    groups: list[tuple[list[str], bool]] = []
+    stage = ingest_module.stage_files
+
+    def stage_files(home: Home, settings: Settings, files: Any, *others: Any) -> Any:
+        groups.append(([Path(file["path"]).name for file in files], others[-1]))
+        return stage(home, settings, files, *others)
+
+    monkeypatch.setattr(ingest_module, "stage_files", stage_files)
+    for tries, apart in ((DEAD_TRIES - 1, False), (DEAD_TRIES, True)):
+        land(landing, f"m{tries}.csv", f"z{tries}.csv")
+        home.files.write(NOTE, json.dumps({sha256_of(str(landing / "objects" / f"z{tries}.csv")): tries}).encode())
+        ingest(home, SETTINGS, "objects", [str(landing)], ReaderOptions(), quarantine_unreadable=True)
+        (_, first), (_, last) = groups[-2:]
+        assert groups[-2][0] == [f"z{tries}.csv"] and f"m{tries}.csv" in groups[-1][0]
+        assert (first, last) == (apart, apart)
+    assert len(groups) == 4 and set(accepted(home).values()) == {40}
 
 
 def test_what_the_process_survives_is_found_at_once(home: Home, landing: Path) -> None:

@@ -56,6 +56,7 @@ def test_only_new_content_is_work(home: Home, landing: Path) -> None:
     (landing / "objects" / "copy.csv").write_bytes(first.read_bytes())
     (landing / "objects" / "readme.txt").write_text(MORE)
     assert not works(home, landing)
+    assert home.run("run", landing)["unknown_endings"] == [str(landing / "objects" / "readme.txt")]
     (landing / "objects" / "more.csv").write_text(MORE)
     assert works(home, landing)
     home.run("run", landing)
