@@ -138,6 +138,11 @@ class Settings:
     max_polygon_vertices: int = declare(
         1_000, "regions with more vertices (positions of all rings) are rejected", least=4, greatest=1_000_000
     )
+    max_file_room: int = declare(
+        200_000_000,
+        "insertions of a file that together take more entries (docs/input.md) are rejected from there on",
+        least=1,
+    )
     max_k: int = declare(
         10_000, "questions and requests with a greater k or limit are rejected", least=1, greatest=1_000_000
     )

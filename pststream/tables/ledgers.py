@@ -99,9 +99,14 @@ def seconds_ahead(watermark: dt.datetime | None, now: dt.datetime, max_ahead_sec
 
 
 def latest_rows(rows: pa.Table, key: str) -> pa.Table:
-    """Return the latest row of each key, ordered by `key`: `done`, or `started` where the key has no other row."""
+    """Return the latest row of each key, ordered by `key`: `done`, or `started` where the key has no other row.
+
+    A batch may have several rows `started`, each with a smaller range than the one before; rows with the columns of the
+    range are ordered by it.
+    """
     keys = rows.column(key).to_numpy()
-    order = np.lexsort((pc.equal(rows.column("status"), "done").to_numpy(), keys))
+    ends = [-rows.column(name).to_numpy() for name in ("requests_to", "objects_to") if name in rows.column_names]
+    order = np.lexsort((*ends, pc.equal(rows.column("status"), "done").to_numpy(), keys))
     is_last = np.append(keys[order][1:] != keys[order][:-1], True)[: len(order)]
     return rows.take(order[is_last])
 
@@ -210,7 +215,7 @@ class Ledger:
         requests_to = log_key(requests[-1]["file_seq"], MAX_ROW) if requests else 0
         return Pending(
             self.objects_matched,
-            self._last_object_key(max_objects),
+            self.object_key_after(self.objects_matched, max_objects),
             self.requests_applied,
             max(requests_to, self.requests_applied),
         )
@@ -226,9 +231,15 @@ class Ledger:
             objects += file["accepted"] * min(max(left, 0) / max(file["rows"], 1), 1.0)
         return round(objects)
 
-    def _last_object_key(self, budget: int) -> int:
-        """Return the key after `budget` more rows of the object log."""
-        position = self.objects_matched
+    def object_rows(self, after: int, up_to: int) -> int:
+        """Count the rows of the object log in a key range that begins where the last batch does, or later."""
+        ends = (
+            (log_key(file["file_seq"], 0), log_key(file["file_seq"], file["rows"])) for file in self.done("objects")
+        )
+        return sum(max(0, min(last, up_to) - max(first, after)) for first, last in ends)
+
+    def object_key_after(self, position: int, budget: int) -> int:
+        """Return the key `budget` rows of the object log after a key, from where the last batch begins on."""
         for file in self.done("objects"):
             first = log_key(file["file_seq"], 0)
             last = log_key(file["file_seq"], file["rows"])

@@ -23,7 +23,7 @@ from pststream.pipeline.ingest.fetch_objects import OfferedFile
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.state.withdrawals import record_withdrawal
+from pststream.state.withdrawals import append_withdrawal
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, log_key
 from pststream.tables.log_events import withdrawn_objects
@@ -49,7 +49,7 @@ def withdraw_cut_objects(
     cut = cut[~withdrawn_objects(home).contain(cut)]
     if len(cut):
         ledger = Ledger(home)
-        record_withdrawal(home, ledger, cut, micros_of(ledger.watermark()))
+        append_withdrawal(home, ledger, cut, micros_of(ledger.watermark()), {"reason": "half-written lines"})
         progress(f"withdrew {counted(len(cut), 'object')} that ended a file whose last line had no end then")
 
 

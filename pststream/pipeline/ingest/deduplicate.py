@@ -125,7 +125,11 @@ class NewIds:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Staged rows of a new file; objects before `horizon` (microseconds) are late."""
+    """Staged rows of a new file.
+
+    horizon  of objects, the time (microseconds) before which they are late, names.NO_TIME: none is; of requests, the
+             last row that has room (stage_file.last_row_with_room)
+    """
 
     staged: StagedRows
     file_seq: int
@@ -160,7 +164,7 @@ def deduplicate(
 ) -> list[str]:
     """Write verdict files about the new rows into `folder`; return their paths.
 
-    horizons: of each file (file_seq), the time before which its objects are late; names.NO_TIME: none is
+    horizons: of each file (file_seq); see NewRows
     """
     new = [NewRows(part, one.file_seq, horizons[one.file_seq]) for one in staged for part in one.parts]
     rows = sum(s.rows for s in staged)
@@ -215,9 +219,18 @@ def _stored_tasks(
     return [(group, True) for group in indexed] + [(group, False) for group in small]
 
 
-def is_late(rows: pa.RecordBatch, horizon: int) -> np.ndarray:
-    """Return whether each staged object passed the row rules and is before the horizon: bool[n]."""
+BEYOND = {"objects": "late", "requests": "over_room"}
+"""Reason for rows beyond the horizon."""
+
+
+def is_beyond(kind: str, rows: pa.RecordBatch, horizon: int) -> np.ndarray:
+    """Return whether each staged row passed the row rules and is an object before, or an insertion after, the horizon
+    (see NewRows): bool[n].
+    """
     accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
+    if kind == "requests":
+        inserted = pc.fill_null(pc.equal(rows.column("op"), "insert"), False).to_numpy(zero_copy_only=False)
+        return accepted & inserted & (rows.column("row").to_numpy() > horizon)
     return accepted & (micros(rows.column("ts").fill_null(pa.scalar(0, rows.column("ts").type))) < horizon)
 
 
@@ -234,11 +247,10 @@ def _send_rows(kind: str, ids: NewIds | None, parts: int, task: NewRows | Stored
 
 
 def _read_new(kind: str, task: NewRows) -> Iterator[pa.RecordBatch]:
-    """Yield the staged rows that passed the row rules and are not late."""
+    """Yield the staged rows that passed the row rules and are not beyond the horizon."""
     for rows in read_staged([task.staged], ["row", "reason", *COLUMNS[kind]]):
         accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
-        if kind == "objects":
-            accepted &= ~is_late(rows, task.horizon)
+        accepted &= ~is_beyond(kind, rows, task.horizon)
         if not accepted.all():
             rows = rows.filter(pa.array(accepted))
         yield _with_key_and_horizon(kind, rows, pc.add(rows.column("row"), log_key(task.file_seq, 0)), task.horizon)
@@ -359,7 +371,7 @@ class AppendTask:
     """The input of a task that appends the rows of one staged file.
 
     path      of the input file, for the rejects
-    horizon   objects before it (microseconds) are late
+    horizon   see NewRows
     verdicts  paths of the verdict files of this ingest
     """
 
@@ -424,9 +436,8 @@ def _apply_verdicts(
     index, has_verdict = find_among(keys, verdicts.column("key").to_numpy())
     of_rows = pa.array(index, mask=~has_verdict)
     reason, concerned = (one_array(verdicts.column(name)).take(of_rows) for name in ("reason", "concerned"))
-    if task.kind == "objects" and task.horizon > names.NO_TIME:
-        late = is_late(rows, task.horizon)
-        reason = pc.if_else(pa.array(late), "late", reason) if late.any() else reason
+    beyond = is_beyond(task.kind, rows, task.horizon)
+    reason = pc.if_else(pa.array(beyond), BEYOND[task.kind], reason) if beyond.any() else reason
     rows = rows.append_column(KEY_OF[task.kind], pa.array(keys))
     if task.kind == "requests":
         rows = rows.append_column("subscription_key", pc.coalesce(concerned, pa.array(keys)))

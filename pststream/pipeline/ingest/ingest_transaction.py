@@ -24,7 +24,13 @@ from pststream.engine.running_engine import get_engine
 from pststream.input.input_files import sha256_of
 from pststream.pipeline.ingest.deduplicate import TABLE_OF, AppendedFile, AppendTask, append_staged_rows, deduplicate
 from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
-from pststream.pipeline.ingest.stage_file import File, StagedFile, stage_in_parts, with_options
+from pststream.pipeline.ingest.stage_file import (
+    File,
+    StagedFile,
+    last_row_with_room,
+    stage_in_parts,
+    with_options,
+)
 from pststream.pipeline.ingest.staged_rows import StagedRows, is_intact
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables
@@ -56,7 +62,9 @@ def delete_staged(home: Home, staged: Sequence[StagedFile]) -> None:
 
 def save_staged(home: Home, files: list[File], staged: list[StagedFile]) -> None:
     """Write the list of the staged files of these input files (ledger rows)."""
-    rows = [{name: asdict(one)[name] for name in ("file_seq", "parts", "last_row", "max_time")} for one in staged]
+    rows = [
+        {name: asdict(one)[name] for name in ("file_seq", "parts", "last_row", "max_time", "room")} for one in staged
+    ]
     content = {"home_format": FORMAT, "of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
     home.files.write(_LIST, json.dumps(content).encode())
 
@@ -230,15 +238,18 @@ def _run(
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     # Objects are late before the watermark of the log before their round or file, minus the lateness.
     watermarks = _watermarks(ledger, files, staged)
-    options = json.loads(files[0]["options"])
-    judged_by = dict.fromkeys(watermarks, options[JUDGED_BY]) if JUDGED_BY in options else watermarks
-    late_by = options["lateness_seconds"] * 1_000_000
-    horizons = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in judged_by.items()}
-    verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_path(home), progress))
+    if kind == "objects":
+        options = json.loads(files[0]["options"])
+        judged_by = dict.fromkeys(watermarks, options[JUDGED_BY]) if JUDGED_BY in options else watermarks
+        late_by = options["lateness_seconds"] * 1_000_000
+        bounds = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in judged_by.items()}
+    else:
+        bounds = {one.file_seq: last_row_with_room(one, file) for file, one in zip(files, staged, strict=True)}
+    verdicts = tuple(deduplicate(home, settings, kind, staged, bounds, staging_path(home), progress))
     # Each task writes the accepted and the rejected rows of one staged file.
     path_of = {file["file_seq"]: file["path"] for file in files}
     tasks = [
-        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], horizons[seq], verdicts)
+        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], bounds[seq], verdicts)
         for seq, part in ((one.file_seq, part) for one in staged for part in one.parts)
     ]
     counter = TaskCounter(progress, Counted(f"appending {kind}", "row", sum(task.staged.rows for task in tasks)))

@@ -43,8 +43,9 @@ from pststream.input.parse_requests import REQUESTS, parse_request_chunk, reques
 from pststream.input.readers import read_chunks, read_requests
 from pststream.input.row_chunks import REASONS, FilePart, check_row_number
 from pststream.pipeline.ingest.fetch_objects import is_fetched
-from pststream.pipeline.ingest.staged_rows import NoRoom, StagedRows, StagedWriter
+from pststream.pipeline.ingest.staged_rows import NoRoom, StagedRows, StagedWriter, read_staged
 from pststream.queries.kinds.contract import RequestLimits
+from pststream.queries.kinds.registry import ROOM_COLUMNS, room_of
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.state import fetched_files
 from pststream.state.home import Home
@@ -91,7 +92,8 @@ REQUEST_BOUNDS = (
     *("max_k", "max_window_steps", "max_past_steps"),
 )
 MAX_AHEAD = "max_ahead_seconds"
-STORED_SETTINGS = ("max_polygon_vertices", *REQUEST_BOUNDS, MAX_AHEAD)
+MAX_ROOM = "max_file_room"
+STORED_SETTINGS = ("max_polygon_vertices", MAX_ROOM, *REQUEST_BOUNDS, MAX_AHEAD)
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
 FOLDER = "folder"
@@ -110,6 +112,7 @@ class StagedFile:
     last_row  number of the last row that was read
     max_time  greatest time (microseconds) of the rows that passed the row rules, None if there is none
     problem   (path, reason, hint) of an input file that cannot be read
+    room      entries that its requests which passed the row rules take at most (queries/kinds/registry.py)
     passing   number of the system error, which may pass, for which the input file was not read; else 0
     refusal   why its rows do not go on the disk, which has room for others; else ""
     undated   whether it has requests without a time of their own
@@ -127,6 +130,7 @@ class StagedFile:
     passing: int = 0
     refusal: str = ""
     undated: bool = False
+    room: int = 0
 
     @property
     def rows(self) -> int:
@@ -142,6 +146,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
     """
     writer = StagedWriter(folder, SCHEMAS[kind], WHOLE_FILE_ROWS if part is None else sys.maxsize)
     last_row, greatest, problem, faults, passing = 0, names.NO_TIME, None, Counter[tuple[str, str]](), 0
+    room = 0
     parts: tuple[StagedRows, ...] = ()
     refusal, undated = "", False
     try:
@@ -159,6 +164,8 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
                         times = micros(rows.column(TIME_OF[kind]).filter(accepted))
                         greatest = int(times.max(initial=greatest))
                         undated |= kind == names.REQUESTS and bool((times == to_micros(at)).any())
+                        if kind == "requests":
+                            room += int(room_of(rows.filter(accepted), to_micros(at)).sum())
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)
         parts = writer.close()
@@ -183,6 +190,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
         passing,
         refusal,
         undated,
+        room,
     )
 
 
@@ -221,7 +229,25 @@ def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
         next((one.passing for one in parts if one.passing), 0),
         max(one.refusal for one in parts),
         any(one.undated for one in parts),
+        sum(one.room for one in parts),
     )
+
+
+def last_row_with_room(one: StagedFile, file: File) -> int:
+    """Return the last row of a file of requests that has room: up to it, the requests take at most `max_file_room`.
+
+    file: its row of the ledger. The rows are read only if those of the whole file take more.
+    """
+    most, room = json.loads(file["options"]).get(MAX_ROOM, names.MAX_INT64), 0
+    if one.room <= most:
+        return names.MAX_INT64
+    for rows in read_staged(one.parts, ["row", "reason", *ROOM_COLUMNS]):
+        rows = rows.filter(pc.is_null(rows.column("reason")))
+        rooms = room + np.cumsum(room_of(rows, to_micros(file["started_at"])))
+        if len(rooms) and rooms[-1] > most:
+            return int(rows.column("row")[int(np.searchsorted(rooms, most, "right"))].as_py()) - 1
+        room = int(rooms[-1]) if len(rooms) else room
+    return names.MAX_INT64
 
 
 def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
