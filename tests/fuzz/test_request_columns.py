@@ -29,6 +29,8 @@ from tests.oracles.records import read_records
 
 NOW = datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Stockholm")
+OWNERS = ("", "x", "7")
+OTHER_FIELDS = tuple("x x note at kind width expires_at bbox keywords op owner owner é".split())
 NUMBERS = (
     *(
         "0 -0 0.0 -0.0 1 -1 1.5 90 -90.0 180 180.0 -180 1e1 1E-2 -1.25e+2 01 1. .5 +1 17.000000000000001 "
@@ -72,16 +74,16 @@ LIMITS = (
 )
 
 
-def check(path: Path, zone: str, limits: RequestLimits) -> int:
+def check(path: Path, zone: str, limits: RequestLimits, owner: str = "x") -> int:
     """Parse a file in both ways, compare, and return how many rows were parsed in columns."""
     try:
-        slow = [parse_requests(chunk, NOW, zone, limits) for chunk in read_records(str(path), None)]
+        slow = [parse_requests(chunk, NOW, zone, limits, owner) for chunk in read_records(str(path), None)]
     except InputFileError:
         slow = []
     fast, left = [], []
     try:
         for chunk in read_requests(str(path), None, request_fields()):
-            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone, limits))
+            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone, limits, owner))
     except InputFileError:
         fast = []
     for place, schema in enumerate((REQUESTS, REJECTED)):
@@ -109,7 +111,7 @@ def test_lines_of_near_plain_json(tmp_path: Path) -> None:
         path = tmp_path / "r.jsonl"
         path.write_bytes(b"\n".join(_lines(rnd)))
         with trying(("near plain", number)):
-            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3])
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3], rnd.choice(OWNERS))
     assert in_columns > scale(1_000)
 
 
@@ -119,7 +121,7 @@ def test_lines_of_subscriptions_with_memory(tmp_path: Path) -> None:
         path = tmp_path / "r.jsonl"
         path.write_bytes(b"\n".join(_lines(rnd, with_memory=True)))
         with trying(("with memory", number)):
-            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3])
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3], rnd.choice(OWNERS))
     assert in_columns > scale(1_000)
 
 
@@ -128,7 +130,7 @@ def _lines(rnd: random.Random, with_memory: bool = False) -> Iterator[bytes]:
         insertion = _insertion_with_memory if with_memory else _insertion
         members = _deletion(rnd, number) if rnd.randrange(4) == 0 else insertion(rnd, number)
         for _ in range(rnd.choice((0, 0, 0, 1, 1, 2))):
-            name = rnd.choice(("x", "x", "note", "at", "kind", "width", "expires_at", "bbox", "keywords", "op", "é"))
+            name = rnd.choice(OTHER_FIELDS)
             members.append((name, rnd.choice(VALUES)))
         if rnd.randrange(6) == 0:
             rnd.shuffle(members)
@@ -295,7 +297,8 @@ def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
         # Most files have the fields of one kind alone, as any other field makes a row a reject.
         kind = KINDS[rnd.choice(("range", "knn", "topk", "frequent_terms"))]
         fields = names if rnd.randrange(4) == 0 else [name for name in names if name in kind.fields]
-        columns = {name: _column(rnd, name, rows) for name in (*fields, "note", 'q"') if rnd.randrange(10)}
+        drawn = dict.fromkeys((*fields, "owner", "note", 'q"'))
+        columns = {name: _column(rnd, name, rows) for name in drawn if rnd.randrange(10)}
         if len(fields) < len(names):
             columns["kind"] = pa.array([kind.name] * rows)
             if rnd.randrange(2):
@@ -326,6 +329,7 @@ PLAIN_CHOICES: dict[str, list[Choice]] = {
         ((1, -5, None), pa.int64()),
         ((1.0, 2.5), pa.float64()),
     ],
+    "owner": [(("x", "x", None, "", "y"), pa.string()), ((7, None), pa.int64()), ((7.0,), pa.float64())],
     "keywords": [(("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb"), pa.string()), ((1, 2), pa.int64())],
     "kind": [
         ((None, "", "range", "square"), pa.string()),

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pststream.base.errors import PassingError, RetryableError
+from pststream.base import names
+from pststream.base.errors import PassingError, RetryableError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.texts import counted, escape_controls
 from pststream.input.confined_files import find_folders
@@ -32,11 +33,20 @@ from pststream.pipeline.ingest.ingest_transaction import (
 )
 from pststream.pipeline.ingest.landing_gate import load_landed_suites, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
-from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, File, StagedFile, object_options
+from pststream.pipeline.ingest.stage_file import (
+    FOLDER,
+    MAX_AHEAD,
+    OWNER,
+    STORED_SETTINGS,
+    File,
+    StagedFile,
+    object_options,
+)
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
 from pststream.tables.ledgers import Ledger, known_hashes
+from pststream.tables.owners import find_owner_fault, owner_of_landed
 
 MAX_LISTED_PENDING = 100
 """Pending files that are listed one by one."""
@@ -72,6 +82,7 @@ def ingest(
     progress: Progress = no_progress,
     quarantine_unreadable: bool = False,
     folder: str | None = None,
+    owner: str = "",
 ) -> dict[str, Any]:
     """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/input.md).
 
@@ -85,10 +96,15 @@ def ingest(
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
     one that cannot be opened, or read just now, is left for the next ingest. Otherwise each raises InputFileError or
     PassingError, and nothing has changed. PassingError is raised in any case if no new file can be read just now. From
-    a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work. `folder`: all
-    local files are from there and must not lead out of it; without it, this holds for the folders and globs of `paths`
-    (input/confined_files.py).
+    a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work.
+
+    folder  the folder of this kind in a landing folder: the first folder below it is the owner of a file of requests;
+            local files must not lead out of it. Without it, the latter holds for the folders and globs of `paths`
+            (input/confined_files.py)
+    owner   owner of the requests, without `folder`; raises UsageError for an invalid one, and for objects
     """
+    if fault := find_owner_fault(owner) or (owner and kind != names.REQUESTS and "objects have no owner"):
+        raise UsageError(fault, "give --owner NAME with requests: a name in UTF-8 without control characters")
     options = options or options_of(settings)
     object_options(options.__dict__)
     home.check()
@@ -99,7 +115,8 @@ def ingest(
     folders = dict.fromkeys(listed, folder) if folder else find_folders(listed, local)
     opened = select_readable(listed, progress, folders) if quarantine_unreadable else listed
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
-    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders)
+    landed = str(Path(folder).absolute()) if folder and not is_fetched(folder) else folder
+    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner)
     with home.locked():
         ledger = finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
@@ -141,6 +158,8 @@ class _Intake:
     suites: Sequence[Suite]
     progress: Progress
     folders: Mapping[str, str]
+    landed: str | None
+    owner: str
     done: list[dict[str, Any]] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
@@ -219,6 +238,8 @@ class _Intake:
             if one.sha256 not in known:
                 known.add(one.sha256)
                 more = {name: getattr(self.settings, name) for name in STORED_SETTINGS}
+                if self.kind == names.REQUESTS:
+                    more[OWNER] = owner_of_landed(one.path, self.landed) if self.landed else self.owner
                 if one.path in self.folders:
                     more[FOLDER] = self.folders[one.path]
                 options = json.dumps(self.options.__dict__ | more, sort_keys=True)

@@ -67,7 +67,7 @@ def run(
             format = options.format if kind == "objects" else None
             if fetched or any(has_format(path, format) for path in files_below(folder)):
                 try:
-                    ingested[kind] = ingest_landed(home, settings, kind, [folder], options, progress)
+                    ingested[kind] = ingest_landed(home, settings, kind, [folder], options, progress, folder)
                 except RetryableError as error:  # the other kind, the batches and the sinks go on
                     failures.append(error)
         matched = match(home, settings, max_objects=max_objects, progress=progress)
@@ -100,9 +100,9 @@ def ingest_landed(
     paths: list[str],
     options: ReaderOptions,
     progress: Progress,
-    folder: str | None = None,
+    folder: str,
 ) -> dict[str, Any]:
-    """Ingest landed files, of `folder` if given; the options of columns apply to objects only."""
+    """Ingest landed files of `folder`, that of their kind; the options of columns apply to objects only."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
     log = with_fields(progress, step="ingest")
     return ingest(home, settings, kind, paths, reading, log, True, folder)
