@@ -282,6 +282,21 @@ def _polygons_as_objects(rnd: random.Random) -> tuple[tuple[Any, ...], pa.DataTy
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_request_that_names_another_owner_is_no_row_of_a_column(ending: str, tmp_path: Path) -> None:
+    owners = (None, "", "x", "y", "X")
+    rows = [{"op": "delete", "subscription_id": str(n), "owner": owner} for n, owner in enumerate(owners)]
+    path = tmp_path / f"r.{ending}"
+    if ending == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        worlds.write_rows(path, rows)
+    parsed = [parse_request_chunk(chunk, NOW, owner="x") for chunk in read_requests(str(path), None, request_fields())]
+    accepted, rejected = ([row for both in parsed for row in both[place].to_pylist()] for place in range(2))
+    assert [(row["owner"], row["subscription_id"]) for row in accepted] == [("x", "0"), ("x", "1"), ("x", "2")]
+    assert [(row["reason"], row["raw"]) for row in rejected] == [("not_yours", "y"), ("not_yours", "X")]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_requests_of_random_worlds(ending: str, tmp_path: Path) -> None:
     for number, rnd in cases(f"request worlds {ending}", 60):
         path = worlds.write_rows(tmp_path / f"requests.{ending}", worlds.request_log(rnd, rnd.randrange(1, 60)))
@@ -293,11 +308,11 @@ def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
     in_columns = 0
     names = [name for name in request_fields() if name != "centre"]
     for number, rnd in cases("request parquet", 400):
-        rows = rnd.choice((1, 5, 20))
+        rows = rnd.choice((1, 5, 20, 20))
         # Most files have the fields of one kind alone, as any other field makes a row a reject.
         kind = KINDS[rnd.choice(("range", "knn", "topk", "frequent_terms"))]
         fields = names if rnd.randrange(4) == 0 else [name for name in names if name in kind.fields]
-        drawn = dict.fromkeys((*fields, "owner", "note", 'q"'))
+        drawn = dict.fromkeys((*fields, "note", 'q"', rnd.choice(("owner", "note", "note"))))
         columns = {name: _column(rnd, name, rows) for name in drawn if rnd.randrange(10)}
         if len(fields) < len(names):
             columns["kind"] = pa.array([kind.name] * rows)
@@ -329,7 +344,7 @@ PLAIN_CHOICES: dict[str, list[Choice]] = {
         ((1, -5, None), pa.int64()),
         ((1.0, 2.5), pa.float64()),
     ],
-    "owner": [(("x", "x", None, "", "y"), pa.string()), ((7, None), pa.int64()), ((7.0,), pa.float64())],
+    "owner": [(("x", "y", None, "y"), pa.string()), ((7, None), pa.int64()), ((7.0,), pa.float64())],
     "keywords": [(("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb"), pa.string()), ((1, 2), pa.int64())],
     "kind": [
         ((None, "", "range", "square"), pa.string()),
