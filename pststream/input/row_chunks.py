@@ -31,6 +31,7 @@ REASONS: dict[str, str] = {
     "id_too_long": "the id is longer than allowed",
     # A request is not valid.
     "unknown_operation": "the operation is neither insert nor delete",
+    "not_yours": "the request names another owner than that of its file",
     "unknown_kind": "the kind of query is unknown",
     "field_of_another_kind": "the field belongs to another kind of query",
     "unreadable_expression": "the keyword expression cannot be read",

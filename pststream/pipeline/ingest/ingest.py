@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.base import names
-from pststream.base.errors import PassingError, RetryableError
+from pststream.base.errors import PassingError, RetryableError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.texts import counted, escape_controls
 from pststream.input.confined_files import find_folders
@@ -54,6 +54,7 @@ from pststream.pipeline.ingest.local_files import (
 from pststream.pipeline.ingest.stage_file import (
     FOLDER,
     MAX_AHEAD,
+    OWNER,
     STORED_SETTINGS,
     File,
     StagedFile,
@@ -65,6 +66,7 @@ from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
 from pststream.tables.ledgers import Ledger
+from pststream.tables.owners import find_owner_fault, owner_of_landed
 
 MAX_LISTED = 100
 """Pending files, and files that were read before at another path, that are listed one by one."""
@@ -105,6 +107,7 @@ def ingest(
     progress: Progress = no_progress,
     quarantine_unreadable: bool = False,
     folder: str | None = None,
+    owner: str = "",
 ) -> dict[str, Any]:
     """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/input.md).
 
@@ -119,10 +122,15 @@ def ingest(
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
     one that cannot be opened, or read just now, is left for the next ingest. Otherwise each raises InputFileError or
     PassingError, and nothing has changed. PassingError is raised in any case if no new file can be read just now. From
-    a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work. `folder`: all
-    local files are from there and must not lead out of it; without it, this holds for the folders and globs of `paths`
-    (input/confined_files.py).
+    a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work.
+
+    folder  the folder of this kind in a landing folder: the first folder below it is the owner of a file of requests;
+            local files must not lead out of it. Without it, the latter holds for the folders and globs of `paths`
+            (input/confined_files.py)
+    owner   owner of the requests, without `folder`; raises UsageError for an invalid one, and for objects
     """
+    if fault := find_owner_fault(owner) or (owner and kind != names.REQUESTS and "objects have no owner"):
+        raise UsageError(fault, "give --owner NAME with requests: a name in UTF-8 without control characters")
     options = options or options_of(settings)
     object_options(options.__dict__)
     home.check()
@@ -133,7 +141,8 @@ def ingest(
     folders = dict.fromkeys(listed, folder) if folder else find_folders(listed, local)
     opened = select_readable(listed, progress, folders) if quarantine_unreadable else listed
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
-    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders)
+    landed = str(Path(folder).absolute()) if folder and not is_fetched(folder) else folder
+    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner)
     with home.locked():
         finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
@@ -154,14 +163,18 @@ def ingest(
     return summary_of(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs, repeated)
 
 
-def stored_options(options: ReaderOptions, settings: Settings, landed: bool, folder: str | None = None) -> str:
+def stored_options(
+    options: ReaderOptions, settings: Settings, landed: bool, owner: str | None, folder: str | None = None
+) -> str:
     """Return the options of a file as the ledger stores them, JSON.
 
     landed: whether `run`, a watcher or a DAG found the file
+    owner: of requests; None: the file has objects
     folder: that the file must not lead out of
     """
     more: dict[str, Any] = {name: getattr(settings, name) for name in STORED_SETTINGS}
     more |= ({LANDED: True} if landed else {}) | ({FOLDER: folder} if folder else {})
+    more |= {} if owner is None else {OWNER: owner}
     return json.dumps(options.__dict__ | more, sort_keys=True)
 
 
@@ -186,6 +199,8 @@ class _Intake:
     suites: Sequence[Suite]
     progress: Progress
     folders: Mapping[str, str]
+    landed: str | None
+    owner: str
     done: list[dict[str, Any]] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
@@ -344,7 +359,11 @@ class _Intake:
             self.postponed.append(file["path"])
 
     def _options_of(self, path: str) -> str:
-        return stored_options(self.options, self.settings, self.quarantine_unreadable, self.folders.get(path))
+        owner = None
+        if self.kind == names.REQUESTS:
+            owner = owner_of_landed(path, self.landed) if self.landed else self.owner
+        folder = self.folders.get(path)
+        return stored_options(self.options, self.settings, self.quarantine_unreadable, owner, folder)
 
     def _select_new(self, offered: Sequence[OfferedFile]) -> tuple[list[OfferedFile], list[OfferedFile]]:
         """Return the files that are new, and those that have the content of one of them, which is to be read first."""

@@ -50,6 +50,7 @@ from pststream.queries.shapes.contract import RegionLimits
 from pststream.state import fetched_files
 from pststream.state.home import Home
 from pststream.state.tables import IDS
+from pststream.tables.owners import find_owner_fault
 
 File = dict[str, Any]
 """A row of the ledger of files; that of an object of a bucket has the address of the home too."""
@@ -98,6 +99,9 @@ STORED_SETTINGS = ("max_polygon_vertices", MAX_ROOM, *REQUEST_BOUNDS, MAX_AHEAD)
 
 FOLDER = "folder"
 """Key in the options of a file: the folder that it must not lead out of."""
+
+OWNER = "owner"
+"""Key in the options of a file: the owner of its requests."""
 
 UNFORESEEN = "reading it failed with an unforeseen error"
 TIME_OF = {"objects": "ts", "requests": "effective_at"}
@@ -267,8 +271,10 @@ def _parse(kind: str, file: File, at: dt.datetime, part: FilePart | None) -> Ite
     if kind == "requests":
         bounds = {name: options[name] for name in REQUEST_BOUNDS}
         limits = RequestLimits(RegionLimits(options["max_polygon_vertices"]), **bounds)
+        if fault := find_owner_fault(options[OWNER]):
+            raise InputFileError(file["path"], fault, "rename the folder, whose name is the owner")
         for requests in read_requests(file["path"], options["format"], request_fields(), part, limits.longest_row):
-            yield from parse_request_chunk(requests, at, options["timezone"], limits)
+            yield from parse_request_chunk(requests, at, options["timezone"], limits, options[OWNER])
         return
     parsing, ahead = object_options(options), options[MAX_AHEAD]
     latest = to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US

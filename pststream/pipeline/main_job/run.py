@@ -6,7 +6,6 @@ that cannot be read is quarantined and the other files are ingested.
 
 import datetime as dt
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
 from pststream.tables.delta_tables import latest_dataset
 from pststream.tables.ledgers import FileRow, Ledger, read_files, read_latest
+from pststream.tables.owners import owner_of_landed
 
 MAX_LISTED = 100
 """Files of unknown endings that are named."""
@@ -78,7 +78,7 @@ def run(
             format = options.format if kind == "objects" else None
             if fetched or any(has_format(path, format) for path in files_below(folder)):
                 try:
-                    ingested[kind] = ingest_landed(home, settings, kind, [folder], options, progress)
+                    ingested[kind] = ingest_landed(home, settings, kind, [folder], options, progress, folder)
                 except RetryableError as error:  # the other kind, the batches and the sinks go on
                     failures.append(error)
         matched = match(home, settings, max_objects=max_objects, progress=progress)
@@ -112,14 +112,9 @@ def ingest_landed(
     paths: list[str],
     options: ReaderOptions,
     progress: Progress,
-    folder: str | None = None,
+    folder: str,
 ) -> dict[str, Any]:
-    """Ingest landed files, or those of `folder` that a watcher has seen unchanged.
-
-    The options of columns apply to objects only.
-    """
-    if folder is not None:
-        settings = replace(settings, settle_seconds=0)
+    """Ingest landed files of `folder`, that of their kind; the options of columns apply to objects only."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
     log = with_fields(progress, step="ingest")
     return ingest(home, settings, kind, paths, reading, log, True, folder)
@@ -147,7 +142,7 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
             hashes = fetched_files.read_hash_cache(home)
             for kind, folder in folders:
                 known = KnownFiles(home, kind, {sha256 for _, _, sha256 in hashes.values()})
-                find = partial(_find_known, settings, known)
+                find = partial(_find_known, settings, kind, folder, known)
                 source = ObjectSource(home, folder, None, find, hashes, True, settings.max_fetch_bytes)
                 if source.ready or source.pending(settings.pending_seconds):
                     return True
@@ -157,8 +152,9 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
         return questions_wait(home, landing)
 
 
-def _find_known(settings: Settings, known: KnownFiles, path: str, sha256: str) -> str | None:
-    return known.find(path, sha256, stored_options(options_of(settings), settings, True))
+def _find_known(settings: Settings, kind: str, folder: str, known: KnownFiles, path: str, sha256: str) -> str | None:
+    owner = owner_of_landed(path, folder) if kind == names.REQUESTS else None
+    return known.find(path, sha256, stored_options(options_of(settings), settings, True, owner))
 
 
 def _has_new_files(home: Home, settings: Settings, kind: str, folder: str) -> bool:
@@ -173,8 +169,8 @@ def _has_new_files(home: Home, settings: Settings, kind: str, folder: str) -> bo
         if any(path not in hashes or hashes[path][:2] != stamp for path, stamp in stamps.items()):
             return True
     offered = hash_files(home, stamps, tolerant=True, folders=folders)
-    known = KnownFiles(home, kind, [file.sha256 for file in offered])
-    return any(_find_known(settings, known, file.path, file.sha256) is None for file in offered)
+    known, folder = KnownFiles(home, kind, [file.sha256 for file in offered]), str(Path(folder).absolute())
+    return any(_find_known(settings, kind, folder, known, file.path, file.sha256) is None for file in offered)
 
 
 def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
