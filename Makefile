@@ -15,7 +15,7 @@ MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup s3a-jars demo docs test test-deep test-pyspark-4.1 test-days test-hosts fuzz chaos lint style types format lock airflow image-steps test-image package-check audit bench peers results clean
+.PHONY: help setup s3a-jars demo docs test test-deep test-pyspark-4.1 test-days test-hosts test-s3 fuzz chaos lint style types format lock airflow image-steps test-image package-check audit bench peers results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -45,6 +45,13 @@ test-days: setup  ## run simulated days of a drifting stream under Airflow's sch
 test-hosts: setup  ## run a Spark cluster and an S3 server as hosts that share nothing (skipped without Go or root)
 	-$(MAKE) build/bin/versitygw
 	$(BIN)/python -m pytest -m hosts tests/hosts
+
+test-s3: setup  ## run the tests of buckets against a real S3 server, not moto's (skipped without Go)
+	-$(MAKE) build/bin/versitygw
+	test ! -x build/bin/versitygw || PSTSTREAM_TEST_GATEWAY=$(CURDIR)/build/bin/versitygw $(PYTEST) \
+		tests/unit/test_prepare_store.py tests/unit/storage tests/unit/pipeline/main_job/test_run.py \
+		tests/e2e/test_buckets.py tests/e2e/test_bucket_home.py tests/e2e/test_moving_buckets.py tests/crash \
+		tests/dags/test_bucket_dag_runs.py -m "not hosts"
 
 build/bin/versitygw:
 	GOBIN=$(CURDIR)/build/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0

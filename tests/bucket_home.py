@@ -13,13 +13,13 @@ import pytest
 from pststream.storage.registry import files_at
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store
 from tests.commands import Home
-from tests.moto_process import CREDENTIALS, moto_server
+from tests.moto_process import CREDENTIALS, s3_server
 
 
 @contextmanager
 def store_on_loopback() -> Iterator[BadStore]:
     """Run a server with the bucket, and the proxy before it, until the block ends."""
-    with moto_server() as url, bad_store(url) as store:
+    with s3_server() as url, bad_store(url) as store:
         Uploader(url).new_bucket()
         yield store
 

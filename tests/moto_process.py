@@ -1,10 +1,14 @@
-"""Run moto's server (AWS services for tests) as a separate process on loopback."""
+"""Run servers of tests as separate processes on loopback: moto's (AWS services), and an S3 gateway.
+
+`s3_server` is the gateway where PSTSTREAM_TEST_GATEWAY has its path (`make test-s3`), else moto's server.
+"""
 
 import os
 import random
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -12,10 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+REGION = "eu-north-1"
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTONLYTESTONLY",
     "AWS_SECRET_ACCESS_KEY": "an-aws-key-that-no-log-may-show",
-    "AWS_DEFAULT_REGION": "eu-north-1",
+    "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 
@@ -44,20 +49,44 @@ def moto_server(port: int | None = None) -> Iterator[str]:
     )
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait(url, process)
+        _wait(f"{url}/moto-api/", process)
         yield url
     finally:
         process.kill()
         process.wait()
 
 
+@contextmanager
+def s3_gateway(program: str, access: str, secret: str, *options: str) -> Iterator[str]:
+    """Run versitygw over a new folder until the block ends, with the keys of its root user; yield its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [program, "--quiet", "--health=/health", f"--port=127.0.0.1:{(port := free_port())}", *options]
+        keys = {"ROOT_ACCESS_KEY_ID": access, "ROOT_SECRET_ACCESS_KEY": secret}
+        process = subprocess.Popen([*words, "posix", folder], env=os.environ | keys, stdout=subprocess.DEVNULL)
+        try:
+            _wait(f"http://127.0.0.1:{port}/health", process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Run a server of S3 until the block ends; yield its address."""
+    gateway = os.environ.get("PSTSTREAM_TEST_GATEWAY")
+    keys = CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
+    with s3_gateway(gateway, *keys, f"--region={REGION}") if gateway else moto_server() as url:
+        yield url
+
+
 def _wait(url: str, process: "subprocess.Popen[bytes]") -> None:
     for _ in range(3000):
-        assert process.poll() is None, "moto_server ended"
+        assert process.poll() is None, "the server ended"
         try:
-            urllib.request.urlopen(f"{url}/moto-api/", timeout=10).close()
+            urllib.request.urlopen(url, timeout=10).close()
         except OSError:
             time.sleep(0.1)
         else:
             return
-    raise AssertionError("moto_server does not answer")
+    raise AssertionError("the server does not answer")

@@ -6,13 +6,16 @@ name of the folder is a hash over all kernel files: after a change in any of the
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numba
 
+from pststream.base.errors import UsageError
 from pststream.base.optional_packages import hidden_packages
 
 # numba imports these two at the first kernel, and with them the packages hidden here, which no kernel uses.
@@ -39,6 +42,25 @@ def _version_of_kernels() -> str:
     return digest.hexdigest()[:16]
 
 
+def _own_folder(folder: Path) -> Path:
+    """Make a folder for this user alone, unless it exists; raise UsageError if another user may have written into it.
+
+    Numba loads what lies there as code.
+    """
+    folder.mkdir(0o700, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError(
+            f"{folder}: another user may write compiled code there",
+            "delete it, or let PSTSTREAM_CACHE_DIR name another folder",
+        )
+    return folder
+
+
+with suppress(OSError):  # a cache that cannot be made is none: each process compiles for itself
+    node_folder().mkdir(0o700, parents=True, exist_ok=True)  # has data of homes; on Kubernetes it may be open
+    _own_folder(cache_folder().parent)
+    _own_folder(cache_folder())
 numba.config.CACHE_DIR = str(cache_folder())
 
 

@@ -19,7 +19,7 @@ from tests.bucket_home import BucketHome, use
 from tests.dags.dag_runs import FinishedRun, bag_of
 from tests.dags.landing_folder import ACCEPTED, PAIRS, fill_landing
 from tests.lean_jvm import LEAN
-from tests.moto_process import CREDENTIALS, moto_server
+from tests.moto_process import CREDENTIALS, s3_server
 
 CONNECTION = "cloud"
 
@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketHome
     monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
     monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", LEAN)
-    with moto_server() as url:
+    with s3_server() as url:
         address = use(url, monkeypatch)
         Uploader(url).new_bucket()
         yield BucketHome(address, tmp_path)

@@ -21,7 +21,7 @@ from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import KILLED, Home, run_apart, run_here
 from tests.faulty_store import faulty_store
 from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
-from tests.moto_process import CREDENTIALS, moto_server
+from tests.moto_process import CREDENTIALS, s3_server
 from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
 
@@ -38,7 +38,7 @@ ON_SPARK = os.environ.get("PSTSTREAM_ENGINE") == "spark"
 def server() -> Iterator[str]:
     """Yield the store's address, with a new Spark, because Python workers get their environment when Spark starts."""
     stop_spark()
-    with moto_server() as url:
+    with s3_server() as url:
         yield url
         stop_spark()
 

@@ -24,7 +24,7 @@ from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, run_here
 from tests.kill_and_rerun import accepted_in_order, assert_as_the_twin, assert_same_tables, home_for, table_of, written
-from tests.moto_process import CREDENTIALS, free_port, moto_server
+from tests.moto_process import CREDENTIALS, free_port, s3_server
 from tests.oracles.twin_rows import LogFile
 from tests.worlds import WrittenWorld
 
@@ -37,7 +37,7 @@ LANDING = f"s3://{BUCKET}/in"
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[BadStore, Uploader]]:
     """Run the store behind the proxy."""
-    with moto_server() as url, bad_store(url) as store:
+    with s3_server() as url, bad_store(url) as store:
         yield store, Uploader(url)
 
 

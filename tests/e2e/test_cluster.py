@@ -20,7 +20,7 @@ from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import Home
 from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
-from tests.moto_process import moto_server
+from tests.moto_process import s3_server
 from tests.spark_cluster import DEFAULTS, Cluster, Process, eventually
 from tests.worlds import WrittenWorld
 
@@ -64,7 +64,7 @@ def begun_homes(folder: Path) -> tuple[WrittenWorld, Home, Home]:
 def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job makes a home in a bucket; a command goes on with one in a shared folder, which began on one machine."""
     world, home, local = begun_homes(tmp_path)
-    with moto_server() as url, Cluster(tmp_path / "cluster", secret=SECRET) as cluster:
+    with s3_server() as url, Cluster(tmp_path / "cluster", secret=SECRET) as cluster:
         Uploader(url).new_bucket()
         address = use(url, monkeypatch)
         nodes = cluster.add("first", "second")

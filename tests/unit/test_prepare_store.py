@@ -5,9 +5,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +13,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.moto_process import free_port
+from tests.moto_process import s3_gateway
 
 PROGRAM = Path(__file__).parents[2] / "infra" / "image" / "prepare_store.py"
-GATEWAY = shutil.which("versitygw")
+GATEWAY = os.environ.get("PSTSTREAM_TEST_GATEWAY") or shutil.which("versitygw")
 ROOT, PRODUCER, READER = ("root", "secret of root"), ("producer&1", "secret <1>"), ("reader", "secret of reader")
 BUCKET = "landing"
 
@@ -52,25 +49,8 @@ def environment(url: str) -> dict[str, str]:
 def gateway(tmp_path: Path) -> Iterator[str]:
     """The gateway of infra/compose.yaml on loopback."""
     assert GATEWAY is not None
-    for name in ("buckets", "users"):
-        (tmp_path / name).mkdir()
-    address = f"127.0.0.1:{free_port()}"
-    keys = {"ROOT_ACCESS_KEY_ID": ROOT[0], "ROOT_SECRET_ACCESS_KEY": ROOT[1]}
-    words = [GATEWAY, "--quiet", "--health=/health", f"--port={address}", f"--iam-dir={tmp_path}/users"]
-    process = subprocess.Popen(
-        [*words, "posix", f"{tmp_path}/buckets"], env=os.environ | keys, stdout=subprocess.DEVNULL
-    )
-    try:
-        for _ in range(3000):
-            try:
-                urllib.request.urlopen(f"http://{address}/health").close()
-                break
-            except urllib.error.URLError:
-                time.sleep(0.1)
-        yield f"http://{address}"
-    finally:
-        process.kill()
-        process.wait()
+    with s3_gateway(GATEWAY, *ROOT, f"--iam-dir={tmp_path}") as url:
+        yield url
 
 
 def refused(call: Callable[..., Any], **arguments: Any) -> bool:

@@ -13,7 +13,7 @@ from pststream.storage import aws, s3
 from pststream.storage.contract import ObjectChanged, StoredObject
 from pststream.storage.s3 import S3Bucket
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
-from tests.moto_process import CREDENTIALS, free_port, moto_server
+from tests.moto_process import CREDENTIALS, free_port, s3_server
 
 CONTENT = bytes(range(256)) * 1000
 ADDRESS = f"s3://{BUCKET}/in"
@@ -22,7 +22,7 @@ ADDRESS = f"s3://{BUCKET}/in"
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[BadStore, Uploader]]:
     """The proxy, and a way past it."""
-    with moto_server() as url, bad_store(url) as store:
+    with s3_server() as url, bad_store(url) as store:
         yield store, Uploader(url)
 
 

@@ -16,7 +16,7 @@ from tests.bad_store import BUCKET, Uploader
 from tests.bucket_home import use
 from tests.commands import Home, new_home
 from tests.dags.landing_folder import fill_landing
-from tests.moto_process import moto_server
+from tests.moto_process import s3_server
 from tests.unit.reports.commands.homes import add_batch, add_file, at, insertion, reject, thing
 
 MORE = "object_id,ts,lon,lat,text\no9,2026-03-01T12:09:00Z,0.5,0.5,free coffee\n"
@@ -128,7 +128,7 @@ def test_large_files_are_known_by_their_cached_hashes(
 
 
 def test_objects_of_a_bucket(tmp_path: Path, landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with moto_server() as url:
+    with s3_server() as url:
         use(url, monkeypatch)
         uploader, address = Uploader(url), f"s3://{BUCKET}/landing"
         uploader.new_bucket()
