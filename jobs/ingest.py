@@ -1,6 +1,6 @@
 """Append the rows of files to the object log or the request log.
 
-python jobs/ingest.py [--result FILE] [--home DIR] objects|requests PATH… [--strict]
+python jobs/ingest.py [--result FILE] [--home DIR] objects|requests PATH… [--owner NAME] [--strict]
 """
 
 from pststream.pipeline.ingest.ingest import has_rejects, ingest
@@ -12,6 +12,7 @@ main = Job(
     ingest,
     argument("kind", choices=("objects", "requests")),
     argument("paths", nargs="+"),
+    argument("--owner", default="", help="owner of the requests"),
     unclean=has_rejects,
 )
 

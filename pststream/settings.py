@@ -138,6 +138,11 @@ class Settings:
     max_polygon_vertices: int = declare(
         1_000, "regions with more vertices (positions of all rings) are rejected", least=4, greatest=1_000_000
     )
+    max_file_room: int = declare(
+        200_000_000,
+        "insertions of a file that together take more entries (docs/input.md) are rejected from there on",
+        least=1,
+    )
     max_k: int = declare(
         10_000, "questions and requests with a greater k or limit are rejected", least=1, greatest=1_000_000
     )
@@ -237,6 +242,12 @@ class Settings:
         900, "a file of a bucket that waits longer than this for its manifest or upload is reported", **_SECONDS
     )
     max_fetch_bytes: int = declare(100_000_000_000, "a larger file of a bucket is not fetched", least=1)
+    settle_seconds: float = declare(
+        30,
+        "`run` leaves a landed text file whose last line has no end until it is so old; 0 reads it at once",
+        least=0,
+        greatest=86_400,
+    )
     watch_seconds: float = declare(
         0.25, "interval at which run --watch lists the landing folder", least=0.05, greatest=3600
     )

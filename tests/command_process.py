@@ -25,7 +25,7 @@ class CommandProcess:
     ) -> None:
         words = [str(argument) for argument in arguments]
         given = (words, dict(environment), str(out), str(err), str(folder))
-        self._process = SERVER.Process(target=_run, args=given, daemon=True)
+        self._process = SERVER.Process(target=run_command, args=given, daemon=True)
         self._process.start()
 
     def poll(self) -> int | None:
@@ -45,7 +45,8 @@ class CommandProcess:
         self.wait()
 
 
-def _run(arguments: list[str], environment: dict[str, str], out: str, err: str, folder: str) -> None:
+def run_command(arguments: list[str], environment: dict[str, str], out: str, err: str, folder: str) -> None:
+    """Run a command to the end of this process."""
     for path, number in ((out, 1), (err, 2)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, number)

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from pststream.pipeline.ingest.stage_file import MAX_AHEAD, REQUEST_BOUNDS
+from pststream.pipeline.ingest.stage_file import MAX_AHEAD, OWNER, REQUEST_BOUNDS
 from pststream.queries.kinds.contract import RequestLimits
 
 WITHOUT_BOUNDS: dict[str, Any] = {
-    **{"format": None, "columns": [], "constants": [], "timezone": "UTC", MAX_AHEAD: 0},
+    **{"format": None, "columns": [], "constants": [], "timezone": "UTC", MAX_AHEAD: 0, OWNER: ""},
     **{name: getattr(RequestLimits(), name) for name in REQUEST_BOUNDS},
     "max_polygon_vertices": RequestLimits().region.max_polygon_vertices,
 }

@@ -62,7 +62,7 @@ def assert_same_tables(home: Home, undisturbed: Home, landings: tuple[str | Path
     """Assert equal tables, except for times, numbers of runs, and locations of the input files."""
     for table, columns in (
         ("objects", ("object_id", "ts", "lon", "lat", "text", "terms")),
-        ("requests", ("op", "subscription_id", "effective_at", "expires_at", "clauses")),
+        ("requests", ("op", "owner", "subscription_id", "effective_at", "expires_at", "clauses")),
     ):
         assert accepted_in_order(home, table, *columns) == accepted_in_order(undisturbed, table, *columns)
     assert rejected(home, landings[0]) == rejected(undisturbed, landings[1])

@@ -277,7 +277,7 @@ def insertion(rnd: random.Random, subscription_id: str, step: int) -> Row:
     keywords = some_expression(rnd)
     times = {"created_at": moment(step), "expires_at": expires}
     head = {"op": "insert", "subscription_id": subscription_id, "keywords": keywords}
-    return head | some_region(rnd) | times | rnd.choice(({}, {"owner": "Ada"}))
+    return head | some_region(rnd) | times | rnd.choice(({}, {"user": "Ada"}))
 
 
 def cut(rows: Sequence[Row], parts: int) -> list[Rows]:
@@ -377,7 +377,7 @@ def _json_lines(rows: Rows) -> str:
 
 _BOX = pa.list_(pa.float64())
 _CIRCLE = pa.struct([("lon", pa.float64()), ("lat", pa.float64()), ("radius_m", pa.float64())])
-_TEXTS = ("op", "subscription_id", "keywords", "created_at", "expires_at", "at", "owner")
+_TEXTS = ("op", "subscription_id", "keywords", "created_at", "expires_at", "at", "user")
 
 
 def _arrow(rows: Rows, kind: str) -> pa.Table:

@@ -39,11 +39,11 @@ class PageCache:
         self._busy, self._of_all = busy, of_all
         self._clock = clock
         self._lock = threading.Lock()
-        self._pages: dict[tuple[str, ...], tuple[float, Page]] = {}
+        self._pages: dict[tuple[str | None, ...], tuple[float, Page]] = {}
         self._made = threading.BoundedSemaphore(MAX_MADE)
         self._asked = threading.BoundedSemaphore(MAX_MADE + MAX_WAITING)
 
-    def get(self, key: tuple[str, ...], make: Callable[[], Page]) -> Page:
+    def get(self, key: tuple[str | None, ...], make: Callable[[], Page]) -> Page:
         """Return the page of a key, made at most KEPT_SECONDS ago; that of `busy` if too many are being made."""
         page = self._find(key)
         if page is not None:
@@ -55,12 +55,12 @@ class PageCache:
                 page = self._find(key)  # another request may have made it meanwhile
                 return page if page is not None else self._keep(key, make())
 
-    def _find(self, key: tuple[str, ...]) -> Page | None:
+    def _find(self, key: tuple[str | None, ...]) -> Page | None:
         with self._lock:
             until, page = self._pages.get(key, (0.0, None))
             return page if self._clock() < until else None
 
-    def _keep(self, key: tuple[str, ...], page: Page) -> Page:
+    def _keep(self, key: tuple[str | None, ...], page: Page) -> Page:
         with self._lock:
             self._pages.pop(key, None)
             if len(self._pages) >= MAX_PAGES:

@@ -83,9 +83,13 @@ def overview(request: Request) -> Response:
 
 
 @router.get("/subscription")
-def subscription(request: Request, id: str = Query(min_length=1, max_length=1_000)) -> Response:
+def subscription(
+    request: Request,
+    id: str = Query(min_length=1, max_length=1_000),
+    owner: str | None = Query(default=None, max_length=1_000),
+) -> Response:
     """One subscription."""
-    return _answer(request, airflow_views.subscription_page, id)
+    return _answer(request, airflow_views.subscription_page, id, owner)
 
 
 @router.get("/object")
@@ -93,9 +97,10 @@ def one_object(
     request: Request,
     id: str = Query(min_length=1, max_length=1_000),
     subscription: str = Query(default="", max_length=1_000),
+    owner: str | None = Query(default=None, max_length=1_000),
 ) -> Response:
     """One object, and why it matched a subscription or not."""
-    return _answer(request, airflow_views.object_page, id, subscription)
+    return _answer(request, airflow_views.object_page, id, subscription, owner)
 
 
 @router.get("/questions")
@@ -137,7 +142,7 @@ def data_docs(request: Request, run: str, page: str) -> Response:
     return Response(text, 200, {**HEADERS, "Content-Security-Policy": policy}, media_type="text/html")
 
 
-def _answer(request: Request, make: Callable[..., Page], *ids: str) -> Response:
+def _answer(request: Request, make: Callable[..., Page], *ids: str | None) -> Response:
     state = request.app.state
     return _response(state.cache.get((make.__name__, *ids), lambda: make(state.home, *ids)))
 

@@ -32,13 +32,11 @@ from pststream.kernels.answers.buffers import (
 from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, LIVE, NEVER, WAITING, Columns, End, Ends, Rows
 from pststream.kernels.answers.fold_rows import LimitRows, load_rows, read_entries, rows_of_keys
 from pststream.kernels.sort_and_search import sort_with
+from pststream.queries.kinds.registry import MOST_TIMES_K
 from pststream.storage.array_cache import KeptMappings
 
 SPREAD = 0.2
 """Greatest share by which the number departs from the one that is given."""
-
-MOST_TIMES_K = 3
-"""A buffer has room for so many times k: 60 of k = 20, the best size of Skype's peer `kmax`."""
 
 
 def spread_kept(keys: np.ndarray, k: np.ndarray, kept: np.ndarray) -> np.ndarray:

@@ -45,6 +45,10 @@ PASSING = frozenset(
 """Numbers of system errors that say nothing about the content of a file, and may pass."""
 
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Those of PASSING that say that a disk has no room for what is written."""
+
+
 class PassingError(RetryableError):
     """A system error of PASSING, such as a full disk: the file that was to be read or written may be sound."""
 

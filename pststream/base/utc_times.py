@@ -15,6 +15,11 @@ def to_micros(moment: dt.datetime) -> int:
     return (moment - EPOCH) // dt.timedelta(microseconds=1)
 
 
+def micros_of(moment: dt.datetime | None) -> int | None:
+    """Return what `to_micros` returns; None stays."""
+    return None if moment is None else to_micros(moment)
+
+
 def from_micros(micros: int) -> dt.datetime:
     """Return the time of a number of microseconds since 1970."""
     return EPOCH + dt.timedelta(microseconds=micros)

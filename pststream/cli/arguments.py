@@ -137,6 +137,7 @@ def _add_erase_options(command: argparse.ArgumentParser) -> None:
     for what in ("object", "subscription"):
         add_repeated(command, f"--{what}-id", "ID", f"id of the {what} (repeatable)")
         add_repeated(command, f"--{what}-ids", "FILE", "file with an id on each line")
+    command.add_argument("--owner", metavar="NAME", help="owner of the subscriptions (default: the only one of an id)")
     text = "condition on the columns of `objects`: erase those for which it is true (repeatable)"
     add_repeated(command, "--where", "SQL", text)
     command.add_argument("--dry-run", action="store_true", help="count the rows by table; change nothing")
@@ -248,6 +249,7 @@ def _add_flow(commands: Any) -> None:
         help="instead of files: objects that were rejected for this reason (" + ", ".join(RETRIABLE) + "), each once",
     )
     _add_reader_options(ingest)
+    _add_owner(ingest, "for `requests`: their owner (default: nobody)")
     _add_strict(ingest)
 
     text = "make a new plan version from a sample of the stored data"
@@ -286,6 +288,10 @@ def _add_flow(commands: Any) -> None:
     letters.add_argument("what", choices=("list", "replay"))
     letters.add_argument("--sink", metavar="NAME", help="only of this sink")
     letters.add_argument("--limit", type=positive, help=f"for `list`: rows at most (default {writing.LISTED_LETTERS})")
+
+
+def _add_owner(command: Parser, text: str = "owner of the subscription (default: the only one who has the id)") -> None:
+    command.add_argument("--owner", metavar="NAME", help=text)
 
 
 def _add_strict(command: Parser) -> None:
@@ -402,6 +408,7 @@ def _add_results(commands: Any) -> None:
     text = "list the answers of subscriptions with memory (knn, topk, frequent_terms)"
     answers = _add(commands, "answers", reading.answers_command, text, "pststream answers nearest-coffee")
     answers.add_argument("subscription_id", nargs="?", metavar="SUBSCRIPTION_ID", help="default: all subscriptions")
+    _add_owner(answers, "only of this owner")
     answers.add_argument("--limit", type=positive, default=1000, help="rows at most (default %(default)s)")
 
     text = "answer questions about the stored objects, of files or one by options"
@@ -442,6 +449,7 @@ def _add_reports(commands: Any) -> None:
     explain = _add(commands, "explain", reading.explain_command, text, "pststream explain o1 s1")
     explain.add_argument("object_id")
     explain.add_argument("subscription_id")
+    _add_owner(explain)
 
     text = "write a report, one self-contained HTML page"
     report = _add(commands, "report", reading.report_command, text, "pststream report --out report.html")

@@ -64,7 +64,8 @@ def answers_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the answers of subscriptions with memory."""
     from pststream.reports.commands.listings import list_answers, render_answers
 
-    document = list_answers(context.home.check(), arguments.subscription_id, arguments.limit)
+    home = context.home.check()
+    document = list_answers(home, arguments.subscription_id, arguments.limit, owner=arguments.owner)
     return CommandResult(document, render_answers(document))
 
 
@@ -137,7 +138,7 @@ def explain_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Explain why an object did or did not match a subscription."""
     from pststream.reports.commands.explain import explain, render_explain
 
-    document = explain(context.home.check(), arguments.object_id, arguments.subscription_id)
+    document = explain(context.home.check(), arguments.object_id, arguments.subscription_id, owner=arguments.owner)
     return CommandResult(document, render_explain(document))
 
 

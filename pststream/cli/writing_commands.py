@@ -62,8 +62,12 @@ def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
         raise UsageError("ingest: no file is given", "give files, folders or globs, or --retry-rejects REASON")
     if arguments.kind == "requests":
         refuse_options("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
-    options = reader_options(context, arguments)
-    document = ingest(context.home, context.settings, arguments.kind, arguments.paths, options, context.progress)
+    else:
+        refuse_options("ingest objects", {"--owner": arguments.owner})
+    options, owner = reader_options(context, arguments), arguments.owner or ""
+    document = ingest(
+        context.home, context.settings, arguments.kind, arguments.paths, options, context.progress, owner=owner
+    )
     text = result_texts.describe_ingest(arguments.kind, document)
     return CommandResult(document, text, _strict(arguments, [document]))
 
@@ -308,6 +312,8 @@ def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
     subscription_ids = [*arguments.subscription_id, *lines_of(arguments.subscription_ids)]
     if not (object_ids or subscription_ids or arguments.where):
         raise UsageError("erase: nothing to erase is given", "give --object-id, --subscription-id or --where")
+    if not subscription_ids:
+        refuse_options("erase without --subscription-id", {"--owner": arguments.owner})
     if arguments.dry_run:
         refuse_options("erase --dry-run", {"--vacuum-now": arguments.vacuum_now})
     document = erase(
@@ -316,6 +322,7 @@ def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
         object_ids,
         subscription_ids,
         arguments.where,
+        owner=arguments.owner,
         dry_run=arguments.dry_run,
         vacuum_now=arguments.vacuum_now,
         progress=context.progress,
@@ -443,6 +450,7 @@ def deliver_command(context: CommandContext, arguments: Any) -> CommandResult:
 def dead_letters_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the dead letters, or deliver them again; exit code 1 if some are left after that."""
     from pststream.pipeline.delivery.deliver import list_letters, replay_letters
+    from pststream.tables.owners import show_id
 
     if arguments.what == "replay":
         refuse_options("dead-letters replay", {"--limit": arguments.limit})
@@ -451,8 +459,8 @@ def dead_letters_command(context: CommandContext, arguments: Any) -> CommandResu
         return CommandResult(document, result_texts.describe_replay(document), FAILED if left else DONE)
     rows = list_letters(context.home, context.settings, arguments.sink, arguments.limit or LISTED_LETTERS)
     lines = [
-        f"{row['sink']}  {row['message_id']}  batch {row['batch_id']}  {row['kind']} for {row['subscription_id']}:"
-        f" {row['reason']}"
+        f"{row['sink']}  {row['message_id']}  batch {row['batch_id']}  {row['kind']} for"
+        f" {show_id(row['owner'], row['subscription_id'])}: {row['reason']}"
         for row in rows
     ]
     return CommandResult({"dead_letters": rows}, "\n".join(map(escape_controls, lines)) or "no dead letters")

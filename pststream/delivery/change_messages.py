@@ -80,7 +80,7 @@ def object_message(batch: ChangeBatch, change: ObjectChange, subscription: Messa
         "subscription": subscription.shown,
         "words": sorted(subscription.asked & change.item.words),
     }
-    return Message(body["id"], change.change, subscription.subscription_id, encode_body(body))
+    return Message(body["id"], change.change, subscription.subscription_id, encode_body(body), subscription.owner)
 
 
 def report_message(
@@ -93,7 +93,7 @@ def report_message(
         **{name: [subscription.show_row(one.row) for one in changes if one.change == name] for name in (LEFT, ENTERED)},
         "subscription": subscription.shown,
     }
-    return Message(body["id"], REPORT, subscription.subscription_id, encode_body(body))
+    return Message(body["id"], REPORT, subscription.subscription_id, encode_body(body), subscription.owner)
 
 
 def object_digest(
@@ -122,7 +122,7 @@ def _digest(batch: ChangeBatch, content: dict[str, Any], subscription: MessageSu
         "id": message_id, "kind": DIGEST, "batch_id": batch.batch_id, "as_of": batch.as_of, **content,
         "subscription": subscription.shown,
     }  # fmt: skip
-    return Message(message_id, DIGEST, subscription.subscription_id, encode_body(body))
+    return Message(message_id, DIGEST, subscription.subscription_id, encode_body(body), subscription.owner)
 
 
 def _head(batch: ChangeBatch, change: ObjectChange, subscription: MessageSubscription) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class MessageSubscription:
     """A subscription as messages show it: `asked` are the words of its keywords, `answers` are those of its kind."""
 
     key: int
+    owner: str
     subscription_id: str
     shown: dict[str, Any]
     asked: frozenset[str]
@@ -81,12 +82,18 @@ def erased_object(key: int, ts: str) -> MessageObject:
 
 
 def message_subscription(key: int, row: Mapping[str, Any]) -> MessageSubscription:
-    """Build a subscription's part of messages from `subscription_id`, `payload` and the columns that its kind shows."""
+    """Build a subscription's part of messages from `owner`, `subscription_id`, `payload`, and what its kind shows."""
     kind = stored_kind(row["kind"])
     part = kind.message_part(row)
-    shown = {"subscription_id": row["subscription_id"], **part.fields, "payload": _read_payload(row["payload"])}
+    owner, subscription_id = row["owner"], row["subscription_id"]
+    shown = {
+        "owner": owner,
+        "subscription_id": subscription_id,
+        **part.fields,
+        "payload": _read_payload(row["payload"]),
+    }
     shown = _cut(shown, dict.fromkeys(shown, MAX_FIELD))
-    return MessageSubscription(key, row["subscription_id"], shown, part.words, kind.answers)
+    return MessageSubscription(key, owner, subscription_id, shown, part.words, kind.answers)
 
 
 def _read_payload(payload: str | None) -> Any:
@@ -124,7 +131,7 @@ def pair_message(kind: str, batch_id: int, item: MessageObject, subscription: Me
         body["retracts"] = pair_id(MATCHED, item, subscription)
     body |= {"object": item.shown, "subscription": subscription.shown}
     body["words"] = sorted(subscription.asked & item.words)
-    return Message(message_id, kind, subscription.subscription_id, encode_body(body))
+    return Message(message_id, kind, subscription.subscription_id, encode_body(body), subscription.owner)
 
 
 def digest_message(
@@ -137,7 +144,7 @@ def digest_message(
         "id": message_id, "kind": DIGEST, "batch_id": batch_id, "count": count, "objects": objects,
         "subscription": subscription.shown,
     }  # fmt: skip
-    return Message(message_id, DIGEST, subscription.subscription_id, encode_body(body))
+    return Message(message_id, DIGEST, subscription.subscription_id, encode_body(body), subscription.owner)
 
 
 def show_briefly(item: MessageObject) -> dict[str, Any]:

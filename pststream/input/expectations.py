@@ -200,7 +200,7 @@ def fields_of(kind: str) -> tuple[str, ...]:
     if kind == "objects":
         return OBJECT_FIELDS
     queries = {field: None for query_kind in KINDS.values() for field in sorted(query_kind.fields)}
-    return ("op", "subscription_id", "kind", *queries, "created_at", "expires_at", "at")
+    return ("op", "owner", "subscription_id", "kind", *queries, "created_at", "expires_at", "at")
 
 
 def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, settings: Settings) -> Figures:

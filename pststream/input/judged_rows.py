@@ -25,8 +25,8 @@ SUBJECTS: dict[str, pa.Schema] = {
     ),
     LANDED_REQUESTS: pa.schema(
         [
-            ("row", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string()),
-            ("effective_at", TIME), ("expires_at", TIME), ("payload", pa.string()),
+            ("row", pa.int64()), ("op", pa.string()), ("owner", pa.string()), ("subscription_id", pa.string()),
+            ("kind", pa.string()), ("effective_at", TIME), ("expires_at", TIME), ("payload", pa.string()),
         ]
     ),
     OBJECTS: pa.schema(
@@ -37,7 +37,7 @@ SUBJECTS: dict[str, pa.Schema] = {
     ),
     REQUESTS: pa.schema(
         [
-            ("request_key", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()),
+            ("request_key", pa.int64()), ("op", pa.string()), ("owner", pa.string()), ("subscription_id", pa.string()),
             ("subscription_key", pa.int64()), ("kind", pa.string()), ("effective_at", TIME), ("expires_at", TIME),
             ("payload", pa.string()), ("ingest_id", pa.int64()),
         ]
@@ -45,8 +45,8 @@ SUBJECTS: dict[str, pa.Schema] = {
     PAIRS: pa.schema(
         [
             ("object_key", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("subscription_key", pa.int64()),
-            ("subscription_id", pa.string()), ("payload", pa.string()), ("batch_id", pa.int64()),
-            ("plan_version", pa.int64()), ("worker", pa.int64()),
+            ("owner", pa.string()), ("subscription_id", pa.string()), ("payload", pa.string()),
+            ("batch_id", pa.int64()), ("plan_version", pa.int64()), ("worker", pa.int64()),
         ]
     ),
 }  # fmt: skip

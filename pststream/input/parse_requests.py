@@ -28,9 +28,9 @@ _QUERY_NAMES = [column.name for column in _QUERY_COLUMNS]
 
 REQUESTS = pa.schema(
     [
-        ("row", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string()),
-        ("effective_at", TIME), ("expires_at", TIME), *((column.name, column.type) for column in _QUERY_COLUMNS),
-        ("payload", pa.string()),
+        ("row", pa.int64()), ("op", pa.string()), ("owner", pa.string()), ("subscription_id", pa.string()),
+        ("kind", pa.string()), ("effective_at", TIME), ("expires_at", TIME),
+        *((column.name, column.type) for column in _QUERY_COLUMNS), ("payload", pa.string()),
     ]
 )  # fmt: skip
 """Accepted requests: as the table `requests`, with the row of the file in place of keys."""
@@ -38,19 +38,23 @@ REQUESTS = pa.schema(
 _LAST_END_US = LAST_US // 1000 * 1000
 """Bounds of files are in whole milliseconds: the millisecond after the end must be in the year 9999 too."""
 
-DELETE_FIELDS = frozenset({"op", "subscription_id", "at"})
-INSERT_FIELDS = frozenset({"op", "subscription_id", "kind", "created_at", "expires_at"})
+DELETE_FIELDS = frozenset({"op", "owner", "subscription_id", "at"})
+INSERT_FIELDS = frozenset({"op", "owner", "subscription_id", "kind", "created_at", "expires_at"})
 
 
 def parse_requests(
-    chunk: RecordChunk, ingested_at: datetime, timezone: str = "UTC", limits: RequestLimits = _DEFAULT_LIMITS
+    chunk: RecordChunk,
+    ingested_at: datetime,
+    timezone: str = "UTC",
+    limits: RequestLimits = _DEFAULT_LIMITS,
+    owner: str = "",
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return the accepted requests of a chunk (REQUESTS) and the rejects (REJECTED), both in the order of rows.
 
     `ingested_at` (with its zone) is the time of requests without one; `timezone` is the zone of times without one.
-    `limits` bounds the values of queries. `effective_at` is `created_at` of an insertion, `at` of a deletion. Clauses
-    are term ids, ascending inside a clause. Rows that the reader could not decode are among the rejects, so that both
-    together are all rows of the chunk.
+    `limits` bounds the values of queries; `owner` is that of all requests. `effective_at` is `created_at` of an
+    insertion, `at` of a deletion. Clauses are term ids, ascending inside a clause. Rows that the reader could not
+    decode are among the rejects, so that both together are all rows of the chunk.
     """
     now = to_micros(ingested_at)
     rows: list[int] = []
@@ -58,7 +62,7 @@ def parse_requests(
     rejected = list(chunk.rejected)
     for row, record in zip(chunk.rows, chunk.records):
         try:
-            accepted.append(_parse_request(record, now, timezone, limits))
+            accepted.append(_parse_request(record, now, timezone, limits, owner))
             rows.append(row)
         except FieldError as error:
             rejected.append(Reject(row, error.field, error.reason, raw_text(error.raw), error.detail))
@@ -67,18 +71,23 @@ def parse_requests(
     return pa.RecordBatch.from_arrays(arrays, schema=REQUESTS), rejects_table(rejected)
 
 
-def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: RequestLimits) -> tuple[Any, ...]:
+def _parse_request(
+    record: Mapping[str, Any], now: int, timezone: str, limits: RequestLimits, owner: str
+) -> tuple[Any, ...]:
     """The columns of REQUESTS after the row; times in microseconds."""
     op = record.get("op")
     if op is None:
         raise FieldError("op", "missing", record)
     if op not in ("insert", "delete"):
         raise FieldError("op", "unknown_operation", op)
+    if record.get("owner") not in (None, "") and parse_identifier_field(record, "owner") != owner:
+        raise FieldError("owner", "not_yours", record["owner"], f"the requests of this file are of the owner {owner!r}")
     subscription_id = parse_identifier_field(record, "subscription_id")
     if op == "delete":
         at = parse_time_field(record, "at", timezone)
         payload = _payload(record, DELETE_FIELDS, limits.max_payload_bytes)
-        return (op, subscription_id, None, now if at is None else at, None, *[None] * len(_QUERY_COLUMNS), payload)
+        at = now if at is None else at
+        return (op, owner, subscription_id, None, at, None, *[None] * len(_QUERY_COLUMNS), payload)
     # A deletion may have any id, so that subscriptions that were accepted with a longer one can be deleted.
     if (size := len(subscription_id.encode())) > limits.max_id_bytes:
         detail = f"the id has {size} bytes, more than {limits.max_id_bytes}; the setting max_id_bytes bounds it"
@@ -95,7 +104,7 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
     if kind.check_start is not None:
         kind.check_start(query, now - created_at, limits)
     payload = _payload(record, INSERT_FIELDS | kind.fields, limits.max_payload_bytes)
-    return (op, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
+    return (op, owner, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
 
 
 def _parse_kind(record: Mapping[str, Any]) -> QueryKind:
@@ -179,7 +188,11 @@ def request_fields() -> list[str]:
 
 
 def parse_request_chunk(
-    chunk: RequestChunk, ingested_at: datetime, timezone: str = "UTC", limits: RequestLimits = _DEFAULT_LIMITS
+    chunk: RequestChunk,
+    ingested_at: datetime,
+    timezone: str = "UTC",
+    limits: RequestLimits = _DEFAULT_LIMITS,
+    owner: str = "",
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return what `parse_requests` returns for the records of the chunk: accepted rows (REQUESTS), rejects (REJECTED).
 
@@ -190,14 +203,14 @@ def parse_request_chunk(
     for kind, chosen in _split_by_kind(chunk.fields):
         indices = np.flatnonzero(chosen)
         fields = chunk.fields if chosen.all() else chunk.fields.select(indices)
-        columns, parsed = _parse_group(kind, fields, now, timezone, limits)
+        columns, parsed = _parse_group(kind, fields, now, timezone, limits, owner)
         arrays = [pa.array(chunk.rows[indices]), *(columns[name] for name in REQUESTS.names[1:])]
         batch = pa.RecordBatch.from_arrays(arrays, schema=REQUESTS)
         batches.append(batch if parsed.all() else batch.filter(pa.array(parsed)))
         left[indices[parsed]] = False
     records = chunk.records(np.flatnonzero(left)) if left.any() else RecordChunk("", [], [])
     records.rejected.extend(chunk.rejected)
-    accepted, rejected = parse_requests(records, ingested_at, timezone, limits)
+    accepted, rejected = parse_requests(records, ingested_at, timezone, limits, owner)
     return _in_order_of_rows([*batches, accepted]), rejected
 
 
@@ -222,12 +235,13 @@ def _split_by_kind(fields: RawFields) -> Iterator[tuple[QueryKind | None, np.nda
 
 
 def _parse_group(
-    kind: QueryKind | None, fields: RawFields, now: int, timezone: str, limits: RequestLimits
+    kind: QueryKind | None, fields: RawFields, now: int, timezone: str, limits: RequestLimits, owner: str
 ) -> tuple[dict[str, pa.Array], np.ndarray]:
     """Return the columns of REQUESTS after the row, and which requests could be parsed: bool[n]."""
-    ids = fields["subscription_id"]
+    ids, owners = fields["subscription_id"], fields["owner"]
     labels = ids.labels()
     parsed = ids.filled & labels.is_valid().to_numpy(zero_copy_only=False)
+    parsed &= ~owners.filled | _equals(owners.labels(), owner)
     at, has_at, read = _read_times(fields["created_at" if kind else "at"], timezone, LATEST_US)
     at, parsed = np.where(has_at, at, now), parsed & read
     columns = {name: pa.nulls(len(parsed), REQUESTS.field(name).type) for name in REQUESTS.names[1:]}
@@ -244,6 +258,7 @@ def _parse_group(
         columns["expires_at"] = pa.array(np.minimum(ends, _LAST_END_US), mask=~has_end).cast(TIME)
     payload, written = fields.others(INSERT_FIELDS | kind.fields if kind else DELETE_FIELDS)
     columns["op"] = pa.repeat("insert" if kind else "delete", len(parsed))
+    columns["owner"] = pa.repeat(owner, len(parsed))
     columns |= {"subscription_id": labels, "effective_at": pa.array(at).cast(TIME), "payload": payload}
     return columns, parsed & written & ~is_longer(payload, limits.max_payload_bytes)
 

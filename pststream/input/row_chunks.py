@@ -31,6 +31,7 @@ REASONS: dict[str, str] = {
     "id_too_long": "the id is longer than allowed",
     # A request is not valid.
     "unknown_operation": "the operation is neither insert nor delete",
+    "not_yours": "the request names another owner than that of its file",
     "unknown_kind": "the kind of query is unknown",
     "field_of_another_kind": "the field belongs to another kind of query",
     "unreadable_expression": "the keyword expression cannot be read",
@@ -48,6 +49,8 @@ REASONS: dict[str, str] = {
     "future": "the time is further ahead of the clock than max_ahead_seconds allows",
     "late": "the time is older than the watermark of the log minus the lateness",
     "duplicate": "an object with this object_id was accepted before, within the lateness",
+    "over_room": "with the requests before it in its file it takes more room than max_file_room allows",
+    "set_aside": "a batch with this object alone died each time, while other objects could be matched",
     "already_live": "a subscription with this id is live",
     "unknown_subscription": "no subscription with this id is live",
     "before_insertion": "the time of the deletion is not after that of the insertion",

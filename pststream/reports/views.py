@@ -203,7 +203,7 @@ def pairs_query(d: Dialect, table: TableName, batches: str, *further: str) -> st
     return f"""\
 SELECT
   matched.object_key, matched.object_id, matched.ts,
-  matched.subscription_key, inserted.subscription_id, inserted.payload,
+  matched.subscription_key, inserted.owner, inserted.subscription_id, inserted.payload,
   matched.batch_id, matched.plan_version, matched.worker{more}
 FROM (
   {exploded(columns, "NOT retracted")}
@@ -222,12 +222,12 @@ def _subscriptions(d: Dialect, table: TableName) -> str:
     ingested = _of_finished_ingests(table)
     return f"""\
 SELECT
-  subscription_key, subscription_id, kind, keywords, region, radius_m, created_at, end_at,
+  subscription_key, owner, subscription_id, kind, keywords, region, radius_m, created_at, end_at,
   created_at <= current_timestamp AND (end_at IS NULL OR end_at > current_timestamp) AS is_live,
   payload
 FROM (
   SELECT
-    inserted.subscription_key, inserted.subscription_id, inserted.kind, inserted.keywords,
+    inserted.subscription_key, inserted.owner, inserted.subscription_id, inserted.kind, inserted.keywords,
     {region_as_text(d)} AS region,
     CASE WHEN circle IS NOT NULL THEN {d.at("circle", "3")} END AS radius_m,
     inserted.effective_at AS created_at,

@@ -100,7 +100,7 @@ def dead_letters(home: Home, sink: str) -> Iterator[list[dict[str, Any]]]:
     mine = pds.field("sink") == sink
     replayed = data.to_table(columns=["message_id"], filter=mine & (pds.field("status") == DELIVERED))
     seen = set(replayed.column(0).to_pylist())
-    columns = ["sink", "message_id", "batch_id", "subscription_id", "kind", "reason", "message", "written_at"]
+    columns = ["sink", "message_id", "batch_id", "owner", "subscription_id", "kind", "reason", "message", "written_at"]
     for batch in data.to_batches(columns=columns, filter=mine & (pds.field("status") == DEAD), batch_size=1_000):
         letters = []
         for row in batch.to_pylist():

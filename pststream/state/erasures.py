@@ -85,7 +85,7 @@ class PendingErasure:
 
     ingests_to        the last ingest before it: rows that are ingested later stay
     object_ids        ids to erase
-    subscription_ids  ids to erase
+    subscription_ids  owners and ids to erase
     texts             the first characters of the texts of the erased rows, by which rejects and pages may show them
     terms, words      term ids and words that no other row has
     """
@@ -93,7 +93,7 @@ class PendingErasure:
     erasure_id: int
     ingests_to: int
     object_ids: tuple[str, ...]
-    subscription_ids: tuple[str, ...]
+    subscription_ids: tuple[tuple[str, str], ...]
     texts: tuple[str, ...] = ()
     terms: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ def load_pending(home: Home) -> PendingErasure | None:
         return None
     content = json.loads(home.files.read(PENDING))
     fields: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in content.items()}
-    return PendingErasure(**fields)
+    return PendingErasure(**fields | {"subscription_ids": tuple(map(tuple, fields["subscription_ids"]))})
 
 
 def forget_pending(home: Home) -> None:

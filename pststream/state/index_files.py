@@ -33,6 +33,11 @@ SIMILAR_ROWS = 1.5
 so at a ratio of 1 each worker would rebuild segments in a different batch, and look unbalanced in it."""
 
 
+SEGMENT_ROWS = 1_000_000
+"""Greatest number of rows of an index file and of a segment. A piece covers at most 4 index cells, and a clause has at
+most 512 words (queries/text/expression.py), so a segment has fewer postings than the 2^31 that it can number."""
+
+
 def migration_application(index_version: int) -> str:
     """Return the application id of the commits by which migrations add pieces to an index."""
     return f"migrate-{index_version}"
@@ -205,11 +210,15 @@ def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:
 
 
 def _group_similar(files: list[IndexFile]) -> list[list[IndexFile]]:
-    """Group neighbours, so that each group has at least SIMILAR_ROWS times the rows of the next."""
+    """Group neighbours, so that each group has at least SIMILAR_ROWS times the rows of the next, or both together have
+    more than SEGMENT_ROWS.
+    """
     groups: list[list[IndexFile]] = []
     for file in files:
         groups.append([file])
-        while len(groups) > 1 and _rows(groups[-2]) < SIMILAR_ROWS * _rows(groups[-1]):
+        while len(groups) > 1 and _rows(groups[-2]) < min(
+            SIMILAR_ROWS * _rows(groups[-1]), SEGMENT_ROWS - _rows(groups[-1]) + 1
+        ):
             groups[-2:] = [groups[-2] + groups[-1]]
     return groups
 

@@ -47,11 +47,14 @@ def read_entries(home: Home) -> list[dict[str, Any]]:
     return [entries[number] for number in sorted(entries)]
 
 
-def judged_files(home: Home, hashes: Collection[str]) -> set[tuple[str, str]]:
-    """Return kind and hash of those files with these hashes that were quarantined, and are not to be checked again."""
-    rows = read_table(home.table(names.QUARANTINE), ["hold_id", "kind", "sha256", "copy", "status"], _of(hashes))
-    again = {row["hold_id"] for row in rows.to_pylist() if row["status"] == DISCARDED and row["copy"] is None}
-    return {(row["kind"], row["sha256"]) for row in rows.to_pylist() if row["hold_id"] not in again}
+def judged_files(home: Home, hashes: Collection[str]) -> list[dict[str, Any]]:
+    """Return kind, sha256, path and options of those files with these hashes that were quarantined, and are not to be
+    checked again.
+    """
+    columns = ["hold_id", "kind", "sha256", "path", "options", "copy", "status"]
+    rows = read_table(home.table(names.QUARANTINE), columns, _of(hashes)).to_pylist()
+    again = {row["hold_id"] for row in rows if row["status"] == DISCARDED and row["copy"] is None}
+    return [row for row in rows if row["hold_id"] not in again]
 
 
 def _of(hashes: Collection[str]) -> pds.Expression:

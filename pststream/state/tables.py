@@ -92,7 +92,8 @@ _TABLES = (
         (
             Column("request_key", INT, KEY),
             Column("op", TEXT, "insert or delete"),
-            Column("subscription_id", TEXT, "as given by the subscriber"),
+            Column("owner", TEXT, "who asks: the folder that the file landed in, or --owner; empty: nobody is named"),
+            Column("subscription_id", TEXT, "as given by the subscriber; unique for an owner"),
             Column("subscription_key", INT, "request_key of the insertion that is inserted or deleted"),
             Column("effective_at", TIME, "insert: start of validity; delete: its end (exclusive)"),
             Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
@@ -420,6 +421,7 @@ _TABLES = (
             Column("sink", TEXT, "the sink that refused it"),
             Column("message_id", TEXT, "id of the message"),
             Column("batch_id", INT, "batch of the message"),
+            Column("owner", TEXT, "owner of the subscription of the message"),
             Column("subscription_id", TEXT, "subscription of the message"),
             Column("kind", TEXT, "matched, retracted, entered, left, report or digest"),
             Column("status", TEXT, "dead, or delivered (by a replay)"),

@@ -15,10 +15,18 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values
+from pststream.base.utc_times import from_micros
 from pststream.tables.delta_tables import AnyHome, TableReader, greatest_value, read_table
 
 MAX_ROW = (1 << names.ROW_BITS) - 1
 """The greatest row number that a key holds."""
+
+JUDGED_BY = "judged_by"
+"""Key in the options of a landed file of objects: the watermark (microseconds) by which its objects are late or not,
+that of the log before the round in which the file was found; null: there was none."""
+
+ROUND_GOES_ON = "round_goes_on"
+"""Key in the options of a landed file of objects: whether more groups of its round were to follow."""
 
 
 class FileRow(TypedDict):
@@ -91,9 +99,14 @@ def seconds_ahead(watermark: dt.datetime | None, now: dt.datetime, max_ahead_sec
 
 
 def latest_rows(rows: pa.Table, key: str) -> pa.Table:
-    """Return the latest row of each key, ordered by `key`: `done`, or `started` where the key has no other row."""
+    """Return the latest row of each key, ordered by `key`: `done`, or `started` where the key has no other row.
+
+    A batch may have several rows `started`, each with a smaller range than the one before; rows with the columns of the
+    range are ordered by it.
+    """
     keys = rows.column(key).to_numpy()
-    order = np.lexsort((pc.equal(rows.column("status"), "done").to_numpy(), keys))
+    ends = [-rows.column(name).to_numpy() for name in ("requests_to", "objects_to") if name in rows.column_names]
+    order = np.lexsort((*ends, pc.equal(rows.column("status"), "done").to_numpy(), keys))
     is_last = np.append(keys[order][1:] != keys[order][:-1], True)[: len(order)]
     return rows.take(order[is_last])
 
@@ -202,7 +215,7 @@ class Ledger:
         requests_to = log_key(requests[-1]["file_seq"], MAX_ROW) if requests else 0
         return Pending(
             self.objects_matched,
-            self._last_object_key(max_objects),
+            self.object_key_after(self.objects_matched, max_objects),
             self.requests_applied,
             max(requests_to, self.requests_applied),
         )
@@ -218,9 +231,15 @@ class Ledger:
             objects += file["accepted"] * min(max(left, 0) / max(file["rows"], 1), 1.0)
         return round(objects)
 
-    def _last_object_key(self, budget: int) -> int:
-        """Return the key after `budget` more rows of the object log."""
-        position = self.objects_matched
+    def object_rows(self, after: int, up_to: int) -> int:
+        """Count the rows of the object log in a key range that begins where the last batch does, or later."""
+        ends = (
+            (log_key(file["file_seq"], 0), log_key(file["file_seq"], file["rows"])) for file in self.done("objects")
+        )
+        return sum(max(0, min(last, up_to) - max(first, after)) for first, last in ends)
+
+    def object_key_after(self, position: int, budget: int) -> int:
+        """Return the key `budget` rows of the object log after a key, from where the last batch begins on."""
         for file in self.done("objects"):
             first = log_key(file["file_seq"], 0)
             last = log_key(file["file_seq"], file["rows"])
@@ -260,10 +279,19 @@ class Ledger:
         the lateness that its ingest was given, if that is greater. A pending withdrawal may have lowered the watermark.
         """
         pending = [f for f in self.done("objects") if log_key(f["file_seq"], f["rows"]) > self.objects_matched]
-        bounds = [*(f["watermark"] for f in pending), self.watermark()]
-        own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in [*pending, *self.unfinished_ingest()]]
+        unfinished = self.unfinished_ingest()
+        bounds = [self.watermark(), *map(judged_by, pending)]
+        if (round := self.open_round()) is not None:
+            bounds.append(judged_by(round))
+        bounds += [judged_by(f) for f in unfinished if JUDGED_BY in f["options"]]
+        own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in [*pending, *unfinished]]
         lateness = max(lateness, dt.timedelta(seconds=max(own, default=0)))
         return None if None in bounds else min(bound for bound in bounds if bound is not None) - lateness
+
+    def open_round(self) -> FileRow | None:
+        """Return the last file of objects if more groups of its round were to follow."""
+        objects = [f for f in self.files if f["kind"] == names.OBJECTS]
+        return objects[-1] if objects and json.loads(objects[-1]["options"]).get(ROUND_GOES_ON) else None
 
 
 def read_files(home: AnyHome, filter: pds.Expression | None = None) -> list[FileRow]:
@@ -287,13 +315,23 @@ def read_latest(
     return latest_rows(read_table(home.table(name), selected, filter), key)
 
 
+def read_known_files(home: AnyHome, hashes: Collection[str]) -> list[dict[str, Any]]:
+    """Return kind, sha256, path and options of those files of the log, done or started, that have one of these hashes.
+
+    A file that is done is returned twice.
+    """
+    if not hashes:
+        return []
+    wanted = pds.field("sha256").isin(pa.array(hashes, pa.string()))
+    rows: list[dict[str, Any]] = read_table(
+        home.table(names.FILES), ["kind", "sha256", "path", "options"], wanted
+    ).to_pylist()
+    return rows
+
+
 def known_hashes(home: AnyHome, hashes: Collection[str]) -> set[tuple[str, str]]:
     """Return (kind, hash) of those files of the log, done or started, that have one of these hashes."""
-    if not hashes:
-        return set()
-    wanted = pds.field("sha256").isin(pa.array(hashes, pa.string()))
-    rows = read_table(home.table(names.FILES), ["kind", "sha256"], wanted).to_pylist()
-    return {(row["kind"], row["sha256"]) for row in rows}
+    return {(row["kind"], row["sha256"]) for row in read_known_files(home, hashes)}
 
 
 def recent_row_counts(home: AnyHome, kind: str, paths: Sequence[str], count: int) -> list[list[int]]:
@@ -317,6 +355,22 @@ def recent_row_counts(home: AnyHome, kind: str, paths: Sequence[str], count: int
 
 def _folders(paths: pa.Array, kind: str) -> pa.Array:
     return pc.replace_substring_regex(paths, rf"^(.*/{kind}/(?:[^/]+/)?|.*/|).*$", r"\1")
+
+
+def in_one_round(before: FileRow, file: FileRow) -> bool:
+    """Whether a file of objects is of the same round as the one before it."""
+    options = json.loads(before["options"])
+    if JUDGED_BY not in options or judged_by(before) != judged_by(file):
+        return False
+    return before["ingest_id"] == file["ingest_id"] or bool(options.get(ROUND_GOES_ON))
+
+
+def judged_by(file: FileRow) -> dt.datetime | None:
+    """Return the watermark by which the objects of a file are late or not."""
+    options = json.loads(file["options"])
+    if JUDGED_BY not in options:  # a withdrawal, or a file of requests
+        return file["watermark"]
+    return None if options[JUDGED_BY] is None else from_micros(options[JUDGED_BY])
 
 
 def _watermark_after(done: list[FileRow]) -> dt.datetime | None:

@@ -1,7 +1,8 @@
 """Read the rows of `files` that are no new files: withdrawals, retries of rejects, and changes of the term statistics.
 
 A withdrawal takes one position of the object log, a change of the statistics one of the request log: a row of `files`
-with its number. The table `withdrawals` names the objects, and `term_statistics` has the counts.
+with its number. The table `withdrawals` names the objects, and `term_statistics` has the counts. An object that a batch
+has set aside is withdrawn too, and since no batch has matched it, it counts at no position.
 """
 
 import json
@@ -47,14 +48,31 @@ class WithdrawnObjects:
 
 NONE = WithdrawnObjects()
 
+SET_ASIDE = "set_aside"
+"""Key in the options of a withdrawal of an object that its batch has set aside: the key of the object."""
+
+
+def is_set_aside() -> pds.Expression:
+    """Return a filter of the rows of `files` that withdraw an object which was set aside."""
+    is_one: pds.Expression = pc.match_substring(pds.field("options"), f'"{SET_ASIDE}"')
+    return pds.field("withdrawal_id").is_valid() & is_one
+
 
 def withdrawn_objects(home: AnyHome, after: int = -1, up_to: int = names.MAX_INT64) -> WithdrawnObjects:
-    """Return the objects of the withdrawals at the positions after < key <= up_to of the object log."""
+    """Return the objects of the withdrawals at the positions after < key <= up_to of the object log.
+
+    Without `after`, all objects that were set aside are among them.
+    """
     address = home.table(names.WITHDRAWALS)
     if not greatest_value(address, "withdrawal_id"):
         return NONE
-    rows = read_table(home.table(names.FILES), ["file_seq", "withdrawal_id"], pds.field("withdrawal_id").is_valid())
-    numbers = {row["withdrawal_id"] for row in rows.to_pylist() if after < log_key(row["file_seq"], 1) <= up_to}
+    columns = ["file_seq", "withdrawal_id", "options"]
+    rows = read_table(home.table(names.FILES), columns, pds.field("withdrawal_id").is_valid()).to_pylist()
+    numbers = {
+        row["withdrawal_id"]
+        for row in rows
+        if after < log_key(row["file_seq"], 1) <= up_to or (after < 0 and SET_ASIDE in json.loads(row["options"]))
+    }
     return WithdrawnObjects(address, describe_snapshot(address), tuple(sorted(numbers)))
 
 

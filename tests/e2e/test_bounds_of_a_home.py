@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pststream.input import row_chunks
+from pststream.pipeline.ingest import stage_file
 from tests.commands import new_home
 
 pytestmark = [pytest.mark.e2e]
@@ -65,3 +66,28 @@ def test_a_landed_file_with_too_many_rows_is_quarantined(tmp_path: Path, monkeyp
     assert (done["files"], done["accepted"]) == (1, 2)
     (hold,) = done["quarantined"]
     assert Path(hold["path"]).name == "large.jsonl" and "more than 2 rows" in hold["reasons"][0]
+
+
+def test_requests_of_a_file_have_room_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_file, "choose_part_bytes", lambda sizes: 400)  # several tasks read the file
+    home = new_home(tmp_path / "home", engine="local", planner="grid", workers=2, max_file_room=40)
+    topk = {"op": "insert", "kind": "topk", "point": {"lon": 1, "lat": 2}, "alpha": 0.5, "window": "1h"}
+    asked = topk | {"keywords": "tea milk", "created_at": "2026-01-01T00:00:00Z"}
+    rows: list[dict[str, Any]] = [asked | {"subscription_id": f"s{n}", "k": 2} for n in range(1, 9)]  # 8 entries each
+    rows[1] |= {"k": 0}
+    rows[6] |= {"k": 1}  # less room than others, but not before them
+    rows.append({"op": "delete", "subscription_id": "s1", "at": "2026-02-01T00:00:00Z"})
+    rows.append({"op": "delete", "subscription_id": "s8", "at": "2026-02-01T00:00:00Z"})
+    counts = home.ingest("requests", written(tmp_path / "1.jsonl", *rows))
+    assert counts["rejects_by_reason"] == {"out_of_range": 1, "over_room": 2, "unknown_subscription": 1}
+    rejected = {(one["row"], one["field"], one["reason"]) for one in home.run("rejects")["rejects"]}
+    assert rejected == {
+        (2, "k", "out_of_range"),
+        (7, "subscription_id", "over_room"),
+        (8, "subscription_id", "over_room"),
+        (10, "subscription_id", "unknown_subscription"),
+    }
+    later = written(tmp_path / "2.jsonl", rows[7])
+    assert home.ingest("requests", later)["accepted"] == 1
+    home.match()
+    assert home.run("check")

@@ -23,7 +23,7 @@ from pststream.storage.contract import StoredObject
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, run_here
-from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, table_of, written
+from tests.kill_and_rerun import accepted_in_order, assert_as_the_twin, assert_same_tables, home_for, table_of, written
 from tests.moto_process import CREDENTIALS, free_port, moto_server
 from tests.oracles.twin_rows import LogFile
 from tests.worlds import WrittenWorld
@@ -151,6 +151,7 @@ def test_a_bucket_gives_what_a_folder_gives(
     assert output["files"] == FILES and output["files_pending"] == 0
     assert paths_of(home, "files") == as_listed(landing)
     assert paths_of(home, "quarantine") == [hold["path"]]
+    assert {row[0] for row in accepted_in_order(home, "requests", "owner")} == {"sub"}, "the folder of the files"
     assert_as_from_the_folder(home, undisturbed, landing)
     read = [f"{LANDING}/{key.removeprefix('in/')}" for key in store.read_keys()]
     assert read == sorted([hold["path"], *as_listed(landing)]), "each body once"

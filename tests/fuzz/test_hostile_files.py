@@ -37,6 +37,10 @@ def land_good_file(landing: Path, name: str) -> set[str]:
     return set(ids)
 
 
+def home_at(path: Path) -> Home:
+    return new_home(path, engine="local", workers=2, settle_seconds=0)
+
+
 def matched(home: Home) -> list[str]:
     """The matched objects, with repeats."""
     return sorted(object_id for object_id, _, _ in home.exported())
@@ -45,7 +49,10 @@ def matched(home: Home) -> list[str]:
 def test_each_hostile_file_gets_its_verdict(tmp_path: Path) -> None:
     for case, rnd in cases("hostile files", 1):
         folder = tmp_path / str(case)
-        landing, home = landing_folder(folder / "landing"), new_home(folder / "home", engine="local", workers=2)
+        landing, home = (
+            landing_folder(folder / "landing"),
+            new_home(folder / "home", engine="local", workers=2, settle_seconds=0),
+        )
         good = land_good_file(landing, "first")
         home.run("run", landing)  # the watermark of the log, which an ancient row is behind
         landed: dict[str, HostileFile] = {}
@@ -67,7 +74,10 @@ def test_each_hostile_file_gets_its_verdict(tmp_path: Path) -> None:
 
 
 def test_what_people_see_of_hostile_names_and_texts_has_no_control_characters(tmp_path: Path) -> None:
-    landing, home = landing_folder(tmp_path / "landing"), new_home(tmp_path / "home", engine="local", workers=2)
+    landing, home = (
+        landing_folder(tmp_path / "landing"),
+        new_home(tmp_path / "home", engine="local", workers=2, settle_seconds=0),
+    )
     odd = [file for file in CATALOGUE if not file.name.isprintable() or file.name.startswith("controls")]
     for number, file in enumerate(odd):
         file.write(landing / file.kind / file.name, Rows(number, TIME))

@@ -29,6 +29,8 @@ from tests.oracles.records import read_records
 
 NOW = datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Stockholm")
+OWNERS = ("", "x", "7")
+OTHER_FIELDS = tuple("x x note at kind width expires_at bbox keywords op owner owner é".split())
 NUMBERS = (
     *(
         "0 -0 0.0 -0.0 1 -1 1.5 90 -90.0 180 180.0 -180 1e1 1E-2 -1.25e+2 01 1. .5 +1 17.000000000000001 "
@@ -72,16 +74,16 @@ LIMITS = (
 )
 
 
-def check(path: Path, zone: str, limits: RequestLimits) -> int:
+def check(path: Path, zone: str, limits: RequestLimits, owner: str = "x") -> int:
     """Parse a file in both ways, compare, and return how many rows were parsed in columns."""
     try:
-        slow = [parse_requests(chunk, NOW, zone, limits) for chunk in read_records(str(path), None)]
+        slow = [parse_requests(chunk, NOW, zone, limits, owner) for chunk in read_records(str(path), None)]
     except InputFileError:
         slow = []
     fast, left = [], []
     try:
         for chunk in read_requests(str(path), None, request_fields()):
-            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone, limits))
+            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone, limits, owner))
     except InputFileError:
         fast = []
     for place, schema in enumerate((REQUESTS, REJECTED)):
@@ -109,7 +111,7 @@ def test_lines_of_near_plain_json(tmp_path: Path) -> None:
         path = tmp_path / "r.jsonl"
         path.write_bytes(b"\n".join(_lines(rnd)))
         with trying(("near plain", number)):
-            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3])
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3], rnd.choice(OWNERS))
     assert in_columns > scale(1_000)
 
 
@@ -119,7 +121,7 @@ def test_lines_of_subscriptions_with_memory(tmp_path: Path) -> None:
         path = tmp_path / "r.jsonl"
         path.write_bytes(b"\n".join(_lines(rnd, with_memory=True)))
         with trying(("with memory", number)):
-            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3])
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3], rnd.choice(OWNERS))
     assert in_columns > scale(1_000)
 
 
@@ -128,7 +130,7 @@ def _lines(rnd: random.Random, with_memory: bool = False) -> Iterator[bytes]:
         insertion = _insertion_with_memory if with_memory else _insertion
         members = _deletion(rnd, number) if rnd.randrange(4) == 0 else insertion(rnd, number)
         for _ in range(rnd.choice((0, 0, 0, 1, 1, 2))):
-            name = rnd.choice(("x", "x", "note", "at", "kind", "width", "expires_at", "bbox", "keywords", "op", "é"))
+            name = rnd.choice(OTHER_FIELDS)
             members.append((name, rnd.choice(VALUES)))
         if rnd.randrange(6) == 0:
             rnd.shuffle(members)
@@ -280,6 +282,21 @@ def _polygons_as_objects(rnd: random.Random) -> tuple[tuple[Any, ...], pa.DataTy
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_request_that_names_another_owner_is_no_row_of_a_column(ending: str, tmp_path: Path) -> None:
+    owners = (None, "", "x", "y", "X")
+    rows = [{"op": "delete", "subscription_id": str(n), "owner": owner} for n, owner in enumerate(owners)]
+    path = tmp_path / f"r.{ending}"
+    if ending == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        worlds.write_rows(path, rows)
+    parsed = [parse_request_chunk(chunk, NOW, owner="x") for chunk in read_requests(str(path), None, request_fields())]
+    accepted, rejected = ([row for both in parsed for row in both[place].to_pylist()] for place in range(2))
+    assert [(row["owner"], row["subscription_id"]) for row in accepted] == [("x", "0"), ("x", "1"), ("x", "2")]
+    assert [(row["reason"], row["raw"]) for row in rejected] == [("not_yours", "y"), ("not_yours", "X")]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_requests_of_random_worlds(ending: str, tmp_path: Path) -> None:
     for number, rnd in cases(f"request worlds {ending}", 60):
         path = worlds.write_rows(tmp_path / f"requests.{ending}", worlds.request_log(rnd, rnd.randrange(1, 60)))
@@ -291,11 +308,12 @@ def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
     in_columns = 0
     names = [name for name in request_fields() if name != "centre"]
     for number, rnd in cases("request parquet", 400):
-        rows = rnd.choice((1, 5, 20))
+        rows = rnd.choice((1, 5, 20, 20))
         # Most files have the fields of one kind alone, as any other field makes a row a reject.
         kind = KINDS[rnd.choice(("range", "knn", "topk", "frequent_terms"))]
         fields = names if rnd.randrange(4) == 0 else [name for name in names if name in kind.fields]
-        columns = {name: _column(rnd, name, rows) for name in (*fields, "note", 'q"') if rnd.randrange(10)}
+        drawn = dict.fromkeys((*fields, "note", 'q"', rnd.choice(("owner", "note", "note"))))
+        columns = {name: _column(rnd, name, rows) for name in drawn if rnd.randrange(10)}
         if len(fields) < len(names):
             columns["kind"] = pa.array([kind.name] * rows)
             if rnd.randrange(2):
@@ -326,6 +344,7 @@ PLAIN_CHOICES: dict[str, list[Choice]] = {
         ((1, -5, None), pa.int64()),
         ((1.0, 2.5), pa.float64()),
     ],
+    "owner": [(("x", "y", None, "y"), pa.string()), ((7, None), pa.int64()), ((7.0,), pa.float64())],
     "keywords": [(("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb"), pa.string()), ((1, 2), pa.int64())],
     "kind": [
         ((None, "", "range", "square"), pa.string()),

@@ -166,7 +166,7 @@ def subscription(asked: Row) -> Row:
     fields = {"keywords": asked["keywords"]}
     if asked["kind"] not in (None, "range"):
         fields = stored_kind(asked["kind"]).message_part(asked).fields
-    return {"subscription_id": asked["subscription_id"], **fields, "payload": payload}
+    return {"owner": asked["owner"], "subscription_id": asked["subscription_id"], **fields, "payload": payload}
 
 
 def common_words(thing: Row, asked: Row) -> list[str]:

@@ -9,8 +9,9 @@ Its rules (docs/architecture.md):
 - The log is the sequence of ingested files, objects and requests, in the order of the call. A file whose content was
   ingested before for the same kind is skipped.
 - A row must first pass the row rules (readable, required fields, numbers finite and in range); else `bad_row`.
-- The watermark of an object file is the greatest ts among the rows of earlier object files that passed the row
-  rules, including rows rejected as late or duplicate. A row is `late` if its ts < watermark - lateness.
+- The watermark of an object file is the greatest ts among the rows of the object files of earlier rounds that passed
+  the row rules, including rows rejected as late or duplicate. A round is a file that a command names, or all files
+  that one run has found to have landed. A row is `late` if its ts < watermark - lateness.
 - A row is a `duplicate` if its object_id is in an earlier row of the same file that passed the row rules and was
   not late, or in an accepted row of an earlier file with ts >= watermark - lateness.
 - Requests take effect in log order. An incarnation of a subscription is valid from `created_at` until
@@ -158,11 +159,14 @@ class ObjectLog:
         self.split = split
         self.lateness_us = lateness_seconds * 1_000_000
         self.greatest: int | None = None
+        self.watermark: int | None = None
         self.accepted: list[PublishedObject] = []
 
     def take(self, file: LogFile) -> None:
         """Read a file."""
-        oldest = None if self.greatest is None else self.greatest - self.lateness_us
+        if not file.same_round:
+            self.watermark = self.greatest
+        oldest = None if self.watermark is None else self.watermark - self.lateness_us
         earlier = {o.object_id for o in self.accepted if oldest is None or o.ts >= oldest}
         here: set[str] = set()
         for n, row in rows_of(file.path):

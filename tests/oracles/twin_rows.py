@@ -29,6 +29,8 @@ class LogFile:
     path: Path
     columns: dict[str, str] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
+    same_round: bool = False
+    """Whether one run has found it with the landed file of its kind before it."""
 
 
 def content_of(path: Path) -> bytes:

@@ -24,6 +24,7 @@ from benchmarks.support.targets import at_most
 from pststream.base import names
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
+from pststream.pipeline.batch.micro_batch import match_and_discard
 from pststream.pipeline.calibrate.measured_homes import (
     STREAMS,
     MeasuredBatch,
@@ -36,10 +37,11 @@ from pststream.pipeline.calibrate.measured_homes import (
 )
 from pststream.pipeline.calibrate.rows import clause_lists
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.planner_trial import correlation, match_and_discard, share_rounds
+from pststream.pipeline.replan.planner_trial import correlation, share_rounds
 from pststream.queries.kinds.range import RANGE
 from pststream.settings import Settings
 from pststream.state.home import Home
+from pststream.state.slices import KeyRange
 from pststream.tables.delta_tables import read_table, table_version
 from pststream.tables.ledgers import Ledger
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
@@ -201,9 +203,8 @@ class _Trial:
     def search(self) -> None:
         """Search the objects of the batches once more, and measure."""
         seconds, home = np.zeros(WORKERS), self.home
-        reports = match_and_discard(
-            home.bench.home, home.settings, self.made["plan_version"], slice(None), self.after_key
-        )
+        later = KeyRange("object_key", self.after_key, names.MAX_INT64)
+        reports = match_and_discard(home.bench.home, home.settings, self.made["plan_version"], slice(None), later)
         for report in reports:
             seconds[report.worker] = report.cpu_seconds
         self.searched.append(seconds)

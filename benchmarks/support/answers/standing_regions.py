@@ -45,6 +45,7 @@ def add_regions(home: Home, count: int, window_hours: int, seed: int, cuts: Sequ
         "request_key": pa.array(keys),
         "op": pa.repeat("insert", count),
         "kind": pa.repeat(NAME, count),
+        "owner": pa.repeat("", len(keys)),
         "subscription_id": pa.array(keys).cast(pa.string()),
         "subscription_key": pa.array(keys),
         "effective_at": pa.repeat(pa.scalar(to_micros(START), pa.int64()), count),

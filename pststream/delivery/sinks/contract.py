@@ -23,6 +23,7 @@ class Message:
     kind: str
     subscription_id: str
     body: bytes
+    owner: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.answers.bucket_file import MOST_TIMES_K, spread_kept
+from pststream.answers.bucket_file import spread_kept
 from pststream.answers.contract import Subscriptions, bucket_of
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among, offsets_of
 from pststream.base.arrow_columns import integers, lists, one_array, take_lists
 from pststream.kernels.answers.fold_rows import rows_of_keys
-from pststream.queries.kinds.registry import ranked_answers
+from pststream.queries.kinds.registry import MOST_TIMES_K, ranked_answers
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet, without_views
 

@@ -3,7 +3,8 @@
 A batch covers one key range of each log. It is written to the ledger first (`started`: its key ranges, plan and table
 versions) and again when it is done (`done`). An interrupted batch is finished before a new one starts, with the key
 ranges in the ledger; each table ignores a second commit with the batch's transaction id. So each step can be
-interrupted at any point and run again.
+interrupted at any point and run again. A batch whose tries die (`failed_tries.py`) gets smaller ranges, and an object
+with which alone it dies is set aside.
 """
 
 import time
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from pststream.base import lineage, names
 from pststream.base.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
@@ -29,14 +32,33 @@ from pststream.pipeline.answers.answer_context import (
 from pststream.pipeline.answers.fold_bucket import BucketReport
 from pststream.pipeline.answers.index_thresholds import index_thresholds
 from pststream.pipeline.answers.log_reports import log_reports
+from pststream.pipeline.batch.failed_tries import (
+    ALONE_TRIES,
+    begin_smaller,
+    count_deaths,
+    counted_try,
+    find_only_object,
+    find_other_objects,
+    give_way,
+    is_committed,
+    read_failing,
+    smaller_range,
+    write_failing,
+)
 from pststream.pipeline.batch.match_and_fold import limit_objects, match_and_fold, save_unit_loads
 from pststream.pipeline.batch.match_task import WorkerReport, match_workers, merge_reports
+from pststream.pipeline.batch.record_withdrawal import (
+    greatest_ts_of_others,
+    record_withdrawal,
+    write_rejects_of_set_aside,
+)
 from pststream.pipeline.batch.retract import Retractions, write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects, stored_scans
-from pststream.pipeline.batch.worker_parts import WorkerParts, slice_rows, worker_parts
+from pststream.pipeline.batch.worker_parts import WorkerParts, slice_rows, whole_workers, worker_parts
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.index.stored_pieces import has_standing_queries
+from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest
 from pststream.pipeline.planning.plan import first_plan
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -48,9 +70,10 @@ from pststream.state.index_files import index_files
 from pststream.state.ledger_tables import lineage_table
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, split_into_tasks
+from pststream.storage.parquet_files import delete_files
 from pststream.tables.delta_tables import table_version
 from pststream.tables.ledgers import AnswerCounts, Ledger, ledger_columns, step_seconds
-from pststream.tables.log_events import withdrawn_objects
+from pststream.tables.log_events import NONE, WithdrawnObjects, withdrawn_objects
 
 COMPILING = "compiling the kernels for this machine: about a minute, once"
 
@@ -94,7 +117,9 @@ def match(
     written = {names.WORKER_INDEX: None, names.MATCHES: "matches", names.UNIT_LOADS: None}
     outputs = [lineage_table(home, name, rows) for name, rows in written.items()]
     with home.locked():
-        ledger = Ledger(home)
+        if read_failing(home) is not None:
+            write_rejects_of_set_aside(home)
+        ledger = _resume(home, settings, Ledger(home), progress)
         counter = StepCounter(progress, "matching", "object", ledger.pending_objects(), step="match")
         while (batch := _next_batch(home, settings, ledger, max_objects or settings.max_objects)) is not None:
             progress(_message(batch, f"started under plan {batch['plan_version']}"))
@@ -117,8 +142,8 @@ def match(
     return {"batches": batches, **{name: sum(b[name] for b in batches) for name in ("objects", "matches", "changes")}}
 
 
-def _message(batch: dict[str, Any], text: str) -> LogMessage:
-    return LogMessage(f"batch {batch['batch_id']} {text}", step="match", batch_id=batch["batch_id"])
+def _message(batch: dict[str, Any], text: str, **more: Any) -> LogMessage:
+    return LogMessage(f"batch {batch['batch_id']} {text}", step="match", batch_id=batch["batch_id"], **more)
 
 
 def batch_summary(row: dict[str, Any]) -> dict[str, Any]:
@@ -141,11 +166,18 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
     pending = ledger.pending(max_objects)
     if pending.empty:
         return None
+    failing = read_failing(home)
+    rows = ledger.object_rows(pending.objects_after, failing.up_to) if failing is not None else 0
+    if rows:  # among which one is that made a batch die: half of them, and no requests
+        max_objects = min(max_objects, max(rows // 2, 1))
+        pending = ledger.pending(max_objects)
     if current_version(home) == 0:
         first_plan(home, settings)
     bound = limit_objects(home, settings, ledger, pending, max_objects)
     if bound < max_objects:
         pending = ledger.pending(bound)
+    if rows:
+        pending = replace(pending, requests_to=pending.requests_after)
     batch = {
         "batch_id": ledger.next_batch_id,
         "status": "started",
@@ -162,6 +194,44 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
     ledger_tables.append(home, names.BATCHES, [batch])
     crash_point("match.started")
     return batch
+
+
+def _resume(home: Home, settings: Settings, ledger: Ledger, progress: Progress) -> Ledger:
+    """Give an unfinished batch whose tries have died a smaller range, or set its only object aside; return the ledger.
+
+    Nothing is set aside unless other objects can be matched.
+    """
+    unfinished = ledger.unfinished_batch()
+    failing = None if unfinished is None else count_deaths(home, unfinished)
+    if unfinished is None or failing is None or not failing.deaths or is_committed(home, dict(unfinished)):
+        return ledger
+    batch: dict[str, Any] = dict(unfinished)
+    smaller = smaller_range(home, ledger, batch)
+    if smaller is not None:
+        progress(_message(batch, "died: it is tried with fewer rows", level="warning"))
+        if smaller["requests_to"] == batch["requests_to"]:
+            failing = replace(failing, up_to=batch["objects_to"])
+        write_failing(home, failing)
+        return begin_smaller(home, smaller)
+    key = find_only_object(home, batch)
+    if key is None or failing.deaths < ALONE_TRIES or failing.others >= ALONE_TRIES:
+        return ledger
+    progress(_message(batch, f"died {failing.deaths} times with one object: trying others", level="warning"))
+    withdrawn = withdrawn_objects(home)
+    others = find_other_objects(home, key, withdrawn)
+    if others is None:
+        return ledger
+    with counted_try(home, batch, again=True, others=True):
+        match_and_discard(home, settings, batch["plan_version"], slice(None), others, withdrawn)
+    # No step may be unfinished when the object is withdrawn.
+    run_batch(home, settings, dict(give_way(home).last_batch or batch), Ledger(home), progress)
+    finish_interrupted_ingest(home, settings, progress)
+    keys = np.array([key])
+    greatest = greatest_ts_of_others(home, keys, withdrawn)
+    record_withdrawal(home, settings, keys, greatest, progress, set_aside=True)
+    write_rejects_of_set_aside(home)
+    progress(_message(batch, "set an object aside: see pststream rejects --reason set_aside", level="warning"))
+    return Ledger(home)
 
 
 @dataclass(frozen=True)
@@ -185,6 +255,13 @@ def run_batch(
 
     ledger: as it was before the batch. Returns the batch's ledger row, done.
     """
+    with counted_try(home, batch, again=ledger.unfinished_batch() is not None):
+        return _run_batch(home, settings, batch, ledger, progress)
+
+
+def _run_batch(
+    home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger, progress: Progress
+) -> dict[str, Any]:
     timer, places = StepTimer(), collect_places()
     get_engine(settings, home)
     timer.end_step("session")
@@ -342,3 +419,29 @@ def route_and_match(
         [Stage(parts.tasks, partial(match_workers, context, after_key))],
     )
     return merge_reports(report for of_task in reports for report in of_task)
+
+
+ALL_OBJECTS = KeyRange("object_key", -1, names.MAX_INT64)
+
+
+def match_and_discard(
+    home: Home,
+    settings: Settings,
+    plan_version: int,
+    part: slice,
+    keys: KeyRange = ALL_OBJECTS,
+    withdrawn: WithdrawnObjects = NONE,
+) -> list[WorkerReport]:
+    """Match the objects of some tasks (`part` of all) under a plan; delete the matches, return the reports.
+
+    keys: only objects with these keys. Nothing is folded: candidates of subscriptions with memory are dropped.
+    """
+    context = replace(make_task_context(home, settings, plan_version), files=index_files(home, plan_version))
+    files = keys.files(list_data_files(home, names.OBJECTS))
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))[part]
+    parts = whole_workers(context.workers, context.workers)
+    scans = [ObjectScan(slices, keys, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
+    reports = route_and_match(settings, context, scans, -1, parts)
+    root = home.table(names.MATCHES)
+    delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
+    return reports

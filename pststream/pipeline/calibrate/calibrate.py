@@ -31,10 +31,11 @@ from pststream.base.progress import Progress, Steps, no_progress
 from pststream.engine.running_engine import runs_elsewhere
 from pststream.matching.segments import build_deletions, build_segment, deleted_pieces, merge_deletions
 from pststream.pipeline.batch.match_task import WorkerReport
+from pststream.pipeline.batch.micro_batch import match_and_discard
 from pststream.pipeline.calibrate.measured_homes import STREAMS, BenchHome, QueryWords, StandingHome, draw_knn
 from pststream.pipeline.calibrate.rows import clause_lists, index_table
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.planner_trial import Trial, match_and_discard
+from pststream.pipeline.replan.planner_trial import Trial
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.synthetic_arrays import synthetic_objects, synthetic_subscriptions

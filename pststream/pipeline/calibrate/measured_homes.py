@@ -190,6 +190,7 @@ def _requests(op: str, after_key: int, keys: np.ndarray, at: dt.datetime, seq: i
     return {
         "request_key": after_key + np.arange(1, len(keys) + 1),
         "op": pa.repeat(op, len(keys)),
+        "owner": pa.repeat("", len(keys)),
         "subscription_id": pa.array(keys).cast(pa.string()),
         "subscription_key": keys,
         "effective_at": pa.repeat(pa.scalar(at, TIME), len(keys)),

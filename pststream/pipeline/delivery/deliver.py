@@ -134,6 +134,7 @@ class SinkSender:
                     "sink": self._settings.name,
                     "message_id": refusal.message.id,
                     "batch_id": batch_id,
+                    "owner": refusal.message.owner,
                     "subscription_id": refusal.message.subscription_id,
                     "kind": refusal.message.kind,
                     "reason": refusal.reason,
@@ -422,7 +423,8 @@ def _deliver(home: Home, sink: Sink, retry: RetryPolicy, rows: list[dict[str, An
     """Deliver some dead letters; return how many the sink accepted."""
     row_of = {row["message_id"]: row for row in rows}
     messages = (
-        Message(row["message_id"], row["kind"], row["subscription_id"], row["message"].encode("ascii")) for row in rows
+        Message(row["message_id"], row["kind"], row["subscription_id"], row["message"].encode("ascii"), row["owner"])
+        for row in rows
     )
     accepted = 0
     for some in split_for_sink(messages, sink):

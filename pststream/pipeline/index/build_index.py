@@ -48,7 +48,7 @@ from pststream.state.data_files import (
     list_data_files,
 )
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFiles, index_files
+from pststream.state.index_files import SEGMENT_ROWS, IndexFiles, index_files
 from pststream.state.plans import TermFrequencies, load_plan, read_plan_row
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
@@ -59,9 +59,6 @@ PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_versi
 """Columns of a piece: one box of a subscription, its clauses and its validity."""
 
 REQUEST_COLUMNS = ["subscription_key", "op", "effective_at", "expires_at", *piece_columns()]
-SEGMENT_ROWS = 1_000_000
-"""Greatest number of rows of an index file, which becomes one segment."""
-
 SEGMENT_BYTES = 256 * 1024 * 1024
 """About the greatest size of its rows in memory, which the edges of large polygons reach with few rows."""
 

@@ -7,7 +7,7 @@ staged file as two uncommitted data files.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -44,10 +44,16 @@ from pststream.state.slices import (
 from pststream.state.tables import RECORD, TABLES
 from pststream.tables.ledgers import log_key
 from pststream.tables.log_events import NONE, WithdrawnObjects, withdrawn_objects
+from pststream.tables.owners import ID_COLUMNS, join_ids
+
+
+def ids_of(rows: pa.RecordBatch, columns: Sequence[str]) -> pa.Array:
+    """Return the ids of rows (string[n]), of one column, or of an owner and an id."""
+    return rows.column(columns[0]) if len(columns) == 1 else join_ids(*map(rows.column, columns))
 
 
 class IdSet:
-    """Ids to look up, with their distinct hashes; ids: string[n] without nulls."""
+    """Ids to look up (`ids_of`), with their distinct hashes; ids: string[n] without nulls."""
 
     def __init__(self, ids: pa.Array) -> None:
         self.ids = ids
@@ -55,29 +61,29 @@ class IdSet:
 
 
 def find_rows_by_id(
-    cache: SegmentCache, part: Slice, id_column: str, columns: list[str], wanted: IdSet
+    cache: SegmentCache, part: Slice, id_columns: Sequence[str], columns: list[str], wanted: IdSet
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns of the slice's rows whose id is in `wanted`, in any order; nothing if there are none.
 
     Costs a bisection for each id of `wanted`, and reads the slice if the node's cache does not have its index: the rows
     sorted by the hash of their id. A slice of a data file never changes, so this is done once.
     """
-    name = f"{part.path} {part.first} {part.stop} by {id_column} {' '.join(columns)}"
-    index = cache.arrays((name,), lambda: _build_index(part, id_column, columns))
+    name = f"{part.path} {part.first} {part.stop} by {' '.join(id_columns)}: {' '.join(columns)}"
+    index = cache.arrays((name,), lambda: _build_index(part, id_columns, columns))
     positions, _ = find_all_positions(index["hashes"], wanted.hashes)
     if len(positions):
         rows = pa.ipc.open_stream(pa.py_buffer(index["rows"])).read_next_batch().take(pa.array(positions))
         # Two ids may share a hash.
-        yield rows.filter(pc.is_in(rows.column(id_column), wanted.ids))
+        yield rows.filter(pc.is_in(ids_of(rows, id_columns), wanted.ids))
 
 
-def _build_index(part: Slice, id_column: str, columns: list[str]) -> dict[str, np.ndarray]:
+def _build_index(part: Slice, id_columns: Sequence[str], columns: list[str]) -> dict[str, np.ndarray]:
     """Return the slice's rows sorted by the hash of their id: hashes int64[n]; rows uint8[bytes], an Arrow stream."""
     batches = list(read_slices([part], columns))
     if not batches:
         return {"hashes": np.empty(0, np.int64), "rows": np.empty(0, np.uint8)}
     rows = pa.concat_batches(batches)
-    hashes = hash_texts(*utf8_of(rows.column(id_column)))
+    hashes = hash_texts(*utf8_of(ids_of(rows, id_columns)))
     order = np.argsort(hashes, kind="stable")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
@@ -103,10 +109,10 @@ LOG_GROUP = 32_768
 SLICES_PER_TASK = 16
 """Slices with an id index that a task looks ids up in."""
 
-COLUMNS = {
-    "objects": ["object_id", "ts"],
-    "requests": ["subscription_id", "op", "effective_at", "expires_at"],
-}
+ID_COLUMNS_OF = {"objects": ("object_id",), "requests": ID_COLUMNS}
+COLUMNS = {"objects": ["ts"], "requests": ["op", "effective_at", "expires_at"]}
+"""The columns that the rules compare, besides the id."""
+
 KEY_OF = {"objects": "object_key", "requests": "request_key"}
 OUTCOMES = (None, "already_live", "unknown_subscription", "before_insertion")
 """Reason for each outcome of `kernels.log_rules.apply_request_rules`."""
@@ -125,7 +131,11 @@ class NewIds:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Staged rows of a new file; objects before `horizon` (microseconds) are late."""
+    """Staged rows of a new file.
+
+    horizon  of objects, the time (microseconds) before which they are late, names.NO_TIME: none is; of requests, the
+             last row that has room (stage_file.last_row_with_room)
+    """
 
     staged: StagedRows
     file_seq: int
@@ -160,7 +170,7 @@ def deduplicate(
 ) -> list[str]:
     """Write verdict files about the new rows into `folder`; return their paths.
 
-    horizons: of each file (file_seq), the time before which its objects are late; names.NO_TIME: none is
+    horizons: of each file (file_seq); see NewRows
     """
     new = [NewRows(part, one.file_seq, horizons[one.file_seq]) for one in staged for part in one.parts]
     rows = sum(s.rows for s in staged)
@@ -215,9 +225,18 @@ def _stored_tasks(
     return [(group, True) for group in indexed] + [(group, False) for group in small]
 
 
-def is_late(rows: pa.RecordBatch, horizon: int) -> np.ndarray:
-    """Return whether each staged object passed the row rules and is before the horizon: bool[n]."""
+BEYOND = {"objects": "late", "requests": "over_room"}
+"""Reason for rows beyond the horizon."""
+
+
+def is_beyond(kind: str, rows: pa.RecordBatch, horizon: int) -> np.ndarray:
+    """Return whether each staged row passed the row rules and is an object before, or an insertion after, the horizon
+    (see NewRows): bool[n].
+    """
     accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
+    if kind == "requests":
+        inserted = pc.fill_null(pc.equal(rows.column("op"), "insert"), False).to_numpy(zero_copy_only=False)
+        return accepted & inserted & (rows.column("row").to_numpy() > horizon)
     return accepted & (micros(rows.column("ts").fill_null(pa.scalar(0, rows.column("ts").type))) < horizon)
 
 
@@ -227,18 +246,17 @@ def _send_rows(kind: str, ids: NewIds | None, parts: int, task: NewRows | Stored
         if parts == 1:
             yield 0, 0, rows
             continue
-        hashes = hash_texts(*utf8_of(rows.column(ID_OF[kind])))
+        hashes = hash_texts(*utf8_of(rows.column("id")))
         part = (hashes.view(np.uint64) % np.uint64(parts)).astype(np.int64)
         for ordinal in range(parts):
             yield ordinal, 0, rows.filter(pa.array(part == ordinal))
 
 
 def _read_new(kind: str, task: NewRows) -> Iterator[pa.RecordBatch]:
-    """Yield the staged rows that passed the row rules and are not late."""
-    for rows in read_staged([task.staged], ["row", "reason", *COLUMNS[kind]]):
+    """Yield the staged rows that passed the row rules and are not beyond the horizon."""
+    for rows in read_staged([task.staged], ["row", "reason", *ID_COLUMNS_OF[kind], *COLUMNS[kind]]):
         accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
-        if kind == "objects":
-            accepted &= ~is_late(rows, task.horizon)
+        accepted &= ~is_beyond(kind, rows, task.horizon)
         if not accepted.all():
             rows = rows.filter(pa.array(accepted))
         yield _with_key_and_horizon(kind, rows, pc.add(rows.column("row"), log_key(task.file_seq, 0)), task.horizon)
@@ -255,21 +273,21 @@ def _read_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[pa
 
 
 def _select_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
-    columns = [KEY_OF[kind], *COLUMNS[kind]]
+    columns = [KEY_OF[kind], *ID_COLUMNS_OF[kind], *COLUMNS[kind]]
     if ids is None:
         yield from read_slices(task.slices, columns)
         return
     wanted = _read_new_ids(kind, ids.files)
     if task.indexed:
         for part in task.slices:
-            yield from find_rows_by_id(segment_cache(*ids.cache), part, ID_OF[kind], columns, wanted)
+            yield from find_rows_by_id(segment_cache(*ids.cache), part, ID_COLUMNS_OF[kind], columns, wanted)
         return
     for rows in read_slices(task.slices, columns):
-        yield rows.filter(pc.is_in(rows.column(ID_OF[kind]), wanted.ids))
+        yield rows.filter(pc.is_in(ids_of(rows, ID_COLUMNS_OF[kind]), wanted.ids))
 
 
 def _with_key_and_horizon(kind: str, rows: pa.RecordBatch, keys: pa.Array, horizon: int) -> pa.RecordBatch:
-    columns = {name: rows.column(name) for name in COLUMNS[kind]}
+    columns = {"id": ids_of(rows, ID_COLUMNS_OF[kind])} | {name: rows.column(name) for name in COLUMNS[kind]}
     return pa.RecordBatch.from_pydict(
         {"key": keys, **columns, "horizon": pa.array(np.full(rows.num_rows, horizon, np.int64))}
     )
@@ -278,7 +296,8 @@ def _with_key_and_horizon(kind: str, rows: pa.RecordBatch, keys: pa.Array, horiz
 @lru_cache(maxsize=1)
 def _read_new_ids(kind: str, files: tuple[StagedRows, ...]) -> IdSet:
     """Return the ids of staged files."""
-    ids = [rows.column(0).drop_null() for rows in read_staged(files, [ID_OF[kind]])]
+    columns = ID_COLUMNS_OF[kind]
+    ids = [ids_of(rows, columns).drop_null() for rows in read_staged(files, list(columns))]
     return IdSet(one_array(pa.chunked_array(ids, pa.string())))
 
 
@@ -303,15 +322,15 @@ def _write_verdicts(
     return None if writer.close() is None else writer.address
 
 
-def _group_by_id(rows: pa.RecordBatch, id_column: str, is_wanted: np.ndarray | None = None) -> pa.RecordBatch:
+def _group_by_id(rows: pa.RecordBatch, is_wanted: np.ndarray | None = None) -> pa.RecordBatch:
     """Return the rows whose id occurs more than once, sorted by id and then in the order of the log, and their `code`.
 
     is_wanted: bool[n], rows to return even if their id occurs once. Ids that share a hash with another id are returned
     too: the log rules accept a row whose id occurs once.
     """
-    repeated = find_repeated(hash_texts(*utf8_of(rows.column(id_column))))
+    repeated = find_repeated(hash_texts(*utf8_of(rows.column("id"))))
     rows = rows.filter(pa.array(repeated if is_wanted is None else repeated | is_wanted))
-    codes = rows.column(id_column).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    codes = rows.column("id").dictionary_encode().indices.to_numpy(zero_copy_only=False)
     order = np.lexsort((rows.column("key").to_numpy(), codes))
     return rows.take(pa.array(order)).append_column("code", pa.array(codes[order]))
 
@@ -325,7 +344,7 @@ def _group_starts(rows: pa.RecordBatch) -> np.ndarray:
 
 
 def _find_duplicate_objects(rows: pa.RecordBatch) -> Verdicts:
-    rows = _group_by_id(rows, "object_id")
+    rows = _group_by_id(rows)
     keys = rows.column("key").to_numpy()
     times, horizons = micros(rows.column("ts")), rows.column("horizon").to_numpy()
     duplicate = find_duplicate_objects(_group_starts(rows), keys, times, horizons, names.ROW_BITS)
@@ -336,7 +355,7 @@ def _find_duplicate_objects(rows: pa.RecordBatch) -> Verdicts:
 def _find_invalid_requests(rows: pa.RecordBatch) -> Verdicts:
     """Check the requests of each subscription; most insertions alone, which are always valid, are left out."""
     deletes = pc.equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False)
-    rows = _group_by_id(rows, "subscription_id", deletes)
+    rows = _group_by_id(rows, deletes)
     keys = rows.column("key").to_numpy()
     expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US).to_numpy()
     outcome, concerned = apply_request_rules(
@@ -359,7 +378,7 @@ class AppendTask:
     """The input of a task that appends the rows of one staged file.
 
     path      of the input file, for the rejects
-    horizon   objects before it (microseconds) are late
+    horizon   see NewRows
     verdicts  paths of the verdict files of this ingest
     """
 
@@ -424,9 +443,8 @@ def _apply_verdicts(
     index, has_verdict = find_among(keys, verdicts.column("key").to_numpy())
     of_rows = pa.array(index, mask=~has_verdict)
     reason, concerned = (one_array(verdicts.column(name)).take(of_rows) for name in ("reason", "concerned"))
-    if task.kind == "objects" and task.horizon > names.NO_TIME:
-        late = is_late(rows, task.horizon)
-        reason = pc.if_else(pa.array(late), "late", reason) if late.any() else reason
+    beyond = is_beyond(task.kind, rows, task.horizon)
+    reason = pc.if_else(pa.array(beyond), BEYOND[task.kind], reason) if beyond.any() else reason
     rows = rows.append_column(KEY_OF[task.kind], pa.array(keys))
     if task.kind == "requests":
         rows = rows.append_column("subscription_key", pc.coalesce(concerned, pa.array(keys)))

@@ -7,11 +7,11 @@ import datetime as dt
 import errno
 import random
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pststream.base import names
 from pststream.base.errors import InputFileError, PassingError, PstError, RetryableError, passing_number
@@ -38,6 +38,9 @@ from pststream.storage.registry import local_path, storage_of
 
 GROUP_BYTES = 4 << 30
 """Greatest size of the objects of a group; a larger object is a group of its own."""
+
+GROUP_FILES = 1_000
+"""Files of a group at most."""
 
 MAX_MANIFESTS = 1_000
 MAX_MANIFESTS_BYTES = 64 << 20
@@ -66,6 +69,9 @@ class OfferedFile:
     bytes: int
 
 
+Sized = TypeVar("Sized", StoredObject, OfferedFile)
+
+
 def is_fetched(address: str) -> bool:
     """Whether the file or folder at an address has no local path, so that it is copied before it is read."""
     return local_path(address) is None
@@ -75,11 +81,13 @@ class ObjectSource:
     """The objects to ingest at one address; the home is locked.
 
     hashes: the hash cache, to which this class adds copied objects
-    known: the hashes in the cache whose content is in the log or in quarantine
+    known: takes an address and the hash in the cache; returns the path at which the file was judged before, or None
     tolerant: an object that cannot be copied waits for the next ingest, and an address without files is no error
     max_bytes: larger objects are not copied
     ready: the objects to copy
-    skipped: how many objects are not copied because their content is known
+    skipped: how many objects are not copied because they were judged before
+    repeated: of these, those that were judged at another path: {"path", "read_as"}
+    groups_left: how many groups are to follow
     """
 
     def __init__(
@@ -87,7 +95,7 @@ class ObjectSource:
         home: Home,
         address: str,
         format: str | None,
-        known: Collection[str],
+        known: Callable[[str, str], str | None],
         hashes: fetched_files.HashCache,
         tolerant: bool,
         max_bytes: int,
@@ -101,17 +109,19 @@ class ObjectSource:
         self._failure: PstError | None = None
         self._failed: list[PendingObject] = []
         self._pending: list[PendingObject] = []
-        self.skipped = 0
+        self._known = known
+        self.skipped, self.groups_left = 0, 0
+        self.repeated: list[dict[str, str]] = []
         prefix = self._store.prefix
         folder = f"{prefix.rstrip('/')}/" if prefix else ""
         objects = self._store.list_objects(folder)
         only = None if objects or prefix.endswith("/") else self._store.find_object(prefix)
         if only is not None:
             format_of(prefix, format)
-            self.skipped = int(self._cached(only) in known)
+            self.skipped = int(self._is_known(only))
             self.ready = [only] if not self.skipped else []
         else:
-            self._choose(folder, objects, format, known)
+            self._choose(folder, objects, format)
         if not (self.ready or self.skipped or tolerant):
             first = f": {self._pending[0].key}: {self._pending[0].reason}" if self._pending else ""
             raise InputFileError(
@@ -123,8 +133,9 @@ class ObjectSource:
 
         The copies on this node are removed when the next group starts.
         """
-        copied = 0
-        for group in _split_into_groups(self.ready):
+        copied, groups = 0, split_into_groups(self.ready, GROUP_BYTES)
+        for number, group in enumerate(groups, 1):
+            self.groups_left = len(groups) - number
             offered = self._offer(settings, self._select_fitting(group))
             fetched_files.write_hash_cache(self._home, self._hashes)
             crash_point("fetch.copied")
@@ -143,9 +154,17 @@ class ObjectSource:
             for one in sorted(reported, key=lambda one: one.since)
         ]
 
-    def _choose(self, folder: str, objects: list[StoredObject], format: str | None, known: Collection[str]) -> None:
+    def _is_known(self, stored: StoredObject) -> bool:
+        """Whether an object was judged before."""
+        address, sha256 = self._store.address(stored.key), self._cached(stored)
+        before = self._known(address, sha256) if sha256 not in ("", _DONE) else None
+        if before not in (None, address):
+            self.repeated.append({"path": address, "read_as": str(before)})
+        return before is not None
+
+    def _choose(self, folder: str, objects: list[StoredObject], format: str | None) -> None:
         """Find the ready and pending objects of a folder; update the cache for removed objects and done manifests."""
-        ingested = {one.key for one in objects if self._cached(one) in known}
+        ingested = {one.key for one in objects if self._is_known(one)}
         existing = {one.key: one for one in objects}
         manifests = self._manifests(folder, [one for one in objects if self._cached(one) != _DONE])
         if any(self._cached(one) not in ("", _DONE) and one.key not in ingested for one in objects):
@@ -300,15 +319,14 @@ def _draw_manifests(manifests: list[StoredObject]) -> tuple[list[StoredObject], 
     return sorted(chosen, key=lambda one: one.key), rest
 
 
-def _split_into_groups(objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
-    """Split objects, in order, into groups of at most GROUP_BYTES."""
-    group: list[StoredObject] = []
+def split_into_groups(files: Iterable[Sized], max_bytes: int) -> list[list[Sized]]:
+    """Split files, in order, into groups of at most `max_bytes` and GROUP_FILES; a larger file is its own group."""
+    groups: list[list[Sized]] = []
     size = 0
-    for one in objects:
-        if group and size + one.bytes > GROUP_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(one)
+    for one in files:
+        if not groups or size + one.bytes > max_bytes or len(groups[-1]) == GROUP_FILES:
+            groups.append([])
+            size = 0
+        groups[-1].append(one)
         size += one.bytes
-    if group:
-        yield group
+    return groups

@@ -10,37 +10,71 @@ import datetime as dt
 import json
 import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pststream.base.errors import PassingError, RetryableError
+from pststream.base import names
+from pststream.base.errors import PassingError, RetryableError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.texts import counted, escape_controls
 from pststream.input.confined_files import find_folders
 from pststream.input.input_files import find_files
 from pststream.input.suite_files import Suite
+from pststream.pipeline.ingest.cut_objects import withdraw_cut_objects
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, is_fetched
+from pststream.pipeline.ingest.groups import Round, count_oversized, cut_into_groups, round_of_groups
 from pststream.pipeline.ingest.ingest_transaction import (
     append_file_of_home,
     append_files,
+    delete_staged,
     finish_interrupted_ingest,
     number_files,
     stage_files,
 )
 from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, group_by_dead_tries
-from pststream.pipeline.ingest.landing_gate import load_landed_suites, quarantine_failing_files
-from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
-from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, File, StagedFile, object_options
+from pststream.pipeline.ingest.known_files import GIVEN_PATH, LANDED, UNDATED, KnownFiles, owner_of
+from pststream.pipeline.ingest.landing_gate import (
+    NO_COPIES,
+    load_landed_suites,
+    quarantine_failing_files,
+    quarantine_files,
+)
+from pststream.pipeline.ingest.local_files import (
+    Stamp,
+    has_changed,
+    hash_files,
+    may_grow,
+    read_stamps,
+    select_readable,
+)
+from pststream.pipeline.ingest.stage_file import (
+    FOLDER,
+    MAX_AHEAD,
+    OWNER,
+    STORED_SETTINGS,
+    File,
+    StagedFile,
+    object_options,
+    with_options,
+)
+from pststream.pipeline.ingest.staged_rows import OVERSIZED
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
-from pststream.tables.ledgers import Ledger, known_hashes
+from pststream.tables.ledgers import Ledger
+from pststream.tables.owners import find_owner_fault, owner_of_landed
 
-MAX_LISTED_PENDING = 100
-"""Pending files that are listed one by one."""
+MAX_LISTED = 100
+"""Pending files, and files that were read before at another path, that are listed one by one."""
+
+MAX_TRIES = 5
+"""After so many tries a file whose rows do not fit on the disk is quarantined."""
+
+EARLIER_WAITS = "an earlier file of its owner waits"
 
 
 @dataclass(frozen=True)
@@ -73,12 +107,14 @@ def ingest(
     progress: Progress = no_progress,
     quarantine_unreadable: bool = False,
     folder: str | None = None,
+    owner: str = "",
 ) -> dict[str, Any]:
     """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/input.md).
 
     Without options, those that the settings give.
 
-    Returns {"files", "files_skipped" (ingested before), "rows", "accepted", "rejected", "rejects_by_reason":
+    Returns {"files", "files_skipped" (judged before), "repeated": [{"path", "read_as"}] (of these, files that were read
+    at another path), "rows", "accepted", "rejected", "rejects_by_reason":
     {reason: n}, "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending": [{"path", "reason",
     "since"}] (of buckets), "passed_over": [paths that could not be opened], "data_docs": [addresses of the pages on the
     files that suites have judged]}, which `pststream ingest --json` prints.
@@ -86,10 +122,15 @@ def ingest(
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
     one that cannot be opened, or read just now, is left for the next ingest. Otherwise each raises InputFileError or
     PassingError, and nothing has changed. PassingError is raised in any case if no new file can be read just now. From
-    a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work. `folder`: all
-    local files are from there and must not lead out of it; without it, this holds for the folders and globs of `paths`
-    (input/confined_files.py).
+    a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work.
+
+    folder  the folder of this kind in a landing folder: the first folder below it is the owner of a file of requests;
+            local files must not lead out of it. Without it, the latter holds for the folders and globs of `paths`
+            (input/confined_files.py)
+    owner   owner of the requests, without `folder`; raises UsageError for an invalid one, and for objects
     """
+    if fault := find_owner_fault(owner) or (owner and kind != names.REQUESTS and "objects have no owner"):
+        raise UsageError(fault, "give --owner NAME with requests: a name in UTF-8 without control characters")
     options = options or options_of(settings)
     object_options(options.__dict__)
     home.check()
@@ -100,27 +141,41 @@ def ingest(
     folders = dict.fromkeys(listed, folder) if folder else find_folders(listed, local)
     opened = select_readable(listed, progress, folders) if quarantine_unreadable else listed
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
-    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders)
+    landed = str(Path(folder).absolute()) if folder and not is_fetched(folder) else folder
+    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner)
     with home.locked():
-        ledger = finish_interrupted_ingest(home, settings, progress)
+        finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
         offered = hash_files(home, stamps, quarantine_unreadable, folders) if local else []
         sources = intake.open_sources(addresses)
-        if local:
-            intake.ingest_group(offered, ledger, stamps)
         try:
-            for source in sources:  # copy the objects at an address group by group, and ingest each group
-                intake.skipped += source.skipped
-                for group in source.fetch_groups(settings):
-                    intake.ingest_group(group, Ledger(home))
+            intake.ingest_round(offered, stamps, sources)
         finally:
             fetched_files.remove_unneeded_copies(home)
     ingested = {one.path for one in offered} - set(intake.postponed)
     passed_over = [path for path in (str(Path(one).absolute()) for one in listed) if path not in ingested]
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
-    for one in pending[:MAX_LISTED_PENDING]:
+    for one in pending[:MAX_LISTED]:
         progress(escape_controls(f"{one['path']}: pending: {one['reason']}"))
-    return summary_of(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs)
+    repeated = [*intake.repeated, *(one for source in sources for one in source.repeated)]
+    for one in repeated[:MAX_LISTED]:
+        progress(escape_controls(f"{one['path']}: skipped: its content was read before, as {one['read_as']}"))
+    return summary_of(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs, repeated)
+
+
+def stored_options(
+    options: ReaderOptions, settings: Settings, landed: bool, owner: str | None, folder: str | None = None
+) -> str:
+    """Return the options of a file as the ledger stores them, JSON.
+
+    landed: whether `run`, a watcher or a DAG found the file
+    owner: of requests; None: the file has objects
+    folder: that the file must not lead out of
+    """
+    more: dict[str, Any] = {name: getattr(settings, name) for name in STORED_SETTINGS}
+    more |= ({LANDED: True} if landed else {}) | ({FOLDER: folder} if folder else {})
+    more |= {} if owner is None else {OWNER: owner}
+    return json.dumps(options.__dict__ | more, sort_keys=True)
 
 
 @dataclass
@@ -129,8 +184,9 @@ class _Intake:
 
     done         ledger rows of ingested files
     quarantined  rows of `quarantine`, of files that failed the landing gate
-    postponed    paths of files that changed while they were read
-    skipped      number of files whose content was ingested or quarantined before
+    postponed    paths of files that wait for the next ingest
+    skipped      number of files that were judged before
+    repeated     of these, files with another path than before: {"path", "read_as"}
     data_docs    addresses of the Data Docs that the suites have written
     apart        whether the files that follow are read one by one in a separate process
     """
@@ -143,25 +199,30 @@ class _Intake:
     suites: Sequence[Suite]
     progress: Progress
     folders: Mapping[str, str]
+    landed: str | None
+    owner: str
     done: list[dict[str, Any]] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
     data_docs: list[str] = field(default_factory=list)
+    repeated: list[dict[str, str]] = field(default_factory=list)
     skipped: int = 0
+    _waiting_owners: set[str] = field(default_factory=set)
     apart: bool = False
+    _failure: PassingError | None = None
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
         """List the objects to ingest at each address in a bucket."""
         if not addresses:
             return []
         hashes = fetched_files.read_hash_cache(self.home)
-        known = known_of_kind(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()])
+        known = KnownFiles(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()])
         return [
             ObjectSource(
                 self.home,
                 address,
                 self.options.format,
-                known,
+                lambda path, sha256: known.find(path, sha256, self._options_of(path)),
                 hashes,
                 tolerant=self.quarantine_unreadable,
                 max_bytes=self.settings.max_fetch_bytes,
@@ -169,92 +230,171 @@ class _Intake:
             for address in addresses
         ]
 
-    def ingest_group(
-        self, offered: Sequence[OfferedFile], ledger: Ledger, stamps: dict[str, Stamp] | None = None
+    def ingest_round(
+        self, offered: Sequence[OfferedFile], stamps: Mapping[str, Stamp], sources: Sequence[ObjectSource]
     ) -> None:
-        """Ingest the offered files with new content, in their order, as one transaction.
+        """Ingest local files and the objects of buckets in groups, each group as a transaction.
 
-        ledger: as it is before these files
+        Landed objects are one round: the watermark before the first group judges all of them. Files that have the
+        same content are ingested one after the other, since only the ledger shows whether the second one is new.
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
 
         With `quarantine_unreadable`, files at which earlier ingests have died are transactions of their own, before
         the others. Once there are suspects among them, all files are read apart: a new one may be as bad.
         """
-        files = self._select_new(offered)
-        skipped = f", {self.skipped:,} skipped (ingested before)" if self.skipped else ""
-        self.progress(f"{self.kind}: {counted(len(files), 'new file')}{skipped}")
-        unavailable: list[tuple[File, int]] = []
-        groups = group_by_dead_tries(self.home, files) if self.quarantine_unreadable else [(0, files)]
-        for ordinal, (tries, group) in enumerate(groups):
-            self.apart |= tries == DEAD_TRIES
-            before = ledger if ordinal == 0 else Ledger(self.home)
-            unavailable += self._ingest_files(number_files(before, group), before, offered, stamps or {})
-        if files and len(unavailable) == len(files):
-            raise PassingError(unavailable[0][0]["path"], unavailable[0][1])
+        is_round = self.quarantine_unreadable and self.kind == names.OBJECTS
+        with round_of_groups(self.home, is_round) as round:
+            left = list(offered)
+            while left:
+                new, left = self._select_new(left)
+                new = [one for one in new if not self._waits(one)]
+                if is_round:
+                    withdraw_cut_objects(self.home, new, self.folders, self.progress)
+                self._ingest_groups(new, stamps, round, bool(sources))
+            for source in sources:  # copy the objects at an address group by group, and ingest each group
+                self.skipped += source.skipped
+                for copied in source.fetch_groups(self.settings):
+                    while copied:
+                        new, copied = self._select_new(copied)
+                        self._ingest_groups(new, stamps, round, source.groups_left > 0 or source is not sources[-1])
+        if self._failure is not None and not (self.done or self.quarantined):
+            raise self._failure
 
-    def _ingest_files(
-        self, files: list[File], ledger: Ledger, offered: Sequence[OfferedFile], stamps: dict[str, Stamp]
-    ) -> list[tuple[File, int]]:
-        """Ingest files as one transaction; return those that cannot be read now, with the number of the error."""
-        if not files:
-            return []
+    def _ingest_groups(
+        self, new: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
+    ) -> None:
+        """Ingest new files in groups; `goes_on`: more files of the round follow."""
+        by_tries = group_by_dead_tries(self.home, new) if self.quarantine_unreadable else [(0, new)]
+        groups = [(tries, group) for tries, files in by_tries for group in cut_into_groups(round, files)]
+        for number, (tries, group) in enumerate(groups, 1):
+            self.apart |= tries == DEAD_TRIES
+            self._ingest_group(group, stamps, round, goes_on or number < len(groups))
+
+    def _ingest_group(
+        self, group: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
+    ) -> None:
+        """Ingest new files, in their order, as one transaction; `goes_on`: more groups of the round follow."""
+        ledger = Ledger(self.home)
+        rows = [{"kind": self.kind, **asdict(one), "options": self._options_of(one.path)} for one in group]
+        files = number_files(ledger, rows)
         staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable, self.apart)
-        changed = [file for file in files if has_changed(file["path"], stamps)]
-        self._postpone(changed, offered)
-        unavailable = [(file, one.passing) for file, one in zip(files, staged) if one.passing]
-        for file, number in unavailable:
-            self._postpone([file], offered, os.strerror(number))
-        files, staged = _without([*changed, *(file for file, _ in unavailable)], files, staged)
+        files = [with_options(file, {UNDATED: True}) if one.undated else file for file, one in zip(files, staged)]
+        out = [file for file in files if has_changed(file["path"], stamps)]
+        self._postpone(out, "it changed while it was read")
+        for file, one in zip(files, staged):
+            if one.passing and file not in out:
+                out.append(file)
+                self._leave(file, one)
+        out += self._hold_back(files, out)
+        files, staged = _without(self.home, out, files, staged)
         if not files:
-            return unavailable
+            return
         holds, changed, pages = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
         self.data_docs += pages
         for page in pages:
             self.progress(escape_controls(f"Data Docs: {page}"))
+        self._report(holds)
+        self._postpone(changed, "it changed while it was read")
+        files, staged = _without(self.home, [*holds, *changed, *self._hold_back(files, changed)], files, staged)
+        if files:
+            options = round.options(ledger, goes_on)
+            self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress, options)
+
+    def _report(self, holds: Sequence[File]) -> None:
         for hold in holds:
             self.progress(escape_controls(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
-        self._postpone(changed, offered)
         self.quarantined += holds
-        files, staged = _without([*holds, *changed], files, staged)
-        if files:
-            self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress)
-        return unavailable
 
-    def _postpone(
-        self, files: Sequence[File], offered: Sequence[OfferedFile], reason: str = "it changed while it was read"
-    ) -> None:
-        """Leave files, and every offered file with the same hash, for the next ingest."""
+    def _leave(self, file: File, staged: StagedFile) -> None:
+        """Leave a file that could not be read, or whose rows do not fit on the disk, for the next ingest.
+
+        A file whose rows alone take too much is quarantined after MAX_TRIES.
+        """
+        if staged.refusal != OVERSIZED:
+            self._postpone([file], staged.refusal or os.strerror(staged.passing))
+            if not staged.refusal:
+                self._failure = self._failure or PassingError(file["path"], staged.passing)
+        elif count_oversized(self.home, file["sha256"]) < MAX_TRIES:
+            self._postpone([file], OVERSIZED)
+        else:
+            self._report(quarantine_files(self.home, [(file, [f"{OVERSIZED}, {MAX_TRIES} times"])], NO_COPIES))
+
+    def _hold_back(self, files: Sequence[File], waiting: Sequence[File]) -> list[File]:
+        """Postpone files of requests after one of the same owner that waits, so that requests keep their order."""
+        if self.kind != names.REQUESTS or not waiting:
+            return []
+        first: dict[str, int] = {}
+        for file in waiting:
+            first.setdefault(owner_of(file["options"]), file["file_seq"])
+        self._waiting_owners |= first.keys()
+        names_out = {file["path"] for file in waiting}
+        later = [
+            file
+            for file in files
+            if file["file_seq"] > first.get(owner_of(file["options"]), sys.maxsize) and file["path"] not in names_out
+        ]
+        self._postpone(later, EARLIER_WAITS)
+        return later
+
+    def _waits(self, one: OfferedFile) -> bool:
+        """Postpone a local file whose last line may still be written, or that comes after such a file."""
+        owner = owner_of(self._options_of(one.path))
+        if self.kind == names.REQUESTS and owner in self._waiting_owners:
+            self._postpone([asdict(one)], EARLIER_WAITS)
+            return True
+        if not self.quarantine_unreadable or not may_grow(
+            one.path, self.folders.get(one.path), self.options.format, self.settings.settle_seconds
+        ):
+            return False
+        self._postpone([asdict(one)], "its last line has no end, and may still be written")
+        self._waiting_owners.add(owner)
+        return True
+
+    def _postpone(self, files: Sequence[File], reason: str) -> None:
+        """Leave files for the next ingest."""
         for file in files:
             if not self.quarantine_unreadable:
                 raise RetryableError(f"{file['path']}: {reason}", "run this again when nobody writes to it")
             self.progress(escape_controls(f"{file['path']}: left for the next ingest: {reason}"))
-            self.postponed += [one.path for one in offered if one.sha256 == file["sha256"]]
+            self.postponed.append(file["path"])
 
-    def _select_new(self, offered: Sequence[OfferedFile]) -> list[File]:
-        """Return the files whose content is new, for ledger rows."""
-        known, files = known_of_kind(self.home, self.kind, [one.sha256 for one in offered]), []
+    def _options_of(self, path: str) -> str:
+        owner = None
+        if self.kind == names.REQUESTS:
+            owner = owner_of_landed(path, self.landed) if self.landed else self.owner
+        folder = self.folders.get(path)
+        return stored_options(self.options, self.settings, self.quarantine_unreadable, owner, folder)
+
+    def _select_new(self, offered: Sequence[OfferedFile]) -> tuple[list[OfferedFile], list[OfferedFile]]:
+        """Return the files that are new, and those that have the content of one of them, which is to be read first."""
+        known = KnownFiles(self.home, self.kind, [one.sha256 for one in offered])
+        new: dict[tuple[str, ...], OfferedFile] = {}
+        left = []
         for one in offered:
-            if one.sha256 not in known:
-                known.add(one.sha256)
-                more = {name: getattr(self.settings, name) for name in STORED_SETTINGS}
-                if one.path in self.folders:
-                    more[FOLDER] = self.folders[one.path]
-                options = json.dumps(self.options.__dict__ | more, sort_keys=True)
-                files.append({"kind": self.kind, **asdict(one), "options": options})
-        self.skipped += len(offered) - len(files)
-        return files
+            before = known.find(one.path, one.sha256, self._options_of(one.path))
+            key = (one.sha256, *((one.path,) if known.are_undated(one.sha256) else ()))
+            if before is not None:
+                self.skipped += 1
+                if before != one.path:
+                    self.repeated.append({"path": one.path, "read_as": before})
+            elif key in new:
+                left.append(one)
+            else:
+                new[key] = one
+        skipped = f", {self.skipped:,} skipped (ingested before)" if self.skipped else ""
+        self.progress(f"{self.kind}: {counted(len(new), 'new file')}{skipped}")
+        return list(new.values()), left
 
 
-def known_of_kind(home: Home, kind: str, hashes: Collection[str]) -> set[str]:
-    """Return those of the hashes whose content is in the log, or was quarantined, as files of this kind."""
-    known = known_hashes(home, hashes) | quarantine.judged_files(home, hashes)
-    return {sha256 for of_kind, sha256 in known if of_kind == kind}
-
-
-def _without(out: list[File], files: list[File], staged: list[StagedFile]) -> tuple[list[File], list[StagedFile]]:
-    """Return the files that are not among `out`, numbered without gaps."""
-    dropped = {file["sha256"] for file in out}
-    kept = [(file, one) for file, one in zip(files, staged, strict=True) if file["sha256"] not in dropped]
+def _without(
+    home: Home, out: Sequence[File], files: list[File], staged: list[StagedFile]
+) -> tuple[list[File], list[StagedFile]]:
+    """Return the files that are not among `out`, numbered without gaps; delete the rows of the others."""
+    dropped = {file["path"] for file in out}
+    if not dropped:
+        return files, staged
+    delete_staged(home, [one for file, one in zip(files, staged, strict=True) if file["path"] in dropped])
+    kept = [(file, one) for file, one in zip(files, staged, strict=True) if file["path"] not in dropped]
     numbered = [file | {"file_seq": files[index]["file_seq"]} for index, (file, _) in enumerate(kept)]
     return numbered, [replace(one, file_seq=file["file_seq"]) for file, (_, one) in zip(numbered, kept)]
 
@@ -271,7 +411,7 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
         for hold in quarantine.find_quarantined(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
             options = {key: value for key, value in json.loads(file["options"]).items() if key != FOLDER}
-            options |= {MAX_AHEAD: settings.max_ahead_seconds}
+            options |= {MAX_AHEAD: settings.max_ahead_seconds, GIVEN_PATH: hold["path"]}
             copy = {"path": f"{home.path}/{hold['copy']}", "options": json.dumps(options, sort_keys=True)}
             done += append_file_of_home(home, settings, file | copy, Ledger(home), progress)
         quarantine.remove_unneeded_copies(home)
@@ -286,6 +426,7 @@ def summary_of(
     pending: Sequence[dict[str, Any]] = (),
     passed_over: Sequence[str] = (),
     data_docs: Sequence[str] = (),
+    repeated: Sequence[dict[str, str]] = (),
 ) -> dict[str, Any]:
     """Return the document of `ingest`."""
     reasons = sum((Counter(file["reasons"]) for file in done), Counter[str]())
@@ -293,13 +434,14 @@ def summary_of(
     return {
         "files": len(done),
         "files_skipped": skipped,
+        "repeated": list(repeated[:MAX_LISTED]),
         "rows": accepted + rejected,
         "accepted": accepted,
         "rejected": rejected,
         "rejects_by_reason": dict(sorted(reasons.items())),
         "quarantined": [{name: hold[name] for name in ("hold_id", "path", "reasons")} for hold in quarantined],
         "files_pending": len(pending),
-        "pending": list(pending[:MAX_LISTED_PENDING]),
+        "pending": list(pending[:MAX_LISTED]),
         "passed_over": list(passed_over),
         "data_docs": list(data_docs),
     }

@@ -10,20 +10,27 @@ import datetime as dt
 import errno
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pststream.base import lineage, names
-from pststream.base.errors import HomeError, InputFileError, PassingError, RetryableError
+from pststream.base.errors import HomeError, InputFileError, PassingError, PstError, RetryableError
 from pststream.base.progress import Counted, Progress, TaskCounter
-from pststream.base.utc_times import from_micros, to_micros, utc_now
+from pststream.base.utc_times import from_micros, micros_of, utc_now
 from pststream.engine.contract import TasksStalled
 from pststream.engine.running_engine import get_engine
 from pststream.input.input_files import sha256_of
 from pststream.pipeline.ingest.deduplicate import TABLE_OF, AppendedFile, AppendTask, append_staged_rows, deduplicate
 from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
-from pststream.pipeline.ingest.stage_file import File, StagedFile, stage_in_parts
+from pststream.pipeline.ingest.stage_file import (
+    File,
+    StagedFile,
+    last_row_with_room,
+    stage_in_parts,
+    with_options,
+)
 from pststream.pipeline.ingest.staged_rows import StagedRows, is_intact
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables
@@ -32,7 +39,7 @@ from pststream.state.data_files import SHARED, commit_files
 from pststream.state.home import FORMAT, Home
 from pststream.state.ledger_tables import lineage_table
 from pststream.storage.parquet_files import file_sizes
-from pststream.tables.ledgers import Ledger
+from pststream.tables.ledgers import JUDGED_BY, Ledger
 
 STAGING = "staging"
 _LIST = f"{STAGING}/staged.json"
@@ -48,9 +55,16 @@ def clear_staging(home: Home) -> None:
     home.files.delete(home.files.names(STAGING))
 
 
+def delete_staged(home: Home, staged: Sequence[StagedFile]) -> None:
+    """Delete the rows of these files from the staging folder."""
+    home.files.delete([f"{STAGING}/{part.path.rpartition('/')[2]}" for one in staged for part in one.parts])
+
+
 def save_staged(home: Home, files: list[File], staged: list[StagedFile]) -> None:
     """Write the list of the staged files of these input files (ledger rows)."""
-    rows = [{name: asdict(one)[name] for name in ("file_seq", "parts", "last_row", "max_time")} for one in staged]
+    rows = [
+        {name: asdict(one)[name] for name in ("file_seq", "parts", "last_row", "max_time", "room")} for one in staged
+    ]
     content = {"home_format": FORMAT, "of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
     home.files.write(_LIST, json.dumps(content).encode())
 
@@ -100,13 +114,17 @@ def stage_files(
     clear_staging(home)
     of_home = [file | {"home": home.path} for file in files]
     staged = _stage_suspects_apart(home, settings, of_home, progress, apart)
-    for file, one in zip(files, staged, strict=True):
-        if not one.exists and Path(file["path"]).exists():
-            raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
-        if one.passing and not quarantine_unreadable:
-            raise PassingError(file["path"], one.passing)
-        if one.problem and not quarantine_unreadable:
-            raise InputFileError(file["path"], *one.problem[1:])
+    try:
+        for file, one in zip(files, staged, strict=True):
+            if not one.exists and Path(file["path"]).exists():
+                raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
+            if one.passing and not quarantine_unreadable:
+                raise PassingError(file["path"], one.passing)
+            if one.problem and not quarantine_unreadable:
+                raise InputFileError(file["path"], *one.problem[1:])
+    except PstError:
+        clear_staging(home)  # so that the disk has room until the next try
+        raise
     crash_point("ingest.parsed")
     return staged
 
@@ -131,16 +149,26 @@ def _stage_suspects_apart(
     return sorted(staged, key=lambda one: one.file_seq)
 
 
+NO_ROUND: Mapping[str, Any] = {}
+
+
 def append_files(
-    home: Home, settings: Settings, files: list[File], staged: list[StagedFile], ledger: Ledger, progress: Progress
+    home: Home,
+    settings: Settings,
+    files: list[File],
+    staged: list[StagedFile],
+    ledger: Ledger,
+    progress: Progress,
+    round: Mapping[str, Any] = NO_ROUND,
 ) -> list[dict[str, Any]]:
     """Append new files to the log as one ingest; returns their ledger rows when done, with rejects by reason.
 
     ledger: as it was read before these files. The staged files are kept until the ingest is done.
+    round: JUDGED_BY and ROUND_GOES_ON of the ledger; without them, each file is judged by the watermark before it
     """
     # A process that finishes this ingest later applies the present lateness.
-    more = {"lateness_seconds": settings.lateness_seconds}
-    files = [file | {"options": json.dumps(json.loads(file["options"]) | more, sort_keys=True)} for file in files]
+    more = {"lateness_seconds": settings.lateness_seconds, **round}
+    files = [with_options(file, more) for file in files]
     save_staged(home, files, staged)
     ledger_tables.append(home, names.FILES, files)
     crash_point("ingest.started")
@@ -208,15 +236,20 @@ def _run(
 ) -> list[dict[str, Any]]:
     """Deduplicate and write the rows of one ingest; each step may have been done by an earlier try."""
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
-    # Objects of a file are late before its watermark minus the lateness.
+    # Objects are late before the watermark of the log before their round or file, minus the lateness.
     watermarks = _watermarks(ledger, files, staged)
-    late_by = json.loads(files[0]["options"])["lateness_seconds"] * 1_000_000
-    horizons = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in watermarks.items()}
-    verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_path(home), progress))
+    if kind == "objects":
+        options = json.loads(files[0]["options"])
+        judged_by = dict.fromkeys(watermarks, options[JUDGED_BY]) if JUDGED_BY in options else watermarks
+        late_by = options["lateness_seconds"] * 1_000_000
+        bounds = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in judged_by.items()}
+    else:
+        bounds = {one.file_seq: last_row_with_room(one, file) for file, one in zip(files, staged, strict=True)}
+    verdicts = tuple(deduplicate(home, settings, kind, staged, bounds, staging_path(home), progress))
     # Each task writes the accepted and the rejected rows of one staged file.
     path_of = {file["file_seq"]: file["path"] for file in files}
     tasks = [
-        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], horizons[seq], verdicts)
+        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], bounds[seq], verdicts)
         for seq, part in ((one.file_seq, part) for one in staged for part in one.parts)
     ]
     counter = TaskCounter(progress, Counted(f"appending {kind}", "row", sum(task.staged.rows for task in tasks)))
@@ -241,8 +274,7 @@ def _watermarks(ledger: Ledger, files: list[File], staged: list[StagedFile]) -> 
     """Return the watermark of each file: the greatest ts (microseconds) in the files of objects before it, or None."""
     if files[0]["kind"] != "objects":
         return {file["file_seq"]: None for file in files}
-    before = ledger.watermark()
-    greatest = None if before is None else to_micros(before)
+    greatest = micros_of(ledger.watermark())
     watermarks: dict[int, int | None] = {}
     for one in staged:
         watermarks[one.file_seq] = greatest

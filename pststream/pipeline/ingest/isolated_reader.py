@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from pststream.base.errors import InputFileError, PstError
 from pststream.base.progress import Progress
 from pststream.base.texts import counted, escape_controls
+from pststream.pipeline.ingest.fetch_objects import OfferedFile
 from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -178,14 +179,14 @@ def noted_reading(
     _write_note(home, note, rest | dict.fromkeys(suspects, DEAD_TRIES))
 
 
-def group_by_dead_tries(home: Home, files: Sequence[dict[str, Any]]) -> list[tuple[int, list[dict[str, Any]]]]:
-    """Return input files (with their `sha256`) by the dead tries that the note has of them, up to DEAD_TRIES, the most
-    first; files with as many keep their order.
+def group_by_dead_tries(home: Home, files: Sequence[OfferedFile]) -> list[tuple[int, list[OfferedFile]]]:
+    """Return files by the dead tries that the note has of them, up to DEAD_TRIES, the most first; files with as many
+    keep their order.
     """
     tries = _read_note(home, NOTE)
-    groups: dict[int, list[dict[str, Any]]] = {}
+    groups: dict[int, list[OfferedFile]] = {}
     for file in files:
-        groups.setdefault(min(tries.get(file["sha256"], 0), DEAD_TRIES), []).append(file)
+        groups.setdefault(min(tries.get(file.sha256, 0), DEAD_TRIES), []).append(file)
     return sorted(groups.items(), reverse=True)
 
 

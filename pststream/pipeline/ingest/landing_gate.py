@@ -136,13 +136,22 @@ def quarantine_failing_files(
     failed = [(file, of_file) for file, of_file in zip(files, reasons) if of_file]
     if not failed:
         return [], [], data_docs
-    first = greatest_value(home.table(names.QUARANTINE), "hold_id") + 1
-    room = quarantine.find_room(home, settings)
-    quarantined = quarantine.add_entries(home, failed, first, _open_confined, room)
+    quarantined = quarantine_files(home, failed, quarantine.find_room(home, settings))
     crash_point("gate.quarantined")
-    hashes = {one["sha256"] for one in quarantined}
-    changed = [file for file, _ in failed if file["sha256"] not in hashes]
+    paths = {one["path"] for one in quarantined}
+    changed = [file for file, _ in failed if file["path"] not in paths]
     return quarantined, changed, data_docs
+
+
+NO_COPIES = quarantine.Room(0, 0)
+
+
+def quarantine_files(
+    home: Home, files: Sequence[tuple[File, list[str]]], room: quarantine.Room
+) -> list[dict[str, Any]]:
+    """Quarantine files, each with its reasons; return their rows, without those of files that have changed."""
+    first = greatest_value(home.table(names.QUARANTINE), "hold_id") + 1
+    return quarantine.add_entries(home, files, first, _open_confined, room)
 
 
 def _open_confined(file: File, path: str) -> AbstractContextManager[str]:

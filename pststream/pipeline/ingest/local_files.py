@@ -14,7 +14,7 @@ from pststream.base.errors import InputFileError, PassingError
 from pststream.base.progress import Progress
 from pststream.base.texts import escape_controls
 from pststream.input.confined_files import OUTSIDE, content_below, leads_outside
-from pststream.input.input_files import is_utf8_name, sha256_of
+from pststream.input.input_files import format_of, is_compressed, is_utf8_name, sha256_of
 from pststream.pipeline.ingest.fetch_objects import OfferedFile, is_fetched
 from pststream.state import fetched_files
 from pststream.state.home import Home
@@ -103,9 +103,22 @@ def hash_files(
     return files
 
 
-def has_changed(path: str, stamps: dict[str, Stamp]) -> bool:
+def has_changed(path: str, stamps: Mapping[str, Stamp]) -> bool:
     """Whether a file has changed since its stamp was read."""
     return path in stamps and stamps[path] != _stamp(path)
+
+
+def may_grow(path: str, folder: str | None, format: str | None, seconds: float) -> bool:
+    """Whether a text file that is not compressed has changed in the last `seconds`, and its last line has no end."""
+    try:
+        if is_fetched(path) or is_compressed(path) or format_of(path, format) == "parquet":
+            return False
+        if not 0 <= time.time() - os.stat(path).st_mtime < seconds:
+            return False
+        with content_below(path, folder) as content, open(content, "rb") as file:
+            return file.seek(0, os.SEEK_END) > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) not in b"\r\n"
+    except (OSError, InputFileError, PassingError):
+        return False  # whoever reads it finds out why
 
 
 def _stamp(path: str) -> Stamp:

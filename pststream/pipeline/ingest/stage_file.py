@@ -4,11 +4,12 @@ A large file is read by several tasks, each of which reads a part of it.
 """
 
 import datetime as dt
+import errno
 import json
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.arrow_columns import TIME, micros
-from pststream.base.errors import InputFileError, PassingError, PstError, passing_number
+from pststream.base.errors import NO_ROOM, InputFileError, PassingError, PstError, passing_number
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros
 from pststream.engine.contract import Engine
@@ -42,12 +43,14 @@ from pststream.input.parse_requests import REQUESTS, parse_request_chunk, reques
 from pststream.input.readers import read_chunks, read_requests
 from pststream.input.row_chunks import REASONS, FilePart, check_row_number
 from pststream.pipeline.ingest.fetch_objects import is_fetched
-from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
+from pststream.pipeline.ingest.staged_rows import NoRoom, StagedRows, StagedWriter, read_staged
 from pststream.queries.kinds.contract import RequestLimits
+from pststream.queries.kinds.registry import ROOM_COLUMNS, room_of
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.state import fetched_files
 from pststream.state.home import Home
 from pststream.state.tables import IDS
+from pststream.tables.owners import find_owner_fault
 
 File = dict[str, Any]
 """A row of the ledger of files; that of an object of a bucket has the address of the home too."""
@@ -90,11 +93,15 @@ REQUEST_BOUNDS = (
     *("max_k", "max_window_steps", "max_past_steps"),
 )
 MAX_AHEAD = "max_ahead_seconds"
-STORED_SETTINGS = ("max_polygon_vertices", *REQUEST_BOUNDS, MAX_AHEAD)
+MAX_ROOM = "max_file_room"
+STORED_SETTINGS = ("max_polygon_vertices", MAX_ROOM, *REQUEST_BOUNDS, MAX_AHEAD)
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
 FOLDER = "folder"
 """Key in the options of a file: the folder that it must not lead out of."""
+
+OWNER = "owner"
+"""Key in the options of a file: the owner of its requests."""
 
 UNFORESEEN = "reading it failed with an unforeseen error"
 TIME_OF = {"objects": "ts", "requests": "effective_at"}
@@ -109,7 +116,10 @@ class StagedFile:
     last_row  number of the last row that was read
     max_time  greatest time (microseconds) of the rows that passed the row rules, None if there is none
     problem   (path, reason, hint) of an input file that cannot be read
+    room      entries that its requests which passed the row rules take at most (queries/kinds/registry.py)
     passing   number of the system error, which may pass, for which the input file was not read; else 0
+    refusal   why its rows do not go on the disk, which has room for others; else ""
+    undated   whether it has requests without a time of their own
     faults    number of rejected rows by (field, reason)
     exists    whether the node that read the input file saw it at all
     """
@@ -122,6 +132,9 @@ class StagedFile:
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     exists: bool = True
     passing: int = 0
+    refusal: str = ""
+    undated: bool = False
+    room: int = 0
 
     @property
     def rows(self) -> int:
@@ -133,11 +146,13 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
     """Read an input file, or a part of it, into staged files in `folder`.
 
     at: the time when the ingest began
-    Raises PassingError if the rows cannot be written.
+    Raises PassingError if the rows cannot be written for another reason than that the disk has no room for them.
     """
     writer = StagedWriter(folder, SCHEMAS[kind], WHOLE_FILE_ROWS if part is None else sys.maxsize)
     last_row, greatest, problem, faults, passing = 0, names.NO_TIME, None, Counter[tuple[str, str]](), 0
+    room = 0
     parts: tuple[StagedRows, ...] = ()
+    refusal, undated = "", False
     try:
         try:
             with open_input(file) as path:
@@ -150,16 +165,24 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
                         accepted = pc.is_null(rows.column("reason"))
                         rejected = rows.filter(pc.invert(accepted))
                         faults.update(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
-                        greatest = int(micros(rows.column(TIME_OF[kind]).filter(accepted)).max(initial=greatest))
+                        times = micros(rows.column(TIME_OF[kind]).filter(accepted))
+                        greatest = int(times.max(initial=greatest))
+                        undated |= kind == names.REQUESTS and bool((times == to_micros(at)).any())
+                        if kind == "requests":
+                            room += int(room_of(rows.filter(accepted), to_micros(at)).sum())
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)
         parts = writer.close()
+    except NoRoom as error:
+        passing, refusal = errno.ENOSPC, error.reason
     except PassingError as error:
         passing = error.number
     except OSError as error:  # of writing the rows
-        if number := passing_number(error):
-            raise PassingError(folder, number) from None
-        raise
+        passing = passing_number(error)
+        if passing not in NO_ROOM:
+            raise (PassingError(folder, passing) if passing else error) from None
+    finally:
+        writer.discard()
     return StagedFile(
         file["file_seq"],
         parts,
@@ -169,7 +192,15 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
         faults,
         problem is None or is_fetched(file["path"]) or Path(file["path"]).exists(),
         passing,
+        refusal,
+        undated,
+        room,
     )
+
+
+def with_options(file: File, more: Mapping[str, Any]) -> File:
+    """Return a file with more options."""
+    return file | {"options": json.dumps(json.loads(file["options"]) | more, sort_keys=True)}
 
 
 @contextmanager
@@ -200,7 +231,27 @@ def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
         sum((one.faults for one in parts), Counter()),
         all(one.exists for one in parts),
         next((one.passing for one in parts if one.passing), 0),
+        max(one.refusal for one in parts),
+        any(one.undated for one in parts),
+        sum(one.room for one in parts),
     )
+
+
+def last_row_with_room(one: StagedFile, file: File) -> int:
+    """Return the last row of a file of requests that has room: up to it, the requests take at most `max_file_room`.
+
+    file: its row of the ledger. The rows are read only if those of the whole file take more.
+    """
+    most, room = json.loads(file["options"]).get(MAX_ROOM, names.MAX_INT64), 0
+    if one.room <= most:
+        return names.MAX_INT64
+    for rows in read_staged(one.parts, ["row", "reason", *ROOM_COLUMNS]):
+        rows = rows.filter(pc.is_null(rows.column("reason")))
+        rooms = room + np.cumsum(room_of(rows, to_micros(file["started_at"])))
+        if len(rooms) and rooms[-1] > most:
+            return int(rows.column("row")[int(np.searchsorted(rooms, most, "right"))].as_py()) - 1
+        room = int(rooms[-1]) if len(rooms) else room
+    return names.MAX_INT64
 
 
 def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -220,8 +271,10 @@ def _parse(kind: str, file: File, at: dt.datetime, part: FilePart | None) -> Ite
     if kind == "requests":
         bounds = {name: options[name] for name in REQUEST_BOUNDS}
         limits = RequestLimits(RegionLimits(options["max_polygon_vertices"]), **bounds)
+        if fault := find_owner_fault(options[OWNER]):
+            raise InputFileError(file["path"], fault, "rename the folder, whose name is the owner")
         for requests in read_requests(file["path"], options["format"], request_fields(), part, limits.longest_row):
-            yield from parse_request_chunk(requests, at, options["timezone"], limits)
+            yield from parse_request_chunk(requests, at, options["timezone"], limits, options[OWNER])
         return
     parsing, ahead = object_options(options), options[MAX_AHEAD]
     latest = to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US

@@ -5,9 +5,13 @@ reader maps them: writing and reading them as Parquet would cost more than parsi
 compressed.
 """
 
+import errno
+import os
+import shutil
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +35,22 @@ class StagedRows:
     crc: int
 
 
+RESERVE_SHARE, MAX_RESERVE = 0.1, 64 << 20
+"""Share of the disk, and bytes at most, that staged rows leave free, so that nothing else finds the disk full."""
+
+
+OVERSIZED = "its rows need more than half of the free space of the disk"
+NO_ROOM_NOW = "its rows would fill the disk, on which others are"
+
+
+class NoRoom(Exception):
+    """The rows of a file do not fit on the disk: OVERSIZED or NO_ROOM_NOW."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class StagedWriter:
     """Writes rows of one schema to staged files in `folder`, one after the other; without rows there is no file.
 
@@ -40,16 +60,19 @@ class StagedWriter:
     def __init__(self, folder: str, schema: pa.Schema, file_rows: int) -> None:
         self._folder, self._schema, self._file_rows = folder, schema, file_rows
         self._written: list[StagedRows] = []
-        self._path, self._rows = "", 0
+        self._path, self._rows, self._is_closed = "", 0, False
         self._sink: _SummedFile | None = None
         self._writer: pa.RecordBatchFileWriter | None = None
+        self._disk = storage_of(folder).local_path(folder)
+        self._bytes, self._max_bytes = 0, -1
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Add rows, whose columns are those of the schema."""
+        """Add rows, whose columns are those of the schema. Raises NoRoom."""
         if rows.num_rows == 0:
             return
         if self._writer is None:
             self._writer = self._open()
+        self._check_room(rows.nbytes)
         self._writer.write_batch(rows)
         self._rows += rows.num_rows
         if self._rows >= self._file_rows:
@@ -58,7 +81,34 @@ class StagedWriter:
     def close(self) -> tuple[StagedRows, ...]:
         """Finish the last file and return all files."""
         self._finish()
+        self._is_closed = True
         return tuple(self._written)
+
+    def _check_room(self, more: int) -> None:
+        if not self._disk:
+            return
+        usage = shutil.disk_usage(self._disk)
+        reserve = min(RESERVE_SHARE * usage.total, MAX_RESERVE)
+        if self._max_bytes < 0:
+            self._max_bytes = usage.free // 2
+            if usage.free < reserve:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._bytes += more
+        if self._bytes > self._max_bytes:
+            raise NoRoom(OVERSIZED)
+        if usage.free - more < reserve:
+            raise NoRoom(NO_ROOM_NOW)
+
+    def discard(self) -> None:
+        """Delete what was written, unless the writer was closed."""
+        if self._is_closed:
+            return
+        if self._sink is not None:
+            with suppress(OSError):  # the disk may be full
+                self._sink.close()
+        for path in [*(one.path for one in self._written), *([self._path] if self._sink is not None else [])]:
+            system, name = storage_of(path).file_system(path)
+            system.delete_file(name)
 
     def _open(self) -> pa.RecordBatchFileWriter:
         self._path = f"{self._folder}/rows-{uuid.uuid4().hex}.arrow"
@@ -74,7 +124,7 @@ class StagedWriter:
         self._writer.close()
         self._sink.close()
         self._written.append(StagedRows(self._path, self._rows, self._sink.crc))
-        self._writer, self._rows = None, 0
+        self._writer, self._sink, self._rows = None, None, 0
 
 
 class _SummedFile:

@@ -6,6 +6,7 @@ that cannot be read is quarantined and the other files are ingested.
 
 import datetime as dt
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from pststream.input.input_files import files_below, has_format, unknown_below
 from pststream.pipeline.batch.micro_batch import batch_summary, match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
-from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, known_of_kind
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, options_of, stored_options
+from pststream.pipeline.ingest.known_files import KnownFiles
 from pststream.pipeline.ingest.landing_gate import load_landed_suites
 from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
@@ -34,6 +36,7 @@ from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
 from pststream.tables.delta_tables import latest_dataset
 from pststream.tables.ledgers import FileRow, Ledger, read_files, read_latest
+from pststream.tables.owners import owner_of_landed
 
 MAX_LISTED = 100
 """Files of unknown endings that are named."""
@@ -75,7 +78,7 @@ def run(
             format = options.format if kind == "objects" else None
             if fetched or any(has_format(path, format) for path in files_below(folder)):
                 try:
-                    ingested[kind] = ingest_landed(home, settings, kind, [folder], options, progress)
+                    ingested[kind] = ingest_landed(home, settings, kind, [folder], options, progress, folder)
                 except RetryableError as error:  # the other kind, the batches and the sinks go on
                     failures.append(error)
         matched = match(home, settings, max_objects=max_objects, progress=progress)
@@ -109,9 +112,9 @@ def ingest_landed(
     paths: list[str],
     options: ReaderOptions,
     progress: Progress,
-    folder: str | None = None,
+    folder: str,
 ) -> dict[str, Any]:
-    """Ingest landed files, of `folder` if given; the options of columns apply to objects only."""
+    """Ingest landed files of `folder`, that of their kind; the options of columns apply to objects only."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
     log = with_fields(progress, step="ingest")
     return ingest(home, settings, kind, paths, reading, log, True, folder)
@@ -138,18 +141,24 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
         if fetched:
             hashes = fetched_files.read_hash_cache(home)
             for kind, folder in folders:
-                known = known_of_kind(home, kind, {sha256 for _, _, sha256 in hashes.values()})
-                source = ObjectSource(home, folder, None, known, hashes, True, settings.max_fetch_bytes)
+                known = KnownFiles(home, kind, {sha256 for _, _, sha256 in hashes.values()})
+                find = partial(_find_known, settings, kind, folder, known)
+                source = ObjectSource(home, folder, None, find, hashes, True, settings.max_fetch_bytes)
                 if source.ready or source.pending(settings.pending_seconds):
                     return True
             return False
-        if any(_has_new_files(home, kind, folder) for kind, folder in folders):
+        if any(_has_new_files(home, settings, kind, folder) for kind, folder in folders):
             return True
         return questions_wait(home, landing)
 
 
-def _has_new_files(home: Home, kind: str, folder: str) -> bool:
-    """Whether a local folder has a file whose content is not in the log or in quarantine; the home is locked."""
+def _find_known(settings: Settings, kind: str, folder: str, known: KnownFiles, path: str, sha256: str) -> str | None:
+    owner = owner_of_landed(path, folder) if kind == names.REQUESTS else None
+    return known.find(path, sha256, stored_options(options_of(settings), settings, True, owner))
+
+
+def _has_new_files(home: Home, settings: Settings, kind: str, folder: str) -> bool:
+    """Whether a local folder has a file that was not judged before; the home is locked."""
     paths = [path for path in files_below(Path(folder).absolute()) if has_format(path, None)]
     folders = dict.fromkeys(paths, folder)
     if len(select_readable(paths, no_progress, folders)) < len(paths):
@@ -159,8 +168,9 @@ def _has_new_files(home: Home, kind: str, folder: str) -> bool:
         hashes = fetched_files.read_hash_cache(home)
         if any(path not in hashes or hashes[path][:2] != stamp for path, stamp in stamps.items()):
             return True
-    offered = {file.sha256 for file in hash_files(home, stamps, tolerant=True, folders=folders)}
-    return not offered <= known_of_kind(home, kind, offered)
+    offered = hash_files(home, stamps, tolerant=True, folders=folders)
+    known, folder = KnownFiles(home, kind, [file.sha256 for file in offered]), str(Path(folder).absolute())
+    return any(_find_known(settings, kind, folder, known, file.path, file.sha256) is None for file in offered)
 
 
 def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -272,7 +272,8 @@ class _Watcher:
                 return
             folder = self.scanner.folder(kind)
             try:
-                done = ingest_landed(self.home, self.settings, kind, paths, self.options, self.progress, folder)
+                settled = replace(self.settings, settle_seconds=0)  # the scanner has seen these files unchanged
+                done = ingest_landed(self.home, settled, kind, paths, self.options, self.progress, folder)
                 passed_over = done["passed_over"]
             except PassingError as error:  # no file could be read: later ones must not wait for them
                 passed_over = [str(Path(path).absolute()) for path in paths]

@@ -16,12 +16,9 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.arrow_columns import sum_column
 from pststream.engine.running_engine import get_engine, runs_elsewhere
-from pststream.engine.task_context import make_task_context, segment_cache
+from pststream.engine.task_context import segment_cache
 from pststream.matching.matcher import LiveTermFilter
-from pststream.pipeline.batch.match_task import WorkerReport
-from pststream.pipeline.batch.micro_batch import match, route_and_match
-from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan
-from pststream.pipeline.batch.worker_parts import whole_workers
+from pststream.pipeline.batch.micro_batch import match, match_and_discard
 from pststream.pipeline.planning.plan import new_plan
 from pststream.planning.dispatch import make_dispatch
 from pststream.plans.imbalance import finite_imbalance, imbalance_of
@@ -41,9 +38,8 @@ from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import load_plan, read_plan_rows
 from pststream.state.scratch import scratch_folder
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
-from pststream.storage.parquet_files import delete_files
 from pststream.tables.delta_tables import last_transaction, read_table
 from pststream.tables.ledgers import log_key, read_batches, read_files
 
@@ -93,24 +89,6 @@ def measure_index_memory(home: Home, settings: Settings, plan: PartitionPlan, ve
     live_terms = LiveTermFilter()
     live_terms.update(frozenset(segment.paths for segment in segments), cache)
     return make_dispatch(plan).nbytes + live_terms.arrays().words.nbytes, workers
-
-
-def match_and_discard(
-    home: Home, settings: Settings, plan_version: int, part: slice, after_key: int = -1
-) -> list[WorkerReport]:
-    """Match the objects of some tasks (`part` of all) under a plan; delete the matches, return the reports.
-
-    after_key: only objects with a greater key. Nothing is folded: candidates of subscriptions with memory are dropped.
-    """
-    context = replace(make_task_context(home, settings, plan_version), files=index_files(home, plan_version))
-    keys = KeyRange("object_key", after_key, names.MAX_INT64)
-    files = keys.files(list_data_files(home, names.OBJECTS))
-    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))[part]
-    parts = whole_workers(context.workers, context.workers)
-    reports = route_and_match(settings, context, [ObjectScan(slices, keys, NEW_OBJECTS) for slices in tasks], -1, parts)
-    root = home.table(names.MATCHES)
-    delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
-    return reports
 
 
 @contextmanager

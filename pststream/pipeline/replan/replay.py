@@ -13,7 +13,7 @@ differing buckets are read and compared one by one.
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -58,6 +58,7 @@ from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, 
 from pststream.state.tables import TABLES
 from pststream.storage.registry import Address, local_path
 from pststream.tables.delta_tables import TableReader, last_transaction
+from pststream.tables.owners import ID_COLUMNS
 
 MATCH_COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 BUCKETS = 256
@@ -152,13 +153,13 @@ def _pairs_of(
 
 def describe_differences(home: Home, differences: list[Difference]) -> list[dict[str, object]]:
     """Return differences with the ids of their objects and subscriptions, as `pststream replay --json` prints them."""
-    objects = _ids(home, names.OBJECTS, "object_key", "object_id", {one.pair[1] for one in differences})
-    subscriptions = _ids(home, names.REQUESTS, "request_key", "subscription_id", {one.pair[2] for one in differences})
+    objects = _ids(home, names.OBJECTS, "object_key", ("object_id",), {one.pair[1] for one in differences})
+    subscriptions = _ids(home, names.REQUESTS, "request_key", ID_COLUMNS, {one.pair[2] for one in differences})
     return [
         {
             "batch_id": batch,
-            "object_id": objects.get(thing),
-            "subscription_id": subscriptions.get(subscription),
+            **objects.get(thing, {"object_id": None}),
+            **subscriptions.get(subscription, dict.fromkeys(ID_COLUMNS)),
             "retracted": retracted,
             "only_in": "recorded" if one.missing else "replayed",
         }
@@ -167,15 +168,15 @@ def describe_differences(home: Home, differences: list[Difference]) -> list[dict
     ]
 
 
-def _ids(home: Home, name: str, key: str, column: str, wanted: set[int]) -> dict[int, str]:
-    """Return the id of each key in a log."""
+def _ids(home: Home, name: str, key: str, columns: Sequence[str], wanted: set[int]) -> dict[int, dict[str, str | None]]:
+    """Return these columns of each key in a log."""
     keys = pa.array(sorted(wanted), pa.int64())
     files = [file for file in list_data_files(home, name) if file.may_contain(key, keys[0].as_py(), keys[-1].as_py())]
-    ids: dict[int, str] = {}
+    ids: dict[int, dict[str, str | None]] = {}
     for slices in split_into_tasks(addresses_and_rows(home, name, files)):
-        for rows in read_slices(slices, [key, column]):
+        for rows in read_slices(slices, [key, *columns]):
             chosen = rows.filter(pc.is_in(rows.column(key), keys))
-            ids |= dict(zip(chosen.column(0).to_pylist(), chosen.column(1).to_pylist()))
+            ids |= {row.pop(key): row for row in chosen.to_pylist()}
     return ids
 
 
@@ -232,6 +233,7 @@ def _read_answers(files: list[tuple[DataFile, Slice]], last: int, bucket: int) -
 MATCHES = pa.schema(
     {
         "object_id": pa.string(),
+        "owner": pa.string(),
         "subscription_id": pa.string(),
         "ts": TIME,
         "batch_id": pa.int64(),
@@ -267,7 +269,8 @@ def _read_pairs(home: Home, scratch: Home, first: int) -> Iterator[pa.RecordBatc
         for rows in replayed.batches_of(names.MATCHES, file, columns, wanted, ROWS):
             row, keys = flatten_lists(rows.column("subscription_keys"))
             taken = {name: rows.column(name).take(pa.array(row)) for name in rows.schema.names}
-            taken["subscription_id"] = inserted.ids.take(pa.array(inserted.places(keys)))
+            places = pa.array(inserted.places(keys))
+            taken |= {"owner": inserted.owners.take(places), "subscription_id": inserted.ids.take(places)}
             yield pa.RecordBatch.from_arrays([pc.cast(taken[f.name], f.type) for f in MATCHES], schema=MATCHES)
 
 
@@ -296,7 +299,8 @@ def replay(
     Returns {"batches", "first_batch", "last_batch", "plan": {"plan_version" (null: not stored), "planner", "workers",
     "units"}, "was", "would_be" (both as `add_up` returns them), "topk" (with a planner of `topk`: its plan, as
     `read_topk_plan` returns it), "matches_equal", "answers_equal" (if the home has answers; null: not known),
-    "differences": [{"batch_id", "object_id", "subscription_id", "retracted", "only_in"}], "out", "seconds"}.
+    "differences": [{"batch_id", "object_id", "owner", "subscription_id", "retracted",
+    "only_in"}], "out", "seconds"}.
 
     out: folder for matches.parquet, loads.csv and replay.json, and during the replay for the scratch home, which on a
     cluster is in the home. Raises UsageError if it is in the home, and if the matches differ

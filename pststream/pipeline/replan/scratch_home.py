@@ -13,7 +13,7 @@ from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, StepCounter
 from pststream.engine.task_context import make_task_context
-from pststream.pipeline.batch.micro_batch import run_batch
+from pststream.pipeline.batch.micro_batch import match_and_discard, run_batch
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.index.place_pieces import (
@@ -27,7 +27,7 @@ from pststream.pipeline.index.place_pieces import (
 from pststream.pipeline.planning.plan import new_plan
 from pststream.pipeline.replan.measured_loads import plan_after_undo
 from pststream.pipeline.replan.plan_topk import plan_topk
-from pststream.pipeline.replan.planner_trial import BEFORE_ALL, add_rows, match_and_discard
+from pststream.pipeline.replan.planner_trial import BEFORE_ALL, add_rows
 from pststream.pipeline.replan.proposal_file import digest_of, read_proposal
 from pststream.pipeline.replan.recorded_batches import ChosenBatches
 from pststream.plans.plan import PartitionPlan, SubscriptionPlan
@@ -49,6 +49,7 @@ from pststream.state.slices import KeyRange
 from pststream.storage.registry import Address
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, read_latest
+from pststream.tables.log_events import is_set_aside
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,8 @@ def run_batches(
 
 def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
     """Copy the row of the batch before, those of the files that `Ledger` reads from it to the last batch, and those of
-    all withdrawals and term statistics up to there with what they name.
+    all withdrawals and term statistics up to there with what they name. Objects that were set aside were not matched
+    before either.
     """
     before, last = chosen.before, chosen.last
     first_key = before["objects_after"] if before else 0
@@ -201,7 +203,8 @@ def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
     needed = (seq >= first_key >> names.ROW_BITS) | pds.field("withdrawal_id").is_valid()
     needed |= pds.field("statistics_version").is_valid()
     within = needed & (seq <= last_key >> names.ROW_BITS)
-    files = read_latest(home, names.FILES, "file_seq", filter=within & (pds.field("status") == "done"))
+    done = pds.field("status") == "done"
+    files = read_latest(home, names.FILES, "file_seq", filter=(within | is_set_aside()) & done)
     ledger_tables.append(scratch, names.FILES, files)
     ledger_tables.append(scratch, names.WITHDRAWALS, read_table(home.table(names.WITHDRAWALS)))
     add_references(scratch, names.TERM_STATISTICS, home, list_data_files(home, names.TERM_STATISTICS))

@@ -25,8 +25,11 @@ from pststream.base.progress import Progress, no_progress
 from pststream.engine.running_engine import get_engine
 from pststream.input.run_suites import LONGEST_VALUE
 from pststream.matching.segments import SegmentCache
+from pststream.pipeline.batch.failed_tries import give_way
 from pststream.pipeline.batch.micro_batch import run_batch
+from pststream.pipeline.batch.record_withdrawal import write_rejects_of_set_aside
 from pststream.pipeline.ingest import retry_rejects
+from pststream.pipeline.ingest.deduplicate import ids_of
 from pststream.pipeline.ingest.ingest_transaction import clear_staging, finish_interrupted_ingest
 from pststream.pipeline.questions.written_answers import commit_unfinished_answers
 from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, check_gold, count_pairs_of, erase_pairs, locked_pairs
@@ -57,8 +60,9 @@ from pststream.state.deliveries import read_progress
 from pststream.state.erasures import ERASE, PendingErasure, Removal
 from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
-from pststream.tables.delta_tables import QueryError, query_table, read_table
+from pststream.tables.delta_tables import QueryError, TableReader, query_table, read_table
 from pststream.tables.ledgers import Ledger
+from pststream.tables.owners import BETWEEN_IDS, ID_COLUMNS, resolve_owners
 
 TEXT_BEGINNING = 64
 """Characters of an erased text by which rejects and pages are searched for it."""
@@ -74,7 +78,7 @@ class _Log:
     """Columns of a log: the id, the position, the key by which other tables name the row, time, texts, terms."""
 
     name: str
-    id: str
+    ids: tuple[str, ...]
     position: str
     key: str
     time: str
@@ -83,10 +87,10 @@ class _Log:
 
 
 LOGS = {
-    "objects": _Log(names.OBJECTS, "object_id", "object_key", "object_key", "ts", ("text",), "terms"),
+    "objects": _Log(names.OBJECTS, ("object_id",), "object_key", "object_key", "ts", ("text",), "terms"),
     "requests": _Log(
         names.REQUESTS,
-        "subscription_id",
+        ID_COLUMNS,
         "request_key",
         "subscription_key",
         "effective_at",
@@ -129,9 +133,9 @@ def select_ids(home: Home, condition: str) -> list[str]:
 
 
 def find_keys(home: Home, settings: Settings, kind: str, ids: tuple[str, ...], ingests_to: int) -> FoundKeys:
-    """Return what the rows of these ids have, up to an ingest. Reads the ids of the files whose bounds allow them."""
+    """Return what the rows of these ids (`ids_of`) have, up to an ingest; reads the files whose bounds allow them."""
     log, ordered = LOGS[kind], sorted(ids)
-    files = [file for file in list_data_files(home, log.name) if any_within(ordered, file, log.id)]
+    files = [file for file in list_data_files(home, log.name) if any_within(ordered, file, log.ids[-1])]
     tasks = split_into_tasks(addresses_and_rows(home, log.name, files))
     parts = get_engine(settings, home).run_tasks(tasks, partial(_find_ids, kind, ids, ingests_to)) if tasks else []
     return _joined(parts)
@@ -141,9 +145,9 @@ def _find_ids(kind: str, ids: tuple[str, ...], ingests_to: int, slices: tuple[Sl
     log, wanted = LOGS[kind], pa.array(ids, pa.string())
     parts = []
     for one in slices:
-        for rows in read_slices([one], [log.id, log.position, "ingest_id"]):
+        for rows in read_slices([one], [*log.ids, log.position, "ingest_id"]):
             named = pc.and_(
-                pc.is_in(rows.column(log.id), value_set=wanted), pc.less_equal(rows.column("ingest_id"), ingests_to)
+                pc.is_in(ids_of(rows, log.ids), value_set=wanted), pc.less_equal(rows.column("ingest_id"), ingests_to)
             )
             positions = np.sort(rows.filter(named).column(log.position).to_numpy())
             if len(positions):
@@ -244,7 +248,8 @@ DERIVED = ("pages", "data_docs", "logs")
 
 
 def _ids_by_kind(asked: PendingErasure) -> dict[str, tuple[str, ...]]:
-    return {"objects": asked.object_ids, "requests": asked.subscription_ids}
+    """Return the ids without their owners: a file in quarantine, or a reject, may be of anybody."""
+    return {"objects": asked.object_ids, "requests": tuple(one for _, one in asked.subscription_ids)}
 
 
 def delete_files_that_name(home: Home, finder: TextFinder) -> int:
@@ -277,6 +282,7 @@ def erase(
     subscription_ids: Sequence[str] = (),
     where: Sequence[str] = (),
     *,
+    owner: str | None = None,
     dry_run: bool = False,
     vacuum_now: bool = False,
     progress: Progress = no_progress,
@@ -289,11 +295,14 @@ def erase(
     was deleted, as older versions), "quarantined_files": [paths] (files in quarantine that name one of the ids, or that
     cannot be searched; they are discarded)}, which `pststream erase --json` prints.
 
-    Finishes an interrupted ingest, batch or erasure first. Raises UsageError for a condition that is not SQL.
+    owner: of the subscriptions; None: of each id the only one who has it, see `resolve_owner`
+
+    Finishes an interrupted ingest, batch or erasure first. Raises UsageError for a condition that is not SQL, and for
+    an id that several owners have.
     """
     home.check()
     if dry_run:
-        asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
+        asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where, owner))
         counts = Counter({GOLD_PAIRS: count_pairs_of(home, *(keys[kind].keys for kind in LOGS))})
         for change in _changes(asked, keys):
             counts[change.table] += find_rows(home, settings, change).rows
@@ -303,7 +312,7 @@ def erase(
     with home.locked(), without_other_writers(home, settings):
         finish_interrupted_work(home, settings, progress)
         finish_erasure(home, settings, progress)
-        asked = _ask(home, object_ids, subscription_ids, where)
+        asked = _ask(home, object_ids, subscription_ids, where, owner)
         asked, keys = _prepare(home, settings, replace(asked, vacuum_now=vacuum_now))
         erasures.save_pending(home, asked)
         crash_point("erase.started")
@@ -320,20 +329,31 @@ def finish_erasure(home: Home, settings: Settings, progress: Progress) -> None:
 
 
 def _ask(
-    home: Home, object_ids: Sequence[str], subscription_ids: Sequence[str], where: Sequence[str]
+    home: Home,
+    object_ids: Sequence[str],
+    subscription_ids: Sequence[str],
+    where: Sequence[str],
+    owner: str | None,
 ) -> PendingErasure:
     selected = [one for condition in where for one in select_ids(home, condition)]
-    ids = (tuple(sorted({*object_ids, *selected})), tuple(sorted(set(subscription_ids))))
-    return PendingErasure(erasures.next_erasure_id(home), Ledger(home).next_ingest_id - 1, *ids)
+    owners = resolve_owners(TableReader(home), subscription_ids, owner) if subscription_ids else {}
+    subscriptions = tuple(sorted((of, one) for one, of in owners.items()))
+    ids = tuple(sorted({*object_ids, *selected}))
+    return PendingErasure(erasures.next_erasure_id(home), Ledger(home).next_ingest_id - 1, ids, subscriptions)
 
 
 def finish_interrupted_work(home: Home, settings: Settings, progress: Progress) -> None:
-    """Finish an ingest and a batch, so that nothing writes the rows after they are erased."""
+    """Finish an ingest and a batch, so that nothing writes the rows after they are erased.
+
+    Of the batch nothing is matched that no try has committed: this may have been what killed it, and the next batch
+    has these rows.
+    """
     finish_interrupted_ingest(home, settings, progress)
-    ledger = Ledger(home)
+    write_rejects_of_set_aside(home)
+    ledger = give_way(home)
     batch = ledger.unfinished_batch()
     if batch is not None:
-        progress(f"finishing batch {batch['batch_id']}, which was interrupted")
+        progress(f"ending batch {batch['batch_id']}, which was interrupted")
         run_batch(home, settings, dict(batch), ledger, progress)
 
 
@@ -354,7 +374,7 @@ def without_other_writers(home: Home, settings: Settings) -> Iterator[None]:
 
 
 def _find(home: Home, settings: Settings, asked: PendingErasure) -> KeysByKind:
-    ids = _ids_by_kind(asked)
+    ids = {"objects": asked.object_ids, "requests": tuple(map(BETWEEN_IDS.join, asked.subscription_ids))}
     return {kind: find_keys(home, settings, kind, ids[kind], asked.ingests_to) for kind in LOGS}
 
 
@@ -383,7 +403,7 @@ def _changes(asked: PendingErasure, keys: KeysByKind) -> list[RowChange]:
         SentencesOf(names.QUARANTINE, ("reasons",), finder),
         SentencesOf(names.QUARANTINE, ("head",), finder),
         RejectsOf("objects", asked.object_ids, asked.texts, asked.ingests_to),
-        RejectsOf("requests", asked.subscription_ids, asked.texts, asked.ingests_to),
+        RejectsOf("requests", _ids_by_kind(asked)["requests"], asked.texts, asked.ingests_to),
         RowsByKey(names.REQUESTS, ("subscription_key",), subscriptions),
         RowsByKey(names.OBJECTS, ("object_key",), objects),
     ]
@@ -422,7 +442,7 @@ def _run(home: Home, settings: Settings, asked: PendingErasure, keys: KeysByKind
 
 def _finder(asked: PendingErasure, longest: int) -> TextFinder:
     """Return a finder of what pages and sentences may show: ids and words, those over `longest` cut, and texts."""
-    shown = (*asked.object_ids, *asked.subscription_ids, *asked.words)
+    shown = (*asked.object_ids, *_ids_by_kind(asked)["requests"], *asked.words)
     cut = (one[:longest] for one in shown if len(one) > longest)
     texts = (text[:LONGEST_VALUE] for text in asked.texts)
     return TextFinder([one for one in shown if len(one) <= longest], (*cut, *texts))

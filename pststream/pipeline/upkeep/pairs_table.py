@@ -40,7 +40,7 @@ MARK = f"{names.GOLD}/deleting"
 
 COLUMNS = {
     **dict.fromkeys(("object_key", "object_id", "ts"), names.MATCHES),
-    **dict.fromkeys(("subscription_key", "subscription_id", "payload"), names.REQUESTS),
+    **dict.fromkeys(("subscription_key", "owner", "subscription_id", "payload"), names.REQUESTS),
     **dict.fromkeys(("batch_id", "plan_version", "worker"), names.MATCHES),
     **dict.fromkeys(("lon", "lat", "text"), names.OBJECTS),
     "keywords": names.REQUESTS,

@@ -249,22 +249,22 @@ class RejectsOf(RowChange):
 
 @dataclass(frozen=True)
 class LettersOf(RowChange):
-    """Removes the dead letters of these subscriptions and objects, and those of reports of these words.
+    """Removes the dead letters of these subscriptions (owner, id) and objects, and those of reports of these words.
 
     A digest of other objects too loses the objects, a report with other words the words.
     """
 
     object_ids: frozenset[str]
-    subscription_ids: frozenset[str]
+    subscription_ids: frozenset[tuple[str, str]]
     words: frozenset[str] = frozenset()
     table: str = names.DEAD_LETTERS
-    columns: tuple[str, ...] = ("subscription_id", "message", "message_id")
+    columns: tuple[str, ...] = ("owner", "subscription_id", "message", "message_id")
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove letters, objects of digests, and words of reports."""
         messages, changed = rows.column("message").to_pylist(), 0
         gone = np.zeros(rows.num_rows, bool)
-        for index, subscription in enumerate(rows.column("subscription_id").to_pylist()):
+        for index, subscription in enumerate(zip(*(rows.column(name).to_pylist() for name in self.columns[:2]))):
             body = json.loads(messages[index] or "{}")
             stays = self._without_erased(body)
             if subscription in self.subscription_ids or stays is None:

@@ -1,9 +1,8 @@
 """Withdraw objects, such as those of a wrong clock, by an event in the object log (`pststream withdraw`).
 
-The event takes one position. From there on the watermark, the search for repeated ids, late subscriptions and new
-batches ignore the objects, and the next batch retracts their matches. The objects stay stored. The table `withdrawals`
-gets their keys first; the row of `files` that takes the position makes the withdrawal count. A run that was killed
-before has withdrawn nothing, and is run again.
+The event takes one position (`pipeline/batch/record_withdrawal.py` writes it). From there on the watermark, the search
+for repeated ids, late subscriptions and new batches ignore the objects, and the next batch retracts their matches. The
+objects stay stored. A run that was killed has withdrawn all of them or none, and is run again.
 """
 
 import json
@@ -24,24 +23,18 @@ from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import micros, one_array, utf8_of
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, no_progress
-from pststream.base.utc_times import from_micros, iso, to_micros, utc_now
+from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.engine.running_engine import get_engine
 from pststream.kernels.parsing.texts import hash_texts
-from pststream.pipeline.index.restore_ended import restore_ended
+from pststream.pipeline.batch.record_withdrawal import greatest_ts_of_others, record_withdrawal
 from pststream.pipeline.upkeep.erase import finish_interrupted_work
 from pststream.settings import Settings
-from pststream.state import ledger_tables
-from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
-from pststream.state.erasures import login_name
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
-from pststream.tables.delta_tables import greatest_value, read_table
-from pststream.tables.ledgers import MAX_ROW, FileRow, Ledger, log_key, read_files
+from pststream.tables.delta_tables import read_table
+from pststream.tables.ledgers import MAX_ROW, FileRow, Ledger, in_one_round, log_key, read_files
 from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
-
-PATH = "withdrawal"
-"""Path of a withdrawal in `files`."""
 
 REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100
@@ -89,7 +82,7 @@ def withdraw(
 
     Returns {"dry_run", "withdrawal_id" (null if nothing is withdrawn), "objects" (how many), "matched_objects" (those
     that batches have covered), "watermark_before", "watermark_after", "rejects": what `count_caused_rejects` returns},
-    which `pststream withdraw --json` prints. Finishes an interrupted ingest or batch first. The driver has 16 bytes
+    which `pststream withdraw --json` prints. Ends an interrupted ingest or batch first. The driver has 16 bytes
     in memory for each object. Raises UsageError for a path that was not ingested; then nothing has changed.
     """
     home.check()
@@ -107,8 +100,7 @@ def withdraw(
             after = None if watermark is None else from_micros(watermark)
             rejects = count_caused_rejects(home, selected, withdrawn)
         if len(keys) and not dry_run:
-            _restore_subscriptions(home, settings, ledger, watermark, progress)
-            withdrawal_id = _record(home, ledger, keys, watermark)
+            withdrawal_id = record_withdrawal(home, settings, keys, watermark, progress)
         return {
             "dry_run": dry_run,
             "withdrawal_id": withdrawal_id,
@@ -118,38 +110,6 @@ def withdraw(
             "watermark_after": iso(after),
             "rejects": rejects,
         }
-
-
-def _restore_subscriptions(
-    home: Home, settings: Settings, ledger: Ledger, watermark: int | None, progress: Progress
-) -> None:
-    """Index subscriptions again that ended before every object to come, and no longer do."""
-    before = ledger.watermark()
-    if before is None or (watermark is not None and watermark >= to_micros(before)):
-        return
-    since = names.NO_TIME if watermark is None else watermark - settings.lateness_seconds * 1_000_000
-    restored = restore_ended(home, settings, since, to_micros(before))
-    crash_point("withdraw.restored")
-    if restored:
-        progress(f"{restored:,} pieces of ended subscriptions are in the index again")
-
-
-def _record(home: Home, ledger: Ledger, keys: np.ndarray, watermark: int | None) -> int:
-    """Write the keys of the objects, then the row of `files` that makes the withdrawal count; return its id."""
-    withdrawal_id: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
-    ids = pa.array(np.full(len(keys), withdrawal_id, np.int64))
-    ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": ids, "object_key": keys}))
-    crash_point("withdraw.named")
-    row = {
-        "file_seq": ledger.next_file_seq, "ingest_id": ledger.next_ingest_id, "kind": names.OBJECTS, "path": PATH,
-        "sha256": "", "bytes": 0, "options": json.dumps({"objects": len(keys), "requested_by": login_name()}),
-        "status": "done", "rows": 1, "accepted": 0, "rejected": 0, "watermark": ledger.watermark(), "min_ts": None,
-        "max_ts": None if watermark is None else from_micros(watermark), "started_at": utc_now(),
-        "withdrawal_id": withdrawal_id,
-    }  # fmt: skip
-    ledger_tables.append(home, names.FILES, [row])
-    crash_point("withdraw.done")
-    return withdrawal_id
 
 
 def select_objects(
@@ -174,24 +134,6 @@ def select_objects(
     )
     keys.sort()
     return SelectedObjects(keys, distinct_values(hashes))
-
-
-def greatest_ts_of_others(home: Home, selected: np.ndarray, withdrawn: WithdrawnObjects) -> int | None:
-    """Return the greatest ts (microseconds) of the objects that are neither in `selected` (keys int64[n], ascending)
-    nor withdrawn; None if there are none. Reads the files with the latest objects only.
-    """
-    greatest: int | None = None
-    files = sorted(list_data_files(home, names.OBJECTS), key=lambda file: file.high.get("ts", names.NEVER_US))
-    for file in reversed(files):
-        if greatest is not None and file.high.get("ts", names.NEVER_US) < greatest:
-            break
-        slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, [file])]
-        for rows in read_slices(slices, ["object_key", "ts"]):
-            keys = rows.column("object_key").to_numpy()
-            times = micros(rows.column("ts"))[~(is_among(keys, selected) | withdrawn.contain(keys))]
-            if len(times):
-                greatest = int(times.max()) if greatest is None else max(greatest, int(times.max()))
-    return greatest
 
 
 def _file_seqs(home: Home, paths: Sequence[str]) -> np.ndarray:
@@ -304,10 +246,14 @@ def _horizons(
     watermark = files[0]["watermark"]
     given = without = names.NO_TIME if watermark is None else to_micros(watermark)
     horizons: dict[int, _Horizon] = {}
+    before = None
     for file in files:
+        if before is None or not in_one_round(before, file):
+            of_round = _Horizon(given, without)
+        before = file
         late_by = json.loads(file["options"])["lateness_seconds"] * 1_000_000
         horizons[file["file_seq"]] = _Horizon(
-            max(given - late_by, names.NO_TIME), max(without - late_by, names.NO_TIME)
+            max(of_round.given - late_by, names.NO_TIME), max(of_round.without - late_by, names.NO_TIME)
         )
         stated = names.NO_TIME if file["max_ts"] is None else to_micros(file["max_ts"])
         greatest = remaining.get(file["file_seq"], _Horizon())

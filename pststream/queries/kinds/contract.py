@@ -265,6 +265,7 @@ class StoredSubscription:
     """One insertion of a subscription id and what ended it; deletions are (request_key, at)."""
 
     key: int
+    owner: str
     subscription_id: str
     kind: "QueryKind"
     query: StoredQuery

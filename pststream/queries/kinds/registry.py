@@ -2,16 +2,26 @@
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base.arrow_columns import Column
 from pststream.base.errors import PstError
-from pststream.queries.kinds.contract import QueryKind, QuestionKind, RankedAnswers
+from pststream.queries.kinds.contract import (
+    STEP_US,
+    WINDOW_OBJECTS,
+    WINDOW_US,
+    K,
+    QueryKind,
+    QuestionKind,
+    RankedAnswers,
+)
 from pststream.queries.kinds.frequent_terms import FREQUENT_TERMS, FREQUENT_TERMS_QUESTION
 from pststream.queries.kinds.knn import KNN, KNN_QUESTION
 from pststream.queries.kinds.range import RANGE, RANGE_QUESTION
 from pststream.queries.kinds.topk import TOPK, TOPK_QUESTION
+from pststream.queries.shapes import registry as shapes
 
 KINDS: dict[str, QueryKind] = {kind.name: kind for kind in (RANGE, KNN, TOPK, FREQUENT_TERMS)}
 """Kinds of accepted requests. A new kind is one more name in this tuple."""
@@ -74,6 +84,39 @@ def split_by_kind(rows: pa.RecordBatch) -> Iterator[tuple[QueryKind, pa.RecordBa
     present = pc.unique(names).to_pylist() or [DEFAULT_KIND]
     for name in present:
         yield stored_kind(name), rows if len(present) == 1 else rows.filter(pc.equal(names, name))
+
+
+MOST_TIMES_K = 3
+"""A buffer with a window has room for so many times k: 60 of k = 20, the best size of Skype's peer `kmax`."""
+
+MOST_ROOM = 1 << 40
+"""Room of one request from which on `room_of` does not count, so that sums stay exact."""
+
+_REGION = tuple(column.name for column in shapes.REQUEST_COLUMNS)
+ROOM_COLUMNS = ("effective_at", "clauses", K.name, WINDOW_US.name, WINDOW_OBJECTS.name, STEP_US.name, *_REGION)
+"""Columns of `requests` that decide how much room a request takes."""
+
+
+def room_of(rows: pa.RecordBatch, now: int) -> np.ndarray:
+    """Return how many entries each of some requests (ROOM_COLUMNS) takes at most: int64[n]; a deletion takes none.
+
+    An entry is a word at one of the pieces of the region, a row of an answer or of its buffer, or a row of a report
+    that is due at once; it has some 8 to 30 bytes. now: microseconds
+    """
+
+    def numbers(name: str) -> np.ndarray:
+        return pc.fill_null(rows.column(name).cast(pa.int64()), 0).to_numpy()
+
+    k, step = numbers(K.name), numbers(STEP_US.name)
+    reports = 1 + np.maximum(now - numbers("effective_at"), 0) // np.maximum(step, 1)
+    windowed = (numbers(WINDOW_US.name) > 0) | (numbers(WINDOW_OBJECTS.name) > 0)
+    times = np.where(step > 0, reports, np.where(windowed, MOST_TIMES_K, 1))
+    clauses = rows.column("clauses")
+    sizes = pc.list_value_length(pc.list_flatten(clauses)).to_numpy()
+    words = np.bincount(pc.list_parent_indices(clauses).to_numpy(), sizes, minlength=rows.num_rows).astype(np.int64)
+    k = np.minimum(k, MOST_ROOM)
+    rows_of_answers = k * np.minimum(times, MOST_ROOM // np.maximum(k, 1))
+    return np.minimum(rows_of_answers + shapes.most_pieces(rows) * words, MOST_ROOM)
 
 
 # Questions

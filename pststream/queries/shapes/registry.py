@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream.base.arrays import concatenate_ranges, offsets_of
 from pststream.base.arrow_columns import Column
@@ -102,6 +103,18 @@ def from_columns(row: Mapping[str, Any]) -> Region:
         if shape.REQUEST_COLUMN and row.get(shape.REQUEST_COLUMN.name):
             return Region(boxes, shape.NAME, tuple(row[shape.REQUEST_COLUMN.name]))
     return Region(boxes)
+
+
+def most_pieces(rows: pa.RecordBatch) -> np.ndarray:
+    """Return how many pieces `cut_regions` makes of each region at most, 1 without a region: int64[n].
+
+    Takes rows with the columns REQUEST_COLUMNS.
+    """
+    from pststream.kernels.matching.cut_polygon import MOST_PIECES
+
+    most = np.maximum(pc.fill_null(pc.list_value_length(rows.column(SIDES[0])), 0).to_numpy(), 1).astype(np.int64)
+    most[rows.column(polygon.NAME).is_valid().to_numpy(zero_copy_only=False)] = MOST_PIECES
+    return most
 
 
 def cut_regions(rows: pa.RecordBatch) -> tuple[np.ndarray, dict[str, pa.Array]]:

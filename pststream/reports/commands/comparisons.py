@@ -10,6 +10,7 @@ from typing import Any
 from pststream.base.texts import counted, table_lines, whole_or_short
 from pststream.plans.imbalance import imbalance_text
 from pststream.reports.commands.topk_plan import name_plan, render_topk_plan
+from pststream.tables.owners import show_id
 
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("planner", "planner"),
@@ -192,7 +193,8 @@ def describe_matches(document: dict[str, Any]) -> str:
 def describe_differences(document: dict[str, Any]) -> list[str]:
     """Return a line for each of the first pairs that differ."""
     return [
-        f"  batch {one['batch_id']}: object {one['object_id']}, subscription {one['subscription_id']}"
+        f"  batch {one['batch_id']}: object {one['object_id']}, subscription"
+        f" {show_id(one['owner'], one['subscription_id'])}"
         f"{', retracted' if one['retracted'] else ''}: only in the {one['only_in']} matches"
         for one in document["differences"]
     ]

@@ -31,6 +31,7 @@ from pststream.reports.commands.explain_rows import (
     read_written_pairs,
 )
 from pststream.tables.delta_tables import AnyHome, TableReader
+from pststream.tables.owners import resolve_owner
 
 Facts = list[tuple[str, str]]
 """Labels and texts, in order."""
@@ -80,6 +81,7 @@ def _describe_word(word: dict[str, Any]) -> str:
 def render_explain(document: dict[str, Any]) -> str:
     """Render an explanation as text."""
     ids = f"object {document['object_id']!r} and subscription {document['subscription_id']!r}"
+    ids += f" of {document['owner']!r}" if document["owner"] else ""
     lines = [f"{document['state'].upper()}: {ids}"]
     if not document["pairs"]:
         lines.append(f"  {escape_controls(document['reason'])}")
@@ -137,13 +139,17 @@ def explain(
     subscription_id: str,
     max_objects: int = MAX_PER_ID,
     max_insertions: int = MAX_PER_ID,
+    *,
+    owner: str | None = None,
 ) -> dict[str, Any]:
     """Explain every pair of the latest objects and insertions with these ids, the best pair first.
 
     A pair that matches has its posting, one that is in an answer its rank or its words, any other the first condition
     that fails.
 
-    Keys of the result: object_id, subscription_id; state, condition (None, object_unknown, subscription_unknown,
+    owner: of the subscription; None: the only one who has the id, see `resolve_owner`
+
+    Keys of the result: object_id, owner, subscription_id; state, condition (None, object_unknown, subscription_unknown,
     withdrawn, or a condition of the kind of query) and reason of the best pair; objects, subscriptions: number of each
     id; pairs: at most MAX_PAIRS, each with its posting or what its answer has of the object; problem: how the tables
     disagree with the rule, in a sentence; rejects: rejected rows with one of the ids.
@@ -155,7 +161,8 @@ def explain(
     for name in (names.MATCHES, names.ANSWER_LOG, names.ANSWERS, names.OBJECTS, names.REQUESTS):
         reader.dataset(name)
     objects = read_objects(reader, object_id)[:max_objects]
-    insertions = read_insertions(reader, subscription_id)[:max_insertions]
+    owner = resolve_owner(reader, subscription_id, owner)
+    insertions = read_insertions(reader, owner, subscription_id)[:max_insertions]
     matches = MatchExplainer(context, read_written_pairs(reader, objects, insertions))
     ranked, reports = RankedExplainer(context), ReportExplainer(context)
 
@@ -178,6 +185,7 @@ def explain(
     documents = [_pair_document(explainer_of(pair["subscription"]).add_details(pair)) for pair in pairs]
     return {
         "object_id": object_id,
+        "owner": owner,
         "subscription_id": subscription_id,
         **{name: best[name] for name in ("state", "condition", "reason")},
         "problem": next((pair["problem"] for pair in documents if pair["problem"]), None),

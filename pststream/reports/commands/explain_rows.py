@@ -23,6 +23,7 @@ from pststream.reports.reading.pairs import flatten_lists
 from pststream.tables.delta_tables import TableReader
 from pststream.tables.ledgers import LedgerHistory, done_batches_filter
 from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
+from pststream.tables.owners import ID_COLUMNS
 
 MAX_PER_ID = 200
 """Number of objects, and of insertions, that are read for one id: the latest ones."""
@@ -31,7 +32,7 @@ MAX_REQUESTS = 10_000
 """Number of requests, insertions and deletions together, that are read for one id: the latest ones."""
 
 MAX_REJECTS = 5
-_COMMON_COLUMNS = ("request_key", "op", "subscription_id", "subscription_key", "kind", "effective_at", "expires_at")
+_COMMON_COLUMNS = ("request_key", "op", *ID_COLUMNS, "subscription_key", "kind", "effective_at", "expires_at")
 
 
 def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
@@ -47,10 +48,11 @@ def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
     return sorted(objects, key=lambda stored: -stored.key)[:MAX_PER_ID]
 
 
-def read_insertions(reader: TableReader, subscription_id: str) -> list[StoredSubscription]:
-    """Read the insertions of an id, the latest first, each with its deletions."""
+def read_insertions(reader: TableReader, owner: str, subscription_id: str) -> list[StoredSubscription]:
+    """Read the insertions of an id of an owner, the latest first, each with its deletions."""
     columns = (*_COMMON_COLUMNS, *(column.name for column in request_columns()))
-    rows = _rows_of_id(reader, names.REQUESTS, columns, pds.field("subscription_id") == subscription_id, MAX_REQUESTS)
+    wanted = (pds.field("subscription_id") == subscription_id) & (pds.field("owner") == owner)
+    rows = _rows_of_id(reader, names.REQUESTS, columns, wanted, MAX_REQUESTS)
     return _insertions(rows)[::-1][:MAX_PER_ID]
 
 
@@ -90,6 +92,7 @@ def _insertions(requests: list[dict[str, Any]]) -> list[StoredSubscription]:
     return [
         StoredSubscription(
             key=row["subscription_key"],
+            owner=row["owner"],
             subscription_id=row["subscription_id"],
             kind=kind,
             query=kind.read_query(row),

@@ -18,24 +18,29 @@ from pststream.reports.reading.standing_answers import StandingAnswers, in_parts
 from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.log_events import COLUMNS as RETRY_COLUMNS
 from pststream.tables.log_events import is_retry, retries_among
+from pststream.tables.owners import resolve_owner, show_id
 from pststream.tables.table_files import export_tables
 
 
-def list_answers(home: AnyHome, subscription_id: str | None, limit: int) -> dict[str, Any]:
+def list_answers(home: AnyHome, subscription_id: str | None, limit: int, *, owner: str | None = None) -> dict[str, Any]:
     """Return at most `limit` rows of answers: {"answers": [rows as in `export answers`], "complete": bool}.
 
+    owner: answers of this owner; None: of all, or of the only one who has the id, see `resolve_owner`
     The subscriptions come in the order of their insertion; parts of them are read. Raises UsageError for an id that no
     subscription with memory has had.
     """
-    answers = StandingAnswers(TableReader(home))
+    reader = TableReader(home)
+    answers = StandingAnswers(reader)
+    if subscription_id is not None:
+        owner = resolve_owner(reader, subscription_id, owner)
     rows, is_known = list[dict[str, Any]](), False
-    for some in in_parts(answers.subscriptions(subscription_id), limit):
+    for some in in_parts(answers.subscriptions(subscription_id, owner), limit):
         rows += answers.answers_of(some).slice(0, limit + 1 - len(rows)).to_pylist()
         if len(rows) > limit:
             return {"answers": rows[:limit], "complete": False}
         is_known = True
     if subscription_id is not None and not is_known:
-        problem = f"{subscription_id}: no subscription with memory has this id"
+        problem = f"{show_id(owner or '', subscription_id)}: no subscription with memory has this id"
         raise UsageError(problem, "docs/subscriptions.md lists the kinds")
     return {"answers": rows, "complete": True}
 
@@ -58,7 +63,7 @@ def _texts(row: Mapping[str, Any]) -> list[str]:
     else:
         value = str(row["count"]) if row["score"] is None else f"{row['score']:.4f}"
     return [
-        escape_controls(row["subscription_id"]),
+        escape_controls(show_id(row["owner"], row["subscription_id"])),
         str(row["rank"]),
         escape_controls(row["term"] or row["object_id"] or "(erased)"),
         iso(row["ts"] or row["as_of"]) or "",

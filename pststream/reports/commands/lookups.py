@@ -16,6 +16,7 @@ from pststream.reports.commands.explain_rows import read_insertions, read_object
 from pststream.reports.reading.pairs import flatten_lists, read_retracted_pairs
 from pststream.tables.delta_tables import TableReader
 from pststream.tables.ledgers import LedgerHistory, done_batches_filter
+from pststream.tables.owners import ID_COLUMNS, resolve_owner
 
 MAX_OBJECTS_SHOWN = 25
 """The latest matched objects of a subscription that a look-up returns."""
@@ -38,11 +39,12 @@ Pair = tuple[dict[str, Any], int]
 
 @dataclass(frozen=True)
 class LatestMatch:
-    """A match of the looked-up id: the id that it matched, and for a matched subscription its query in one line.
+    """A match of the looked-up id: the id that it matched; for a matched subscription its owner and query in one line.
 
     ts is the time of the object; batch_id and worker wrote the match.
     """
 
+    owner: str
     other_id: str
     query: str
     ts: dt.datetime
@@ -52,13 +54,14 @@ class LatestMatch:
 
 @dataclass(frozen=True)
 class SubscriptionLookup:
-    """What the tables contain of a subscription id.
+    """What the tables contain of a subscription id of an owner.
 
     insertions        of the id, the latest first; none if no subscription was accepted
     requests_applied  request key up to which batches are done
     searched          pairs that were searched for matches; complete: whether these are all pairs of the home
     """
 
+    owner: str
     insertions: list[StoredSubscription]
     requests_applied: int
     matches: list[LatestMatch]
@@ -83,14 +86,15 @@ class ObjectLookup:
     rejects: list[dict[str, Any]]
 
 
-def look_up_subscription(reader: TableReader, subscription_id: str) -> SubscriptionLookup:
-    """Look up a subscription id."""
+def look_up_subscription(reader: TableReader, subscription_id: str, owner: str | None = None) -> SubscriptionLookup:
+    """Look up a subscription id; owner None: the only one who has it, see `resolve_owner`."""
     ledgers = LedgerHistory(reader)
-    insertions = read_insertions(reader, subscription_id)
+    owner = resolve_owner(reader, subscription_id, owner)
+    insertions = read_insertions(reader, owner, subscription_id)
     keys = [one.key for one in insertions if one.kind.answers is None]
     matches, searched, complete = _match_objects(reader, keys) if keys else ([], 0, True)
     rejects = read_rejects_of_id(reader, "requests", subscription_id)
-    return SubscriptionLookup(insertions, ledgers.requests_applied, matches, searched, complete, rejects)
+    return SubscriptionLookup(owner, insertions, ledgers.requests_applied, matches, searched, complete, rejects)
 
 
 def look_up_object(reader: TableReader, object_id: str) -> ObjectLookup:
@@ -128,7 +132,7 @@ def _match_objects(reader: TableReader, keys: list[int]) -> tuple[list[LatestMat
 def _latest_objects(reader: TableReader, pairs: list[Pair]) -> list[LatestMatch]:
     latest = sorted(_without_retracted(reader, pairs), key=lambda pair: (-pair[0]["batch_id"], pair[0]["object_key"]))
     return [
-        LatestMatch(row["object_id"], "", row["ts"], row["batch_id"], row["worker"])
+        LatestMatch("", row["object_id"], "", row["ts"], row["batch_id"], row["worker"])
         for row, _ in latest[:MAX_OBJECTS_SHOWN]
     ]
 
@@ -162,13 +166,13 @@ def _match_subscriptions(reader: TableReader, objects: list[StoredObject]) -> tu
     pairs = _without_retracted(reader, rows)
     shown = sorted(pairs, key=lambda pair: (-pair[0]["object_key"], pair[1]))[:MAX_SUBSCRIPTIONS_SHOWN]
     wanted = pds.field("request_key").isin(sorted({key for _, key in shown}))
-    inserted = ("request_key", "subscription_id", *brief_columns())
+    inserted = ("request_key", *ID_COLUMNS, *brief_columns())
     requests = {row["request_key"]: row for row in reader.rows(names.REQUESTS, inserted, wanted)} if shown else {}
     brief = {key: stored_kind(row["kind"]).brief(row) for key, row in requests.items()}
     matches = [
-        LatestMatch(requests[key]["subscription_id"], brief[key], row["ts"], row["batch_id"], row["worker"])
+        LatestMatch(of["owner"], of["subscription_id"], brief[key], row["ts"], row["batch_id"], row["worker"])
         for row, key in shown
-        if key in requests
+        if (of := requests.get(key)) is not None
     ]
     if count <= MAX_PAIRS_KEPT:
         return matches, len(pairs)

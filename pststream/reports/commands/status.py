@@ -21,6 +21,7 @@ from pststream.reports.reading.answer_view import read_answer_sizes, render_answ
 from pststream.reports.reading.pairs import gold_batch, has_gold_table
 from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.ledgers import COLUMNS, LedgerHistory, log_key, seconds_ahead, step_seconds, sum_counts
+from pststream.tables.log_events import SET_ASIDE
 
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
@@ -68,7 +69,11 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
         "at": iso(now),
         "watermark": iso(watermark),
         "watermark_ahead_seconds": seconds_ahead(watermark, now, max_ahead_seconds),
-        "withdrawals": {"done": len(withdrawn), "pending": sum(key > ledgers.objects_matched for key in withdrawn)},
+        "withdrawals": {
+            "done": len(withdrawn),
+            "pending": sum(key > ledgers.objects_matched for key in withdrawn),
+            "set_aside": sum(SET_ASIDE in json.loads(row["options"]) for row in ledgers.withdrawals),
+        },
         "term_statistics": statistics,
         "lag": {
             "objects": home_figures.measure_object_lag(reader, ledgers),
@@ -260,6 +265,8 @@ def _lines_of_logs(document: dict[str, Any]) -> list[str]:
         )
     if pending := document["withdrawals"]["pending"]:
         lines.append(f"withdrawals    {pending:,} pending; pststream match retracts their matches")
+    if aside := document["withdrawals"]["set_aside"]:
+        lines.append(f"SET ASIDE      {counted(aside, 'object')}; see: pststream rejects --reason set_aside")
     statistics = document["term_statistics"]
     if statistics["version"]:
         texts = f"{counted(statistics['objects'], 'object')} with {counted(statistics['terms'], 'term')}"

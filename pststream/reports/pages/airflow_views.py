@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from pststream.base.errors import PstError
+from pststream.base.errors import PstError, UsageError
 from pststream.base.texts import mask_urls
 from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look_up_subscription
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
@@ -39,6 +39,9 @@ def _served(make: Callable[Concatenate[str, Asked], Page]) -> Callable[Concatena
         except NoHome as error:
             message, _, advice = str(error).partition("\n")
             return Page(NOT_FOUND, render_message("No home", message, advice.strip()))
+        except UsageError as error:
+            message, _, advice = str(error).partition("\n")
+            return Page(NOT_FOUND, render_message("Not found", message, advice.strip()))
         except (DeltaError, OSError, pa.ArrowException, PstError) as error:
             cause = (mask_urls(str(error)).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_TEXT]
             message = f"The tables of {home} cannot be read at the moment: {cause}"
@@ -55,10 +58,10 @@ def overview_page(home: str) -> Page:
 
 
 @_served
-def subscription_page(home: str, subscription_id: str) -> Page:
-    """Return the page of one subscription."""
+def subscription_page(home: str, subscription_id: str, owner: str | None = None) -> Page:
+    """Return the page of one subscription; owner None: the only one who has the id."""
     tables = open_home(home)
-    lookup = look_up_subscription(tables.strict, subscription_id)
+    lookup = look_up_subscription(tables.strict, subscription_id, owner)
     if lookup.insertions:
         latest = lookup.insertions[0]
         standing = None
@@ -72,7 +75,7 @@ def subscription_page(home: str, subscription_id: str) -> Page:
 
 
 @_served
-def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
+def object_page(home: str, object_id: str, subscription_id: str = "", owner: str | None = None) -> Page:
     """Return the page of one object; with a subscription id, also why the object matched it or not."""
     tables = open_home(home)
     lookup = look_up_object(tables.strict, object_id)
@@ -84,7 +87,7 @@ def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
     if subscription_id:
         from pststream.reports.commands.explain import explain  # here, since it loads Numba
 
-        explained = explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS)
+        explained = explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS, owner=owner)
     known = explained is None or bool(explained["pairs"])
     page = render_object(object_id, lookup, read_plan(tables), explained, subscription_id)
     return Page(200 if known else NOT_FOUND, page)

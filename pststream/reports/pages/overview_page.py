@@ -34,6 +34,7 @@ from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_lo
 from pststream.reports.reading.samples import RejectView, sample_points
 from pststream.storage.registry import files_at, normalize
 from pststream.tables.delta_tables import HomeFolder, TableReader
+from pststream.tables.owners import ID_COLUMNS
 
 LATEST_REJECTS = 200
 _EXAMPLES = 4
@@ -58,7 +59,7 @@ class Overview:
     balance     {batch: imbalance, the greatest CPU time of a worker over the least}, of the latest batches
     migrations  for each of the latest migrations, newest first, its rows of the table `migrations`
     matches     some objects of the latest batch that has matches: object_id, ts, pairs
-    answers     some subscriptions with memory whose answers were changed last: subscription_id, kind
+    answers     some subscriptions with memory whose answers were changed last: owner, subscription_id, kind
     """
 
     home: str
@@ -183,7 +184,7 @@ def _answers(tables: TableReader, history: BatchHistory) -> list[dict[str, Any]]
         keys += dict.fromkeys(rows.column(0).to_pylist()) if rows is not None else ()
     keys = sorted(set(keys))[:_MATCHES]
     among = pds.field("request_key").isin(keys)
-    return tables.rows(names.REQUESTS, ("subscription_id", "kind"), among) if keys else []
+    return tables.rows(names.REQUESTS, (*ID_COLUMNS, "kind"), among) if keys else []
 
 
 def _rejects(tables: TableReader) -> list[RejectView]:

@@ -15,6 +15,7 @@ from pststream.reports.pages.answer_section import (
 )
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.reading.answer_view import AnswerView, ViewedChange, ViewedRow
+from pststream.tables.owners import show_id
 
 _BARS, _CHANGES, _WORDS = 60, 30, 15
 
@@ -80,7 +81,7 @@ def prepare_standing(subscription: StoredSubscription, view: AnswerView, most: i
         rows=rows,
         more=False,
         seconds=0.0,
-        title=subscription.subscription_id,
+        title=show_id(subscription.owner, subscription.subscription_id),
     )
     return StandingSection(
         prepare_answer(answered, most), _note(view, kind.answers, most), _draw_history(view.changes),

@@ -51,12 +51,14 @@ _MAX_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True)
 class InsertedSubscriptions:
-    """Id and payload of each inserted subscription, by ascending key.
+    """Owner, id and payload of each inserted subscription, by ascending key.
 
-    keys int64[n]; ids, payloads large_string[n], a payload may be null; bytes int64[n]: length of both texts together.
+    keys int64[n]; owners, ids, payloads large_string[n], a payload may be null; bytes int64[n]: length of the three
+    texts together.
     """
 
     keys: np.ndarray
+    owners: pa.Array
     ids: pa.Array
     payloads: pa.Array
     bytes: np.ndarray
@@ -109,17 +111,18 @@ class RetractedPairs:
 
 
 def read_inserted_subscriptions(reader: TableReader) -> InsertedSubscriptions:
-    """Read key, id and payload of every insertion in the log; an export keeps these in memory."""
-    columns = ("subscription_key", "subscription_id", "payload")
+    """Read key, owner, id and payload of every insertion in the log; an export keeps these in memory."""
+    columns = ("subscription_key", "owner", "subscription_id", "payload")
     rows = reader.read(names.REQUESTS, columns, pds.field("op") == "insert")
     keys = rows.column("subscription_key").to_numpy()
     texts = (rows.column(name).cast(pa.large_string()).chunks for name in columns[1:])  # may be larger than 2 GiB
-    ids, payloads = (pa.concat_arrays(chunks or [pa.array([], pa.large_string())]) for chunks in texts)
+    read = [pa.concat_arrays(chunks or [pa.array([], pa.large_string())]) for chunks in texts]
     if len(keys) and (keys[1:] < keys[:-1]).any():
         order = np.argsort(keys, kind="stable")
-        keys, ids, payloads = keys[order], ids.take(pa.array(order)), payloads.take(pa.array(order))
-    lengths = pc.add(pc.binary_length(ids), pc.fill_null(pc.binary_length(payloads), 0))
-    return InsertedSubscriptions(keys, ids, payloads, lengths.to_numpy(zero_copy_only=False))
+        keys, read = keys[order], [column.take(pa.array(order)) for column in read]
+    lengths = [pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False) for column in read]
+    owners, ids, payloads = read
+    return InsertedSubscriptions(keys, owners, ids, payloads, np.sum(lengths, axis=0))
 
 
 def read_retracted_pairs(reader: TableReader, wanted: pds.Expression) -> RetractedPairs:
@@ -160,7 +163,7 @@ def _pairs_of(batch: pa.RecordBatch, inserted: InsertedSubscriptions, retracted:
 
 PAIR_SCHEMA = pa.schema(
     [
-        ("object_id", pa.string()), ("subscription_id", pa.string()), ("ts", TIME),
+        ("object_id", pa.string()), ("owner", pa.string()), ("subscription_id", pa.string()), ("ts", TIME),
         ("batch_id", pa.int64()), ("plan_version", pa.int64()), ("payload", pa.string()),
     ]
 )  # fmt: skip
@@ -202,6 +205,7 @@ def encoded_pairs(pairs: Pairs, inserted: InsertedSubscriptions) -> pa.Table:
     """Return some pairs as a table with the columns of PAIR_SCHEMA; its dictionaries are objects and subscriptions."""
     row, position = pa.array(pairs.row), pa.array(pairs.subscription)
     columns = {name: (row, pairs.rows.column(name)) for name in ROW_COLUMNS}
+    columns["owner"] = (position, inserted.owners)
     columns |= {"subscription_id": (position, inserted.ids), "payload": (position, inserted.payloads)}
     encoded = [pa.DictionaryArray.from_arrays(*columns[name], safe=False) for name in PAIR_SCHEMA.names]
     return pa.Table.from_arrays(encoded, names=PAIR_SCHEMA.names)

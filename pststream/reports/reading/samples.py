@@ -15,6 +15,7 @@ from pststream.base import names
 from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import REQUEST_COLUMNS, from_columns
 from pststream.tables.delta_tables import TableReader
+from pststream.tables.owners import ID_COLUMNS, show_id
 
 POINTS = 4_000
 PAIRS = 160
@@ -35,7 +36,9 @@ Pair = tuple[int, int, str, int]
 
 @dataclass(frozen=True)
 class MatchView:
-    """A matched pair, with the fields of its object and of its subscription that a page shows."""
+    """A matched pair, with the fields of its object and of its subscription that a page shows; `subscription_id` with
+    its owner.
+    """
 
     object_id: str
     subscription_id: str
@@ -81,7 +84,7 @@ def sample_matches(tables: TableReader) -> list[MatchView]:
     pairs = _pairs(tables)
     objects = _by_key(tables, names.OBJECTS, "object_key", {p[0] for p in pairs}, ("ts", "lon", "lat", "text"))
     keys = {p[1] for p in pairs}
-    columns = ("op", "subscription_id", "keywords", *(column.name for column in REQUEST_COLUMNS), "payload")
+    columns = ("op", *ID_COLUMNS, "keywords", *(column.name for column in REQUEST_COLUMNS), "payload")
     subscriptions = _by_key(tables, names.REQUESTS, "request_key", keys, columns)
     matches = [
         _match(object_id, worker, objects[key], subscriptions[subscription])
@@ -177,7 +180,7 @@ def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dic
         payload = {}
     return MatchView(
         object_id=object_id,
-        subscription_id=subscription["subscription_id"] or "",
+        subscription_id=show_id(*(subscription[name] or "" for name in ID_COLUMNS)),
         ts=thing["ts"],
         lon=thing["lon"],
         lat=thing["lat"],

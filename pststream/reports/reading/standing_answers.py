@@ -17,17 +17,19 @@ from pststream.base.arrow_columns import TIME
 from pststream.base.utc_times import to_micros
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.tables.delta_tables import TableReader
+from pststream.tables.owners import ID_COLUMNS
 
 RESULT_COLUMNS = [
     *[("rank", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("distance_m", pa.float64())],
     *[("score", pa.float64()), ("term", pa.string()), ("count", pa.int64()), ("as_of", TIME)],
 ]
-ANSWERS = pa.schema([("subscription_id", pa.string()), ("kind", pa.string()), *RESULT_COLUMNS])
+ANSWERS = pa.schema([("owner", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string()), *RESULT_COLUMNS])
 """Columns of answers; those that the kind does not have are null."""
 
 CHANGES = pa.schema(
     [
-        *[("batch_id", pa.int64()), ("subscription_id", pa.string()), ("kind", pa.string()), ("change", pa.string())],
+        *[("batch_id", pa.int64()), ("owner", pa.string()), ("subscription_id", pa.string())],
+        *[("kind", pa.string()), ("change", pa.string())],
         *RESULT_COLUMNS,
     ]
 )
@@ -69,11 +71,12 @@ class StandingAnswers:
         answers = map(self.answers_of, in_parts(self.subscriptions(), MOST_READ))
         yield from (rows for rows in answers if rows.num_rows)
 
-    def subscriptions(self, subscription_id: str | None = None) -> Iterator[pa.RecordBatch]:
+    def subscriptions(self, subscription_id: str | None = None, owner: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the subscriptions with memory that ever were (SUBSCRIPTION_COLUMNS), in the order of insertion."""
         wanted = pds.field("k").is_valid()
-        if subscription_id is not None:
-            wanted &= pds.field("subscription_id") == subscription_id
+        for column, value in zip(ID_COLUMNS, (owner, subscription_id), strict=True):
+            if value is not None:
+                wanted &= pds.field(column) == value
         for _, file in self._reader.files(names.REQUESTS, "request_key", wanted):
             yield from self._reader.batches_of(names.REQUESTS, file, SUBSCRIPTION_COLUMNS, wanted)
 
@@ -184,7 +187,7 @@ class StandingAnswers:
 
     def _named(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         """Return rows of the log, in their order, with ids in place of keys; without erased subscriptions."""
-        requests = self._look_up(names.REQUESTS, "request_key", ("subscription_id", "kind"), rows["subscription_key"])
+        requests = self._look_up(names.REQUESTS, "request_key", (*ID_COLUMNS, "kind"), rows["subscription_key"])
         is_known = pc.is_valid(requests.column("subscription_id"))
         rows, requests = rows.filter(is_known), requests.filter(is_known)
         objects = self._look_up(names.OBJECTS, "object_key", ("object_id",), rows["object_key"])
@@ -195,7 +198,7 @@ class StandingAnswers:
             position = np.full(rows.num_rows, len(self._batches) - 1)
         columns = {
             "batch_id": rows.column("batch_id"),
-            "subscription_id": requests.column("subscription_id"),
+            **{name: requests.column(name) for name in ID_COLUMNS},
             "kind": kind,
             "change": rows.column("event"),
             "rank": rows.column("rank"),

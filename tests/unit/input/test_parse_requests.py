@@ -44,6 +44,7 @@ def test_an_insertion() -> None:
     assert request == {
         "row": 1,
         "op": "insert",
+        "owner": "",
         "subscription_id": "s1",
         "kind": "range",
         "effective_at": datetime(2026, 1, 1, tzinfo=UTC),
@@ -73,7 +74,7 @@ def test_a_deletion() -> None:
     ((request,), _) = parse([deletion])
     assert (request["subscription_id"], request["effective_at"]) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
     assert json.loads(request["payload"]) == {"why": "done"}
-    rest = ["kind", *REQUESTS.names[5:-1]]
+    rest = ["kind", *REQUESTS.names[6:-1]]
     assert [request[name] for name in rest] == [None] * len(rest)
 
 
@@ -105,7 +106,7 @@ def test_a_box_across_the_antimeridian_and_a_circle() -> None:
 
 @pytest.mark.parametrize("kind", [None, "", "range"])
 def test_other_fields_are_kept(kind: str | None) -> None:
-    others = {"owner": "ü", "tags": ["a", {"b": None}], "at": "x", "n": 1.5}
+    others = {"user": "ü", "tags": ["a", {"b": None}], "at": "x", "n": 1.5}
     ((request,), _) = parse([INSERT | others | {"kind": kind}])
     assert request["kind"] == "range"
     assert json.loads(request["payload"]) == others
@@ -210,8 +211,8 @@ def test_no_requests() -> None:
 def test_requests_from_json_lines_and_parquet_are_the_same(tmp_path: Path) -> None:
     circle = {"lon": 18.07, "lat": 59.33, "radius_m": 5000.0}
     records = [
-        INSERT | {"circle": None, "owner": "me", "at": None},
-        INSERT | {"bbox": None, "circle": circle, "owner": None, "at": None},
+        INSERT | {"circle": None, "user": "me", "at": None},
+        INSERT | {"bbox": None, "circle": circle, "user": None, "at": None},
         {"op": "delete", "subscription_id": "s1", "at": "2026-02-01T00:00:00Z"},
     ]
     (tmp_path / "x.jsonl").write_text(
@@ -230,7 +231,7 @@ def test_requests_from_json_lines_and_parquet_are_the_same(tmp_path: Path) -> No
         assert len(rejected) == 0
         parsed.append(accepted.to_pylist())
     assert parsed[0] == parsed[1] == parsed[2]
-    assert [json.loads(row["payload"] or "null") for row in parsed[0]] == [{"owner": "me"}, None, None]
+    assert [json.loads(row["payload"] or "null") for row in parsed[0]] == [{"user": "me"}, None, None]
 
 
 def test_times_of_a_parquet_column(tmp_path: Path) -> None:

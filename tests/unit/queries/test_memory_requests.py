@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from pststream.base import names
+from pststream.base.utc_times import to_micros
 from pststream.input.parse_requests import parse_requests
 from pststream.input.row_chunks import RecordChunk
 from pststream.queries.kinds.contract import RequestLimits, StoredObject, Validity
-from pststream.queries.kinds.registry import KINDS
+from pststream.queries.kinds.registry import KINDS, MOST_ROOM, room_of
 from pststream.queries.kinds.topk import GREATEST_DISTANCE_M
 from pststream.queries.shapes.registry import to_json
 from tests.oracles.text import term_id
@@ -179,3 +180,34 @@ def test_no_insertion_has_a_piece() -> None:
     for kind in (KINDS["knn"], KINDS["topk"], KINDS["frequent_terms"]):
         row, columns = kind.make_pieces(pa.RecordBatch.from_pylist([stored(KNN), stored(TERMS)]))
         assert len(row) == columns.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "room"),
+    [
+        (KNN, 10 + 2),
+        (KNN | {"window": "90m"}, 30 + 2),
+        (KNN | {"window": {"objects": 7}}, 30 + 2),
+        (TOPK, 60 + 2),
+        (TERMS, 10),
+        (TERMS | {"created_at": "2026-02-27T23:30:00Z"}, 10 * 25),
+        (TERMS | {"k": 100, "created_at": "2027-01-01T00:00:00Z"}, 100),
+        (HEAD | {"keywords": "a AND (b OR c)", "bbox": [1, 2, 3, 4]}, 3),
+        (HEAD | {"keywords": "a", "bbox": [170, 2, -170, 4]}, 2),
+        (HEAD | {"bbox": [1, 2, 3, 4]}, 1),
+        (
+            HEAD
+            | {"keywords": "a", "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [9, 0], [0, 9], [0, 0]]]}},
+            32,
+        ),
+        ({"op": "delete", "subscription_id": "s"}, 0),
+    ],
+)
+def test_room(record: dict[str, Any], room: int) -> None:
+    accepted, _ = parse_requests(RecordChunk("f", [1], [record]), NOW, limits=LIMITS)
+    assert room_of(accepted, to_micros(NOW)).tolist() == [room]
+
+
+def test_room_has_no_overflow() -> None:
+    accepted, _ = parse_requests(RecordChunk("f", [1, 2], [TERMS | {"k": 2**40, "created_at": "1900-01-01"}] * 2), NOW)
+    assert room_of(accepted, to_micros(NOW)).tolist() == [MOST_ROOM] * 2

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from pststream.base import names
 from pststream.base.errors import PstError
+from pststream.matching.segments import MAX_POSTINGS
 from pststream.plans.plan import DispatchGrid, space_plan
+from pststream.queries.text.expression import MAX_TERMS
 from pststream.state.data_files import DataFile, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, IndexFile, delete_older_indexes, index_files, segment_files
@@ -121,6 +123,14 @@ def test_many_rows_are_not_built_again_for_few() -> None:
     assert [len(s.paths) for s in segment_files(files)] == [1, 4, 1]
     later = [small(0, key, rows=10) for key in (6, 7, 8)]
     assert [len(s.paths) for s in segment_files(files + later)] == [9]
+
+
+@pytest.mark.parametrize("rows", [1, 300, 400_000, 600_000])
+def test_a_segment_has_fewer_postings_than_it_can_number(rows: int) -> None:
+    segments = segment_files(small(0, key, rows=rows) for key in range(12))
+    most_cells, most_words = 4, MAX_TERMS
+    assert max(s.rows for s in segments) * most_cells * most_words <= MAX_POSTINGS
+    assert sum(s.rows for s in segments) == 12 * rows and (rows > 1_000 or len(segments) == 2)
 
 
 @given(st.lists(st.tuples(st.integers(-1, 2), st.integers(1, 2), st.booleans()), max_size=30), st.randoms())

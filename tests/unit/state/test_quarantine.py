@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,11 @@ def test_a_full_quarantine_keeps_the_beginnings_of_files(home: Home, tmp_path: P
     with pytest.raises(UsageError, match="was not copied"):
         find_quarantined(home, [4], RELEASED)
     hashes = {name: file["sha256"] for file, _ in files for name in [Path(file["path"]).name]}
-    assert quarantine.judged_files(home, hashes.values()) == {("objects", sha256) for sha256 in hashes.values()}
+    assert judged(home, hashes.values()) == set(hashes.values())
     quarantine.discard(home, [3, 4])
-    judged = quarantine.judged_files(home, hashes.values())
-    assert judged == {("objects", hashes[name]) for name in ("c.csv", "e.csv")}, "4 had no copy: it is checked again"
-    assert quarantine.judged_files(home, []) == set()
+    again = judged(home, hashes.values())
+    assert again == {hashes[name] for name in ("c.csv", "e.csv")}, "4 had no copy: it is checked again"
+    assert judged(home, []) == set()
 
 
 def test_old_files_are_discarded(home: Home) -> None:
@@ -155,3 +156,7 @@ def test_a_number_is_used_again_only_by_who_never_held_it(home: Home, tmp_path: 
     left.write_text("old", "utf-8")
     quarantine.add_entries(home, [(offered(tmp_path, "c.csv"), ["bad"])], 3)
     assert copies(home)[-1] == "quarantine/3/c.csv" and len(copies(home)) == 3
+
+
+def judged(home: Home, hashes: Iterable[str]) -> set[str]:
+    return {row["sha256"] for row in quarantine.judged_files(home, list(hashes))}

@@ -30,7 +30,8 @@ def stored(path: Path, rng: np.random.Generator, rows: int, group: int) -> pa.Ta
 
 
 def look_up(cache: SegmentCache, part: Slice, wanted: list[str]) -> list[dict]:
-    batches = deduplicate.find_rows_by_id(cache, part, "id", COLUMNS, deduplicate.IdSet(pa.array(wanted, pa.string())))
+    ids = deduplicate.IdSet(pa.array(wanted, pa.string()))
+    batches = deduplicate.find_rows_by_id(cache, part, ("id",), COLUMNS, ids)
     rows = [row for batch in batches for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: row["key"])
 

@@ -13,7 +13,7 @@ import pytest
 from pststream.base.errors import PASSING, PassingError, RetryableError
 from pststream.input import input_files
 from pststream.input.input_files import ByteStream, sha256_of
-from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, stored_options
 from pststream.pipeline.ingest.staged_rows import StagedWriter
 from pststream.settings import Settings
 from pststream.state import quarantine
@@ -107,7 +107,7 @@ def test_a_full_disk_at_the_end_of_a_damaged_file_quarantines_nothing(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for path in landing.iterdir():
-        path.write_bytes(b"PAR1")
+        path.write_bytes(b"PAR1\n")
     with monkeypatch.context() as patch, pytest.raises(RetryableError, match="No space"):
         patch.setattr(StagedWriter, "close", close)
         ingest_landing(hand_home, landing)
@@ -131,7 +131,8 @@ def test_too_many_open_files_say_nothing_about_a_file(landing: Path) -> None:
 def test_a_quarantined_file_whose_reasons_were_erased_stays(hand_home: Home, landing: Path) -> None:
     path = landing / "b.csv"
     file = {"kind": "objects", "path": str(path), "sha256": sha256_of(str(path)), "bytes": 1}
-    quarantine.add_entries(hand_home, [(file | {"options": "{}"}, [])], 1)
+    options = stored_options(ReaderOptions(), Settings(), landed=True)
+    quarantine.add_entries(hand_home, [(file | {"options": options}, [])], 1)
     assert ingest_landing(hand_home, landing)["files"] == 1
 
 

@@ -155,16 +155,17 @@ def test_letters_of_objects_subscriptions_and_words() -> None:
         {"kind": "report", "left": [], "entered": rows_of("secret")},
         {"kind": "report", "left": [], "entered": rows_of("tea")},
     ]
+    names = [("", "s")] * len(bodies) + [("", "gone"), ("ada", "gone")]
     rows = [
-        {"subscription_id": "s", "message": json.dumps(body), "message_id": str(n)} for n, body in enumerate(bodies)
+        {"owner": owner, "subscription_id": one, "message": json.dumps(body), "message_id": str(n)}
+        for n, ((owner, one), body) in enumerate(zip(names, [*bodies, bodies[1], bodies[1]], strict=True))
     ]
-    rows.append({"subscription_id": "gone", "message": json.dumps(bodies[1]), "message_id": "9"})
-    change = LettersOf(frozenset("a"), frozenset({"gone"}), frozenset({"secret"}))
+    change = LettersOf(frozenset("a"), frozenset({("", "gone")}), frozenset({"secret"}))
     stay, count = change.apply(pa.RecordBatch.from_pylist(rows))
     left = {row["message_id"]: json.loads(row["message"]) for row in stay.to_pylist()}
     smaller = {"3": {**bodies[3], "count": 149, "objects": [{"object_id": "b"}]}}
     smaller["6"] = {**bodies[6], "entered": [{"rank": 2, "term": "cake", "count": 1}]}
-    assert left == {str(n): bodies[n] for n in (1, 2, 5, 8)} | smaller and count == 6
+    assert left == {str(n): bodies[n] for n in (1, 2, 5, 8)} | smaller | {"10": bodies[1]} and count == 6
 
 
 FILES, ROWS, TEXT = 6, 16, 1_000_000

@@ -53,9 +53,9 @@ def thing(row: int, object_id: str, minutes: float = 0, **changes: Any) -> dict[
 def insertion(row: int, subscription_id: str, minutes: float = -60, **changes: Any) -> dict[str, Any]:
     """An accepted insertion at row `row` of its file."""
     fields = {
-        "row": row, "op": "insert", "kind": "range", "subscription_id": subscription_id, "effective_at": at(minutes),
-        "expires_at": None, "keywords": "coffee AND (free OR cheap)", "bbox": [-1.0, -1.0, 1.0, 1.0],
-        "circle": None, "payload": None,
+        "row": row, "op": "insert", "kind": "range", "owner": "", "subscription_id": subscription_id,
+        "effective_at": at(minutes), "expires_at": None, "keywords": "coffee AND (free OR cheap)",
+        "bbox": [-1.0, -1.0, 1.0, 1.0], "circle": None, "payload": None,
     }  # fmt: skip
     return fields | changes
 
@@ -63,8 +63,8 @@ def insertion(row: int, subscription_id: str, minutes: float = -60, **changes: A
 def deletion(row: int, subscription_id: str, minutes: float, subscription_key: int) -> dict[str, Any]:
     """An accepted deletion at row `row` of its file."""
     return {
-        "row": row, "op": "delete", "subscription_id": subscription_id, "effective_at": at(minutes),
-        "subscription_key": subscription_key,
+        "row": row, "op": "delete", "owner": "", "subscription_id": subscription_id,
+        "effective_at": at(minutes), "subscription_key": subscription_key,
     }  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[st
         if row["op"] == "insert":
             base |= to_columns(read_region(row))
             base["clauses"] = [sorted({term_id(w) for w in clause}) for clause in parse_keywords(row["keywords"])]
-        requests.append({**row, "circle": None, **base} | _own_key(row))
+        requests.append({"owner": "", **row, "circle": None, **base} | _own_key(row))
     ledger_tables.append(home, names.REQUESTS, requests)
 
 

@@ -30,7 +30,7 @@ ODD_IDS = ('a,"b"', "new\nline", "tab\tand\\", "東京", " blank ", "", "quote'"
 
 def filled(home: Home) -> list[int]:
     """Two subscriptions, three objects; batches 1 and 2 done, 3 not; keys of the subscriptions."""
-    asked = add_file(home, "requests", [insertion(1, "s1"), insertion(2, "s2", payload='{"owner": "Ada"}')])
+    asked = add_file(home, "requests", [insertion(1, "s1"), insertion(2, "s2", payload='{"user": "Ada"}')])
     seen = add_file(home, "objects", [thing(1, "o1", 1), thing(2, "o2", 2), thing(3, "o3", 3)])
     s1, s2 = log_key(asked, 1), log_key(asked, 2)
     o1, o2, o3 = (log_key(seen, row) for row in (1, 2, 3))
@@ -54,10 +54,10 @@ def test_csv(hand_home: Home, tmp_path: Path) -> None:
     out = tmp_path / "m.csv"
     assert export_matches(hand_home, str(out)) == {"out": str(out), "rows": 3}
     assert out.read_text("utf-8") == (
-        "object_id,subscription_id,ts,batch_id,plan_version,payload\n"
-        "o1,s1,2026-03-01T00:01:00.000000Z,1,1,\n"
-        'o2,s2,2026-03-01T00:02:00.000000Z,1,1,"{""owner"": ""Ada""}"\n'
-        "o3,s1,2026-03-01T00:03:00.000000Z,2,1,\n"
+        "object_id,owner,subscription_id,ts,batch_id,plan_version,payload\n"
+        "o1,,s1,2026-03-01T00:01:00.000000Z,1,1,\n"
+        'o2,,s2,2026-03-01T00:02:00.000000Z,1,1,"{""user"": ""Ada""}"\n'
+        "o3,,s1,2026-03-01T00:03:00.000000Z,2,1,\n"
     )
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["m.csv"]
 
@@ -90,11 +90,11 @@ def test_files_that_a_user_names_follow_his_umask(hand_home: Home, tmp_path: Pat
     ],
 )  # fmt: skip
 def test_no_id_is_a_formula_to_a_spreadsheet(hand_home: Home, tmp_path: Path, name: str, shown: str) -> None:
-    asked = add_file(hand_home, "requests", [insertion(1, name)])
+    asked = add_file(hand_home, "requests", [insertion(1, name, owner=name)])
     seen = add_file(hand_home, "objects", [thing(1, name, 1)])
     add_batch(hand_home, [match_row(log_key(seen, 1), name, 1, [log_key(asked, 1)])])
-    ((one, other, *_),) = exported(hand_home, tmp_path)
-    assert (one, other) == (shown, shown)
+    (row,) = exported(hand_home, tmp_path)
+    assert row[:3] == (shown, shown, shown)
     export_matches(hand_home, str(tmp_path / "m.jsonl"))
     assert json.loads((tmp_path / "m.jsonl").read_text("utf-8"))["object_id"] == name
 
@@ -135,14 +135,16 @@ def test_no_cell_is_a_formula_however_lines_are_split_and_texts_come_back(hand_h
         {"".join(rnd.choices(alphabet, k=rnd.randint(1, 7))) for _ in range(3_000)} | {*formula_starts(), *parts}
     )
     note = json.dumps({"note": "b;=1+1|@c"})
-    asked = add_file(hand_home, "requests", [insertion(n, name, payload=note) for n, name in enumerate(ids, 1)])
+    asked = add_file(
+        hand_home, "requests", [insertion(n, name, owner=name, payload=note) for n, name in enumerate(ids, 1)]
+    )
     seen = add_file(hand_home, "objects", [thing(n, name) for n, name in enumerate(ids, 1)])
     places = [n % len(ids) + 1 for n in range(-1, len(ids) - 1)]  # another id beside each
     rows = [match_row(log_key(seen, n), name, 0, [log_key(asked, places[n - 1])]) for n, name in enumerate(ids, 1)]
     add_batch(hand_home, rows)
     found = exported(hand_home, tmp_path)
-    assert [(restored(row[0]), restored(row[1]), restored(row[5])) for row in found] == [
-        (name, ids[place - 1], note) for name, place in zip(ids, places)
+    assert [tuple(restored(row[n]) for n in (0, 1, 2, 6)) for row in found] == [
+        (name, ids[place - 1], ids[place - 1], note) for name, place in zip(ids, places)
     ]
     text = (tmp_path / "m.csv").read_bytes().decode()
     for separator in ";|\t":
@@ -155,10 +157,10 @@ def test_json_lines(hand_home: Home, tmp_path: Path) -> None:
     assert export_matches(hand_home, str(out))["rows"] == 3
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert rows[1] == {
-        "object_id": "o2", "subscription_id": "s2", "ts": "2026-03-01T00:02:00.000000Z", "batch_id": 1,
-        "plan_version": 1, "payload": {"owner": "Ada"},
+        "object_id": "o2", "owner": "", "subscription_id": "s2", "ts": "2026-03-01T00:02:00.000000Z",
+        "batch_id": 1, "plan_version": 1, "payload": {"user": "Ada"},
     }  # fmt: skip
-    assert [row["payload"] for row in rows] == [None, {"owner": "Ada"}, None]
+    assert [row["payload"] for row in rows] == [None, {"user": "Ada"}, None]
 
 
 def test_parquet(hand_home: Home, tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_parquet(hand_home: Home, tmp_path: Path) -> None:
     assert table.schema.field("ts").type == pa.timestamp("us", tz="UTC")
     assert table.column("object_id").to_pylist() == ["o1", "o2", "o3"]
     assert table.column("ts").to_pylist() == [at(1), at(2), at(3)]
-    assert table.column("payload").to_pylist() == [None, '{"owner": "Ada"}', None]
+    assert table.column("payload").to_pylist() == [None, '{"user": "Ada"}', None]
 
 
 def test_since_takes_objects_from_that_time_on(hand_home: Home, tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_odd_ids_come_back_as_they_were(hand_home: Home, tmp_path: Path) -> None
     keys = [log_key(asked, n) for n in range(1, len(ODD_IDS) + 1)]
     add_batch(hand_home, [match_row(log_key(seen, n), name, 0, keys) for n, name in enumerate(ODD_IDS, 1)])
     wanted = [(thing_id, subscription_id) for thing_id in ODD_IDS for subscription_id in ODD_IDS]
-    assert [row[:2] for row in exported(hand_home, tmp_path)] == wanted
+    assert [(row[0], row[2]) for row in exported(hand_home, tmp_path)] == wanted
     export_matches(hand_home, str(tmp_path / "m.jsonl"))
     lines = (tmp_path / "m.jsonl").read_bytes().decode().split("\n")[:-1]
     assert [(row["object_id"], row["subscription_id"]) for row in map(json.loads, lines)] == wanted
@@ -223,8 +225,8 @@ def test_equals_a_slow_twin_over_many_batches(hand_home: Home, tmp_path: Path, m
             rows.append(match_row(log_key(asked + of_batch, n), name, of_batch, [back], retracted=True))
         add_batch(hand_home, rows)
     found = exported(hand_home, tmp_path)
-    assert sorted((row[0], row[1], int(row[3])) for row in found) == sorted((*k, batch) for k, batch in pairs.items())
-    assert [row[3] for row in found] == sorted(row[3] for row in found)
+    assert sorted((row[0], row[2], int(row[4])) for row in found) == sorted((*k, batch) for k, batch in pairs.items())
+    assert [row[4] for row in found] == sorted(row[4] for row in found)
 
 
 @pytest.mark.parametrize("name", ["m.json", "m", "folder.csv", "nowhere/m.csv"])

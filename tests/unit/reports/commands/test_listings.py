@@ -48,7 +48,8 @@ AT = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)
 
 
 def row(subscription_id: str, **values: Any) -> dict[str, Any]:
-    return dict.fromkeys(ANSWERS.names) | {"subscription_id": subscription_id, "rank": 1, "as_of": AT} | values
+    named = {"owner": "", "subscription_id": subscription_id}
+    return dict.fromkeys(ANSWERS.names) | named | {"rank": 1, "as_of": AT} | values
 
 
 def test_each_kind_shows_its_value() -> None:

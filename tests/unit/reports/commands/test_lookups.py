@@ -61,6 +61,6 @@ def test_of_an_id_with_very_many_rows_only_the_latest_are_read(
     )
     assert [one.key for one in read_objects(reader, "o")] == [log_key(objects[1], row) for row in (3, 2)]
     assert len(read) == 2
-    latest, before = read_insertions(reader, "s")
+    latest, before = read_insertions(reader, "", "s")
     assert (latest.key, before.key) == tuple(log_key(requests[1], row) for row in (3, 2))
     assert len(latest.deletions) == 1 and len(read) == 2 + 3

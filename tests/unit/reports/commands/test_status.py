@@ -282,8 +282,8 @@ def test_every_figure(hand_home: Home) -> None:
     for sink, state in (("hook", "down"), ("files", "ok")):
         place = SinkProgress(1, 2, state == "ok", state=state)
         deliveries.save_progress(hand_home, sink, place, Counts(2, 1, 4))
-    letter = {"sink": "hook", "message_id": "m", "batch_id": 1, "subscription_id": "s", "kind": "match"}
-    deliveries.save_dead_letters(hand_home, [letter | {"reason": "410", "message": "{}"}])
+    letter = {"sink": "hook", "message_id": "m", "batch_id": 1, "owner": "", "subscription_id": "s"}
+    deliveries.save_dead_letters(hand_home, [letter | {"kind": "match", "reason": "410", "message": "{}"}])
     hold = {"hold_id": 1, "kind": "objects", "path": "/p", "sha256": "x", "bytes": 1, "options": "{}", "copy": "c"}
     hold |= {"head": [], "reasons": ["r"], "status": "held", "written_at": at(0)}
     ledger_tables.append(hand_home, names.QUARANTINE, [hold])

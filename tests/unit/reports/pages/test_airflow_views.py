@@ -150,7 +150,7 @@ def test_the_page_can_be_used_by_keyboard(home: Home) -> None:
 
 def test_links_lead_to_what_they_name(home: Home) -> None:
     text = airflow_views.subscription_page(home.path, "s").text
-    assert 'href="object?id=o&amp;subscription=s"' in text
+    assert 'href="object?id=o&amp;subscription=s&amp;owner="' in text
     explained = Elements(airflow_views.object_page(home.path, "o", "s").text).text
     assert "matched the object satisfies the subscription; batch 1 wrote the pair." in explained
     assert "word free of the clause" in explained and "worker 1, unit 1 of plan 1" in explained
@@ -305,7 +305,7 @@ def test_a_subscription_without_an_answer_has_matches(standing_home: Home) -> No
 def test_the_overview_leads_to_subscriptions_whose_answers_changed(standing_home: Home) -> None:
     elements = Elements(airflow_views.overview_page(standing_home.path).text)
     links = {str(link["href"]) for link in elements.all("a")}
-    assert {"subscription?id=best", "subscription?id=words"} <= links and "subscription?id=box" not in links
+    assert {f"subscription?id={one}&owner=" for one in ("best", "words")} <= links and "id=box" not in "".join(links)
     assert "frequent_terms" in elements.text and not elements.all("b")
 
 

@@ -161,8 +161,8 @@ def test_many_batches_are_cut_and_the_totals_are_not(hand_home: Home) -> None:
 
 def letter(sink: str, message_id: str) -> dict[str, Any]:
     return {
-        "sink": sink, "message_id": message_id, "batch_id": 1, "subscription_id": "s", "kind": "matched",
-        "reason": "HTTP status 400", "message": "{}",
+        "sink": sink, "message_id": message_id, "batch_id": 1, "owner": "", "subscription_id": "s",
+        "kind": "matched", "reason": "HTTP status 400", "message": "{}",
     }  # fmt: skip
 
 

@@ -89,7 +89,7 @@ def test_a_new_home_has_no_rows_and_later_rows_are_read(hand_home: Home) -> None
     opened = pststream.open(Path(hand_home.path))
     assert [opened.matches().num_rows, opened.objects().num_rows, opened.requests().num_rows] == [0, 0, 0]
     assert opened.matches().column_names == [
-        "object_id", "subscription_id", "ts", "batch_id", "plan_version", "payload",
+        "object_id", "owner", "subscription_id", "ts", "batch_id", "plan_version", "payload",
     ]  # fmt: skip
     matched(hand_home, 7)
     assert opened.matches().num_rows > 300

@@ -1,0 +1,105 @@
+"""Find out whether an input file was judged before: whether its rows are in the log, or it is in quarantine.
+
+A content is judged once as rows of one kind in one format, of one owner. Two more things count. A file that somebody
+names in a command is judged again with other options of the reader; a file that lands is not, so that a changed setting
+reads nothing again. And a file of requests without `created_at` or `at`, which take effect when they are read, is
+judged at each path. A file in quarantine is judged again in another folder, where another volume may be usual.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from pststream.base.errors import InputFileError
+from pststream.input.input_files import format_of
+from pststream.state import quarantine
+from pststream.state.home import Home
+from pststream.tables.ledgers import read_known_files
+
+LANDED = "landed"
+"""Key in the options of a file: whether `run`, a watcher or a DAG found it."""
+
+UNDATED = "undated"
+"""Key in the options of a file of requests: whether a request of it has no time of its own."""
+
+GIVEN_PATH = "given_path"
+"""Key in the options of a copy: the path of the file that was copied."""
+
+
+class _Reading(NamedTuple):
+    """What the options of a file say that decides on its rows."""
+
+    format: str | None
+    owner: str
+    landed: bool
+    undated: bool
+    given_path: str | None
+    other: str
+
+
+def owner_of(options: str) -> str:
+    """Return the owner of a file with these options."""
+    return _reading_of(options).owner
+
+
+@lru_cache(maxsize=4_096)
+def _reading_of(options: str) -> _Reading:
+    of_file: Mapping[str, Any] = json.loads(options)
+    other = [of_file.get(name) for name in ("columns", "constants", "timezone")]
+    named = (of_file.get(name) for name in ("format", "owner", LANDED, UNDATED, GIVEN_PATH))
+    format, owner, landed, undated, given_path = named
+    return _Reading(format, owner or "", bool(landed), bool(undated), given_path, json.dumps(other))
+
+
+class _Judged(NamedTuple):
+    """A file that was judged before."""
+
+    path: str
+    options: str
+    is_quarantined: bool
+
+
+class KnownFiles:
+    """The files of one kind with one of these hashes that were judged before."""
+
+    def __init__(self, home: Home, kind: str, hashes: Collection[str]) -> None:
+        self._of: defaultdict[str, list[_Judged]] = defaultdict(list)
+        for row in read_known_files(home, hashes):
+            if row["kind"] == kind:
+                self._of[row["sha256"]].append(_Judged(row["path"], row["options"], False))
+        for row in quarantine.judged_files(home, hashes):
+            if row["kind"] == kind:
+                self._of[row["sha256"]].append(_Judged(row["path"], row["options"], True))
+
+    def find(self, path: str, sha256: str, options: str) -> str | None:
+        """Return the path at which a file was judged before; None if it is new.
+
+        options: JSON, as the ledger stores them
+        """
+        new = _reading_of(options)
+        for judged in self._of.get(sha256, ()):
+            old = _reading_of(judged.options)
+            old_path = old.given_path or judged.path
+            if (
+                new.owner == old.owner
+                and ((new.landed and old.landed) or new.other == old.other)
+                and (not old.undated or old_path == path)
+                and (not judged.is_quarantined or PurePosixPath(old_path).parent == PurePosixPath(path).parent)
+                and _format(path, new.format) == _format(old_path, old.format)
+            ):
+                return old_path
+        return None
+
+    def are_undated(self, sha256: str) -> bool:
+        """Whether the content has requests without a time, as far as it was judged."""
+        return any(_reading_of(judged.options).undated for judged in self._of.get(sha256, ()))
+
+
+def _format(path: str, format: str | None) -> str | None:
+    try:
+        return format_of(path, format)
+    except InputFileError:  # a name without a known ending
+        return None

@@ -1,0 +1,195 @@
+"""Files that land: which are read again, which wait, and that none keeps another one out."""
+
+import gzip
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import Home, new_home
+from tests.kill_and_rerun import table_of
+
+pytestmark = [pytest.mark.e2e]
+
+HEADER = "object_id,ts,lon,lat,text\n"
+ASKED = '{{"op": "insert", "subscription_id": "{}", "keywords": "tea", "bbox": [0, 0, 70, 70]{}}}\n'
+
+
+def row(name: str, minute: int = 0, lat: str = "2") -> str:
+    return f"{name},2026-03-01T00:{minute:02}:00Z,1,{lat},tea\n"
+
+
+def land(landing: Path, name: str, content: str) -> Path:
+    path = landing / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, "utf-8")
+    return path
+
+
+def home_at(path: Path, **settings: Any) -> Home:
+    return new_home(path, engine="local", workers=2, planner="grid", **settings)
+
+
+def run(home: Home, landing: Path, kind: str = "objects") -> Any:
+    return home.run("run", landing)["ingest"].get(kind)
+
+
+def stored(home: Home) -> list[str]:
+    return sorted(table_of(home, "objects").to_pyarrow_table().column("object_id").to_pylist())
+
+
+# The identity of a file
+
+
+def test_bytes_that_landed_first_under_another_name_silence_no_file(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home")
+    content = HEADER + row("a")
+    strange = [land(landing, f"objects/stranger/x.{ending}", content) for ending in ("parquet", "jsonl")]
+    first = run(home, landing)
+    assert (len(first["quarantined"]), first["accepted"], first["rejected"]) == (1, 0, 2)
+    land(landing, "objects/a.csv", content)
+    assert run(home, landing)["accepted"] == 1 and stored(home) == ["a"]
+    land(landing, "objects/later/b.csv", content)
+    for path in strange:
+        path.unlink()
+    again = run(home, landing)
+    assert (again["files"], again["files_skipped"]) == (0, 2)
+    assert again["repeated"] == [
+        {"path": str(landing / "objects/later/b.csv"), "read_as": str(landing / "objects/a.csv")}
+    ]
+
+
+def test_a_file_that_is_quarantined_for_its_senders_folder_is_judged_again_in_another(tmp_path: Path) -> None:
+    landing, home = (
+        tmp_path / "landing",
+        home_at(tmp_path / "home", gate_min_rows=1, gate_history=2, gate_volume_factor=2.0),
+    )
+    for n in range(2):
+        land(landing, f"objects/small/{n}.csv", HEADER + row(f"s{n}"))
+        run(home, landing)
+    large = HEADER + "".join(row(f"r{n}") for n in range(20))
+    land(landing, "objects/small/large.csv", large)
+    assert len(run(home, landing)["quarantined"]) == 1, "its usual volume is one row"
+    land(landing, "objects/own/large.csv", large)
+    assert run(home, landing)["accepted"] == 20
+
+
+def test_a_changed_setting_reads_no_landed_file_again_but_other_options_of_a_command_do(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home")
+    land(landing, "objects/a.csv", HEADER + row("a"))
+    assert run(home, landing)["accepted"] == 1
+    home.set(timezone="Europe/Istanbul")
+    assert run(home, landing) is None or run(home, landing)["files"] == 0
+    other = land(tmp_path, "other.csv", "key,ts,lon,lat,text\n" + row("b"))
+    assert home.ingest("objects", [other], "--column", "object_id=key", "--column", "lon=text")["accepted"] == 0
+    assert home.ingest("objects", [other], "--column", "object_id=key")["accepted"] == 1
+    assert home.ingest("objects", [other], "--column", "object_id=key")["files_skipped"] == 1
+
+
+def test_requests_without_a_time_count_at_each_path(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home")
+    leave = '{"op": "delete", "subscription_id": "s"}\n'
+    land(landing, "requests/1.jsonl", ASKED.format("s", ""))
+    dated = ASKED.format("d", ', "created_at": "2026-03-01T00:00:00Z"')
+    land(landing, "requests/3.jsonl", dated)
+    assert run(home, landing, "requests")["accepted"] == 2
+    land(landing, "requests/2.jsonl", leave)
+    assert run(home, landing, "requests")["accepted"] == 1
+    land(landing, "requests/4.jsonl", ASKED.format("s", ""))
+    assert run(home, landing, "requests")["accepted"] == 1
+    land(landing, "requests/5.jsonl", leave)
+    land(landing, "requests/6.jsonl", leave)
+    land(landing, "requests/7.jsonl", dated)
+    again = run(home, landing, "requests")
+    assert (again["accepted"], again["files"], again["rejects_by_reason"]) == (1, 2, {"unknown_subscription": 1})
+    assert [Path(one["path"]).name for one in again["repeated"]] == ["7.jsonl"]
+
+
+# Rounds
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_order_of_the_files_of_a_round_makes_nothing_late(tmp_path: Path, killed: bool) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home", lateness_seconds=0)
+    land(landing, "objects/a.csv", HEADER + row("a", 1))
+    large = HEADER + row("b") + f"c,2026-03-01T00:00:00Z,1,2,{random.Random(1).randbytes(500_000).hex()}\n"
+    (landing / "objects" / "b.csv.gz").write_bytes(gzip.compress(large.encode()))
+    if killed:
+        assert home.crash("ingest.done", "run", landing).code != 0
+        assert stored(home) == ["a"], "a group of its own, as the other file is large"
+    assert run(home, landing)["rejected"] == 0 and stored(home) == ["a", "b", "c"]
+    land(landing, "objects/d.csv", HEADER + row("d"))
+    assert run(home, landing)["rejects_by_reason"] == {"late": 1}, "the round has ended"
+    assert home.run("check", "--all")["success"]
+
+
+# Files that wait
+
+
+def test_a_file_whose_last_line_has_no_end_waits_and_holds_back_its_owner_alone(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home")
+    first = land(landing, "requests/1.jsonl", ASKED.format("a", "").rstrip("\n"))
+    land(landing, "requests/2.jsonl", ASKED.format("b", ""))
+    land(landing, "objects/1.csv", HEADER + row("a").rstrip("\n"))
+    land(landing, "objects/2.csv", HEADER + row("b"))
+    done = home.run("run", landing)["ingest"]
+    assert [Path(one).name for one in done["requests"]["passed_over"]] == ["1.jsonl", "2.jsonl"]
+    assert [Path(one).name for one in done["objects"]["passed_over"]] == ["1.csv"] and stored(home) == ["b"]
+    old = time.time() - 60
+    os.utime(first, (old, old))
+    assert run(home, landing, "requests")["accepted"] == 2
+
+
+def test_an_object_of_a_half_written_line_makes_way_for_the_whole_one(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home", settle_seconds=0)
+    land(landing, "requests/1.jsonl", ASKED.format("s", ', "created_at": "2026-01-01T00:00:00Z"'))
+    place = "object_id,ts,text,lon,lat\n"
+    whole = [f"{name},2026-03-01T00:00:0{n}Z,tea,18.07,59.33\n" for n, name in enumerate("ab")]
+    path = land(landing, "objects/1.csv", place + "".join(whole).removesuffix("9.33\n"))
+    assert run(home, landing)["accepted"] == 2
+    path.write_text(place + "".join(whole), "utf-8")
+    done = run(home, landing)
+    assert (done["accepted"], done["rejects_by_reason"]) == (1, {"duplicate": 1})
+    rows = table_of(home, "objects").to_pyarrow_table().to_pylist()
+    assert sorted((one["object_id"], one["lat"]) for one in rows) == [("a", 59.33), ("b", 5.0), ("b", 59.33)]
+    assert {one[0] for one in home.exported()} == {"a", "b"}
+    assert home.run("check", "--all")["success"]
+    path.write_text(place + "".join(whole) + "c" + whole[0][1:], "utf-8")
+    assert run(home, landing)["accepted"] == 1, "a line that had its end stays"
+
+
+# A file that does not fit
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 48 MiB; only root may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "pststream", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("no disk can be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_file_whose_rows_do_not_fit_on_the_disk_keeps_no_other_out(small_disk: Path, tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(small_disk / "home")
+    land(landing, "objects/a.csv", HEADER + row("a"))
+    bomb = HEADER + "".join(f"x{n},2026-03-01T00:00:00Z,1,2,{'tea ' * 250}\n" for n in range(50_000))
+    (landing / "objects" / "big.csv.gz").write_bytes(gzip.compress(bomb.encode(), 9))
+    done = run(home, landing)
+    assert (done["files"], [Path(one).name for one in done["passed_over"]]) == (1, ["big.csv.gz"])
+    assert not list(home.path.glob("staging/*.arrow")), "no rows stay"
+    for number in range(4):
+        land(landing, f"objects/{number}.csv", HEADER + row(f"b{number}"))
+        done = run(home, landing)
+        assert done["accepted"] == 1
+    (held,) = done["quarantined"]
+    assert held["reasons"] == ["its rows need more than half of the free space of the disk, 5 times"]
+    assert stored(home) == ["a", "b0", "b1", "b2", "b3"] and home.run("check", "--all")["success"]
