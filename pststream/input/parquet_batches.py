@@ -253,16 +253,6 @@ def _width_of(leaf: pq.ColumnSchema) -> int:
     return int(max(width, _LEVELS) if leaf.max_repetition_level else width)
 
 
-def least_bytes(file: pq.ParquetFile, names: Collection[str]) -> int:
-    """Return the bytes that a column below these columns decodes to at least, by its number of values: the greatest."""
-    sizes = [0]
-    for index in _leaf_indices(file, names):
-        width = _width_of(file.schema.column(index))
-        columns = (file.metadata.row_group(group).column(index) for group in range(file.metadata.num_row_groups))
-        sizes.append(width * sum(column.num_values for column in columns))
-    return max(sizes)
-
-
 def read_batches(
     path: str,
     source: Any,
@@ -308,7 +298,7 @@ def _choose_rows(
     """
     counts = [file.metadata.row_group(group).num_rows for group in groups]
     begins, of_row = np.cumsum([0, *counts]), np.zeros(len(groups))
-    short, spans, nested = most // min(rows, _FEW_ROWS), [np.zeros((0, 3), np.int64)], []
+    short, spans, nested, left = most // min(rows, _FEW_ROWS), [np.zeros((0, 3), np.int64)], [], allowed
     castable = not any("_view" in str(kind) for kind in file.schema_arrow.types)
     indices = _leaf_indices(file, names)
     texts = [index for index in indices if file.schema.column(index).physical_type == "BYTE_ARRAY"]
@@ -318,19 +308,22 @@ def _choose_rows(
         for index in indices:
             leaf, bounds = file.schema.column(index), []
             is_list, width = leaf.max_repetition_level > 0, _width_of(leaf)
-            for ordinal, (group, count) in enumerate(zip(groups, counts)):
-                column, sizes = file.metadata.row_group(group).column(index), array("q")
+            columns = [file.metadata.row_group(group).column(index) for group in groups]
+            if width * sum(column.num_values for column in columns) > allowed:
+                raise TooManyBytes
+            for ordinal, (group, column, count) in enumerate(zip(groups, columns, counts)):
+                sizes = array("q")
                 read_dictionary = partial(_read_dictionary, by_dictionary, group, leaf.path)
                 is_short = short if index in texts else _NOT_KNOWN
-                bounds.append(find_longest_text(content, column, read_dictionary, is_short, allowed, sizes))
+                bounds.append(find_longest_text(content, column, read_dictionary, is_short, left, sizes))
                 pages = _rows_of_pages(sizes, count, column.num_values if is_list else count)
-                allowed -= int(pages[:, 2].sum())
+                left -= int(pages[:, 2].sum())
                 of_row[ordinal] += (pages[:, 2].sum() + width * column.num_values) / max(count, 1)
                 spans.append(pages + [begins[ordinal], begins[ordinal], 0])
             longest = [text.bytes if index in texts or text.bytes == _NOT_KNOWN else 0 for text in bounds]
             if not (is_list and castable and all(text.by_dictionary for text in bounds)):
                 of_row += longest
-            elif any(file.metadata.row_group(g).column(index).num_values * n > most for g, n in zip(groups, longest)):
+            elif any(column.num_values * size > most for column, size in zip(columns, longest)):
                 nested.append(index)
     rows = max(1, min(rows, int(most / max(of_row.max(initial=0), 1))))
     return _fit_pages(rows, most, np.concatenate(spans)), nested

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pststream.base.errors import InputFileError, PassingError, passing_number
 from pststream.base.names import MAX_JSON_LEVELS
 from pststream.input.input_files import most_expanded, open_seekable
-from pststream.input.parquet_batches import expands_too_much, least_bytes, read_batches
+from pststream.input.parquet_batches import expands_too_much, read_batches
 from pststream.input.raw_values import is_all_utf8, is_text, reject_invalid_utf8
 from pststream.input.request_fields import ParquetFields
 from pststream.input.row_chunks import (
@@ -92,7 +92,7 @@ def _chunks(
     check_row_number(path, file.metadata.num_rows)
     row = before = part.rows_before if part else 0
     groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
-    left = _allowed_bytes(path, file, groups, names)
+    left = _allowed_bytes(path, file, groups)
     for batch in read_batches(path, source, file, groups, names, MAX_CHUNK_ROWS, MAX_ROW_BYTES, left):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
@@ -112,15 +112,15 @@ def _chunks(
         raise InputFileError(path, reason, _DAMAGED)
 
 
-def _allowed_bytes(path: str, file: pq.ParquetFile, groups: Sequence[int], names: list[str]) -> int:
+def _allowed_bytes(path: str, file: pq.ParquetFile, groups: Sequence[int]) -> int:
     """Return how many bytes row groups may decode to: their share, by the sizes in the footer, of what the file may.
 
-    Raises InputFileError if already the sizes in the footer, or the numbers of values there, make more.
+    Raises InputFileError if already the sizes in the footer make more.
     """
     metadata = file.metadata
     sizes = [max(metadata.row_group(group).total_byte_size, 0) for group in range(metadata.num_row_groups)]
     allowed, claimed = most_expanded(path), sum(sizes)
-    if max(claimed, least_bytes(file, names)) > allowed:
+    if claimed > allowed:
         raise expands_too_much(path, ", by its footer")
     share = sum(sizes[group] for group in groups) / claimed if claimed else 1.0
     return max(MAX_ROW_BYTES, int(allowed * share))

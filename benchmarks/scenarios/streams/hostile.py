@@ -52,6 +52,9 @@ HOSTILE = (*CATALOGUE, *READER_DEATHS)
 VERDICT_SECONDS = 120.0
 """How long a hostile file may wait for its verdict after the last good file."""
 
+FRESH_KILLERS = 3
+"""Files that kill their reader of which one lands whenever the watcher has been started again."""
+
 MAX_LAG_RATIO = 1.25
 MAX_MEMORY_MB = 3_000
 """Of all processes of the watcher together. A reader may have several rows of 64 MiB and what they decode to."""
@@ -93,7 +96,7 @@ def _report(scale: str, subscriptions: int, files: int, runs: dict[str, _Run]) -
     figures: dict[str, Any] = {
         "subscriptions": subscriptions,
         "good_files": files,
-        "hostile_files": len(HOSTILE),
+        "hostile_files": len(HOSTILE) + FRESH_KILLERS,
         "stream_hours": round(files * STREAM_SECONDS / 3600, 2),
     }
     warm, last = int(files * WARM_SHARE), int(files * (1 - LAST_SHARE))
@@ -186,7 +189,8 @@ def _land(
     parts: list[Path], seconds: float, hostile: list[HostileFile], landing: Path, watcher: WatcherService
 ) -> tuple[dict[str, float], dict[str, HostileFile]]:
     """Put the files into the folder one by one; return the time of each good one, and the hostile ones, by name."""
-    places = np.linspace(1, HOSTILE_SHARE * len(parts), len(hostile), dtype=int).tolist()
+    at = np.linspace(1, HOSTILE_SHARE * len(parts), len(hostile), dtype=int).tolist()
+    waiting, killers = list(zip(at, hostile)), FRESH_KILLERS if hostile else 0
     landed: dict[str, float] = {}
     odd: dict[str, HostileFile] = {}
     began = time.monotonic()
@@ -194,9 +198,13 @@ def _land(
         time.sleep(max(0.0, began + ordinal * seconds - time.monotonic()))
         os.link(part, landing / "objects" / part.name)
         landed[part.name] = time.time()
+        restarts = watcher.restarts
         watcher.revive()
-        while len(odd) < len(hostile) and places[len(odd)] <= ordinal:
-            file = hostile[len(odd)]
+        due = [READER_DEATHS[0]] if watcher.restarts > restarts and killers else []
+        killers -= len(due)
+        while waiting and waiting[0][0] <= ordinal:
+            due.append(waiting.pop(0)[1])
+        for file in due:
             name = f"hostile-{len(odd):03}-{file.name}"
             ts = iso(START + dt.timedelta(seconds=STREAM_SECONDS * ordinal), "milliseconds")
             hidden = landing / file.kind / f".{name}"

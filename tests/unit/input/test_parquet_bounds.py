@@ -140,7 +140,7 @@ def test_lists_of_numbers_are_refused_by_their_number(tmp_path: Path) -> None:
         numbers = lists_of(pa.repeat(value, 200_000), [200_000])
         pq.write_table(pa.table({"id": ["a"], "text": numbers}), path)
         assert path.stat().st_size < 5_000
-        with pytest.raises(InputFileError, match="by its footer"):
+        with pytest.raises(InputFileError, match="decodes to over"):
             rows_of(path)
 
 
@@ -150,7 +150,7 @@ def test_a_list_of_very_many_truth_values_is_refused_by_its_number(tmp_path: Pat
     for values in (pa.nulls(300_000, pa.bool_()), pa.repeat(True, 300_000)):
         pq.write_table(pa.table({"id": ["a"], "text": lists_of(values, [300_000])}), path, compression="zstd")
         assert path.stat().st_size < 5_000
-        with pytest.raises(InputFileError, match="by its footer"):
+        with pytest.raises(InputFileError, match="decodes to over"):
             rows_of(path)
 
 

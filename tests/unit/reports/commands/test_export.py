@@ -4,6 +4,7 @@ import csv
 import datetime as dt
 import io
 import json
+import os
 import random
 import re
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 from pststream.base.errors import PstError, UsageError
 from pststream.reports.commands.listings import export_matches
+from pststream.reports.pages.report_page import write_report
 from pststream.reports.reading import pairs as pairs_module
 from pststream.state.home import Home
 from pststream.tables.ledgers import log_key
@@ -58,6 +60,20 @@ def test_csv(hand_home: Home, tmp_path: Path) -> None:
         "o3,,s1,2026-03-01T00:03:00.000000Z,2,1,\n"
     )
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["m.csv"]
+
+
+def test_files_that_a_user_names_follow_his_umask(hand_home: Home, tmp_path: Path) -> None:
+    """Unlike those of the home, which are for its user alone."""
+    filled(hand_home)
+    before = os.umask(0o027)
+    try:
+        for name in ("m.csv", "m.jsonl", "m.parquet"):
+            export_matches(hand_home, str(tmp_path / name))
+        write_report(hand_home.path, str(tmp_path / "page.html"))
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir() if path.is_file()}
+    assert modes == dict.fromkeys(("m.csv", "m.jsonl", "m.parquet", "page.html"), "0o640")
 
 
 @pytest.mark.parametrize(
