@@ -323,7 +323,8 @@ _TABLES = (
     ),
     Table(
         names.BATCHES,
-        "ledger of micro-batches: a row when one starts, another when it is done; the last row counts",
+        "ledger of micro-batches: a row when one starts, further ones if its range is made smaller, another when"
+        " it is done; the last row counts",
         (
             Column("batch_id", INT, "from 1"),
             Column("status", TEXT, "started or done"),

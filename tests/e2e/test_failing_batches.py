@@ -95,11 +95,12 @@ def test_an_object_that_kills_its_batch_is_set_aside(home: Home, tmp_path: Path)
     twin.match()
     assert home.exported() == twin.exported()
     assert answers_of(home) == answers_of(twin)
-    assert not [name for name in (FAILING, TRYING) if (home.path / name).exists()]
     # The log says so: a replay does not match the object either, and a copy of it counts as new.
     assert home.run("replay", "--last", "4")["matches_equal"]
     later = lines(tmp_path / "3.jsonl", thing("killer", 11))
     assert home.ingest("objects", [later])["accepted"] == 1
+    home.match()
+    assert not [name for name in (FAILING, TRYING) if (home.path / name).exists()]
 
 
 @pytest.mark.parametrize("command", [("erase", "--object-id", "killer"), ("withdraw", "--object-id", "killer")])
@@ -115,11 +116,13 @@ def test_a_command_does_not_finish_a_batch_that_fails(home: Home, tmp_path: Path
     home.run("check", "--all")
 
 
-def test_nothing_is_set_aside_if_other_objects_fail_too(home: Home, tmp_path: Path) -> None:
-    for _ in range(10):
+@pytest.mark.parametrize("deaths", [9, 10])
+def test_nothing_is_set_aside_if_other_objects_fail_too(home: Home, tmp_path: Path, deaths: int) -> None:
+    for _ in range(deaths):
         assert run_beside("any", home, "match", "--until-empty") == KILLED
     assert home.run("status")["withdrawals"]["done"] == 0
     home.match()
+    assert home.run("status")["withdrawals"]["done"] == 0
     twin = filled(tmp_path / "twin")
     twin.match()
     assert home.exported() == twin.exported() and answers_of(home) == answers_of(twin)
@@ -150,19 +153,22 @@ def test_only_a_lack_of_memory_counts_beside_death(home: Home, monkeypatch: pyte
     home.run("check", "--all")
 
 
-def test_a_stop_by_a_signal_does_not_count(home: Home) -> None:
-    (batch,) = [Ledger(State(home.path)).last_batch]
-    assert batch is not None
-    pid = os.fork()
-    if pid == 0:
-        with failed_tries.counted_try(State(home.path), dict(batch), again=True):
-            (home.path / "ready").touch()
-            time.sleep(60)
-        os._exit(0)
+def _wait_in_a_try(path: Path) -> None:
+    home = State(path)
+    with failed_tries.counted_try(home, dict(Ledger(home).last_batch or {}), Ledger(home)):
+        (path / "ready").touch()
+        time.sleep(60)
+
+
+@pytest.mark.parametrize(("number", "deaths"), [(signal.SIGTERM, 0), (signal.SIGKILL, 1)])
+def test_a_stop_by_a_signal_does_not_count(home: Home, number: int, deaths: int) -> None:
+    state = State(home.path)
+    failed_tries.write_failing(state, failed_tries.Failing())  # so that the first try counts, too
+    process = SERVER.Process(target=_wait_in_a_try, args=(home.path,), daemon=True)
+    process.start()
     while not (home.path / "ready").exists():
         time.sleep(0.01)
-    assert (home.path / TRYING).exists()
-    os.kill(pid, signal.SIGTERM)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGTERM
-    assert not (home.path / TRYING).exists()
-    assert failed_tries.count_deaths(State(home.path), batch) is None
+    os.kill(process.pid or 0, number)
+    process.join(60)
+    assert process.exitcode == -number
+    assert failed_tries.count_deaths(state, Ledger(state).last_batch or {}).deaths == deaths

@@ -1,53 +1,50 @@
 """Count the tries of a batch that end with the process or for lack of memory, and give the batch a smaller range.
 
 The first try of a batch leaves no trace, so that batches that succeed cost nothing. A further try has a file in the
-home while it runs, `trying.json`, which says the range of the batch. It is deleted at the end of the try, also after an
-error and at a stop by a signal; after MemoryError it stays. So a file that the next command finds is a try that died.
-`failing.json` counts them, and says up to which object one is to be sought that makes its batch die.
+home while it runs, `trying.json` with the range of the batch, which is deleted at its end, also after an error and at a
+stop by a signal, but not after MemoryError. So a file that is found later is a try that died; `failing.json` counts
+them.
 """
 
 import json
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.base.errors import PstError
+from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS
 from pststream.pipeline.index.build_index import find_placing_plan
 from pststream.pipeline.index.place_pieces import REQUESTS
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
+from pststream.state.data_files import FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import index_version
-from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.tables.delta_tables import last_transaction
-from pststream.tables.ledgers import Ledger
-from pststream.tables.log_events import WithdrawnObjects
+from pststream.state.slices import KeyRange, read_slices, whole_file
+from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import last_transaction, read_table
+from pststream.tables.ledgers import MAX_ROW, Ledger
+from pststream.tables.log_events import SET_ASIDE, is_set_aside
 
 TRYING, FAILING = "trying.json", "failing.json"
-
-ALONE_TRIES = 2
-"""After so many dead tries with one object this is set aside. One may be a kill of the process by somebody."""
 
 Batch = dict[str, Any]
 """A row of `batches`."""
 
 
-@dataclass(frozen=True)
-class Failing:
+class Failing(NamedTuple):
     """What is known of tries that died.
 
     up_to   greatest key of the objects with which a try died: smaller ranges are tried up to there
-    range   of the batch whose tries were counted: its number and where it ends in both logs
+    range   of the batch whose tries are counted: its number, and where it ends in both logs
     deaths  tries with this range that died
-    others  tries to match other objects instead that died
+    others  how many had died when other objects could be matched; 0: they were not matched
     """
 
     up_to: int = 0
@@ -64,7 +61,7 @@ def read_failing(home: Home) -> Failing | None:
 
 def write_failing(home: Home, failing: Failing) -> None:
     """Replace what is known of tries that died."""
-    home.files.write(FAILING, json.dumps(asdict(failing)).encode())
+    home.files.write(FAILING, json.dumps(failing._asdict()).encode())
 
 
 def _read(home: Home, name: str) -> dict[str, Any] | None:
@@ -79,51 +76,39 @@ def _range_of(batch: Mapping[str, Any]) -> tuple[int, ...]:
     return (batch["batch_id"], batch["objects_to"], batch["requests_to"])
 
 
-def count_deaths(home: Home, batch: Mapping[str, Any]) -> Failing | None:
-    """Return what is known of an unfinished batch with this range, after counting a try that has died; None if no try
-    is known to have died.
-    """
-    tried, failing = _read(home, TRYING), read_failing(home)
-    if failing is not None and failing.range != _range_of(batch):
-        failing = replace(failing, range=_range_of(batch), deaths=0, others=0)
+def count_deaths(home: Home, batch: Mapping[str, Any]) -> Failing:
+    """Return what is known of an unfinished batch with this range, after counting a try that has died."""
+    tried, failing = _read(home, TRYING), read_failing(home) or Failing()
+    if failing.range != _range_of(batch):
+        failing = Failing(failing.up_to, _range_of(batch))
     if tried is not None:
-        if tuple(tried["range"]) == _range_of(batch):
-            known = failing or Failing(range=_range_of(batch))
-            count = "others" if tried["others"] else "deaths"
-            failing = replace(known, **{count: getattr(known, count) + 1})
+        if tuple(tried["range"]) == failing.range:
+            failing = failing._replace(deaths=failing.deaths + 1)
             write_failing(home, failing)
         home.files.delete([TRYING])
     return failing
 
 
 @contextmanager
-def counted_try(home: Home, batch: Batch, *, again: bool, others: bool = False) -> Iterator[None]:
-    """Count a try of a batch in a block if the block dies: if the process ends, or with MemoryError.
+def counted_try(home: Home, batch: Batch, ledger: Ledger) -> Iterator[None]:
+    """Count a try of a batch in a block if the process ends in it, or with MemoryError.
 
-    again: whether the batch was tried before; the first try is counted only if tries have died lately
-    others: whether other objects are matched instead
+    ledger: if the batch is unfinished there, it was tried before; the first try is counted only if tries have died
     """
-    content = json.dumps({"range": _range_of(batch), "others": others}).encode()
-    counted = again or home.files.exists(FAILING)
-    if counted:
+    content = json.dumps({"range": _range_of(batch)}).encode()
+    is_noted = ledger.unfinished_batch() is not None or home.files.exists(FAILING)
+    if is_noted:
         home.files.write(TRYING, content)
     try:
         with _deleted_at_a_stop(home):
             yield
     except MemoryError:
-        if not counted:
-            with suppress(OSError, PstError):
-                home.files.write(TRYING, content)
+        is_noted = False
+        home.files.write(TRYING, content)
         raise
-    except BaseException:
-        if counted:
+    finally:
+        if is_noted:
             home.files.delete([TRYING])
-        raise
-    if counted:
-        home.files.delete([TRYING])
-        failing = read_failing(home)
-        if failing is not None and not others and batch["objects_to"] >= failing.up_to:
-            home.files.delete([FAILING])
 
 
 @contextmanager
@@ -146,13 +131,13 @@ def _deleted_at_a_stop(home: Home) -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def is_committed(home: Home, batch: Batch) -> bool:
+def is_committed(home: Home, batch: Mapping[str, Any]) -> bool:
     """Whether a try has committed what depends on the objects of the batch."""
     tables = ((names.MATCHES, "match"), (names.ANSWER_LOG, "answers"))
     return any(last_transaction(home.table(table), name) >= batch["batch_id"] for table, name in tables)
 
 
-def _is_indexed(home: Home, batch: Batch) -> bool:
+def _is_indexed(home: Home, batch: Mapping[str, Any]) -> bool:
     """Whether a try may have committed what depends on the requests of the batch."""
     version = batch["plan_version"]
     commits = [(names.WORKER_INDEX, f"index-{index_version(home, version)}")]
@@ -163,55 +148,13 @@ def _is_indexed(home: Home, batch: Batch) -> bool:
 
 def smaller_range(home: Home, ledger: Ledger, batch: Batch) -> Batch | None:
     """Return an unfinished batch with a smaller range: without its requests, else without its objects or with half of
-    them; None if it has no requests and at most one row of objects.
+    them; None if it has no requests and one row of objects, or no objects.
     """
     rows = ledger.object_rows(batch["objects_after"], batch["objects_to"])
-    if not rows:
-        return None
-    if batch["requests_to"] > batch["requests_after"]:
-        if _is_indexed(home, batch):
-            return batch | {"objects_to": batch["objects_after"]}
-        return batch | {"requests_to": batch["requests_after"]}
-    if rows == 1:
-        return None
-    return batch | {"objects_to": ledger.object_key_after(batch["objects_after"], rows // 2)}
-
-
-OTHERS = 1_000
-"""Objects that are matched, and not committed, before one is set aside, at most."""
-
-
-def find_only_object(home: Home, batch: Batch) -> int | None:
-    """Return the key of the object of a batch that has no requests and one row of objects; None for other batches, and
-    if the row is no object.
-    """
-    objects = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
-    if batch["requests_to"] > batch["requests_after"] or objects.up_to <= objects.after:
-        return None
-    keys = _keys_of(home, objects.files(list_data_files(home, names.OBJECTS)), objects)
-    return int(keys[0]) if len(keys) == 1 else None
-
-
-def find_other_objects(home: Home, key: int, withdrawn: WithdrawnObjects) -> KeyRange | None:
-    """Return a range with up to OTHERS objects, not withdrawn, before an object; without any, after it; or None."""
-    files = sorted(list_data_files(home, names.OBJECTS), key=lambda file: file.low.get("object_key", 0))
-    before = [file for file in reversed(files) if file.low.get("object_key", 0) < key]
-    after = [file for file in files if file.high.get("object_key", names.MAX_INT64) > key]
-    for candidates, is_wanted in ((before, np.less), (after, np.greater)):
-        for file in candidates:
-            keys = _keys_of(home, [file])
-            keys = keys[is_wanted(keys, key) & ~withdrawn.contain(keys)]
-            if len(keys):
-                chosen = keys[-OTHERS:] if is_wanted is np.less else keys[:OTHERS]
-                return KeyRange("object_key", int(chosen[0]) - 1, int(chosen[-1]))
-    return None
-
-
-def _keys_of(home: Home, files: Iterable[DataFile], keys: KeyRange | None = None) -> np.ndarray:
-    """Return the keys of the objects in data files, ascending: int64[n]."""
-    slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, files)]
-    read = (rows.column(0).to_numpy() for rows in read_slices(slices, ["object_key"], keys))
-    return np.sort(np.concatenate([np.empty(0, np.int64), *read]))
+    if rows and batch["requests_to"] > batch["requests_after"]:
+        log = "objects" if _is_indexed(home, batch) else "requests"
+        return batch | {f"{log}_to": batch[f"{log}_after"]}
+    return batch | {"objects_to": ledger.object_key_after(batch["objects_after"], rows // 2)} if rows > 1 else None
 
 
 def begin_smaller(home: Home, batch: Batch) -> Ledger:
@@ -227,9 +170,45 @@ def give_way(home: Home) -> Ledger:
     """
     ledger = Ledger(home)
     batch = ledger.unfinished_batch()
-    if batch is None or is_committed(home, dict(batch)):
+    if batch is None or is_committed(home, batch):
         return ledger
     empty = dict(batch) | {"objects_to": batch["objects_after"]}
-    if not _is_indexed(home, dict(batch)):
+    if not _is_indexed(home, batch):
         empty["requests_to"] = batch["requests_after"]
     return ledger if empty == batch else begin_smaller(home, empty)
+
+
+def find_only_object(home: Home, batch: Batch) -> int | None:
+    """Return the key of the object of a batch with one row of objects; None if the row is no object."""
+    objects = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
+    keys = [key for key, _ in _keys_and_ids(home, objects)]
+    return keys[0] if len(keys) == 1 else None
+
+
+def _keys_and_ids(home: Home, objects: KeyRange) -> list[tuple[int, str]]:
+    files = objects.files(list_data_files(home, names.OBJECTS))
+    slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.OBJECTS, files)]
+    read = read_slices(slices, ["object_key", "object_id"], objects)
+    return [one for rows in read for one in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
+
+
+def write_rejects_of_set_aside(home: Home) -> None:
+    """Write the rejects of objects that were set aside and have none yet: the process may have ended in between."""
+    last = last_transaction(home.table(names.REJECTS), SET_ASIDE)
+    wanted = is_set_aside() & (pds.field("withdrawal_id") > last)
+    files = read_table(home.table(names.FILES), ["withdrawal_id", "ingest_id", "options"], wanted)
+    for one in files.sort_by("withdrawal_id").to_pylist():
+        key = json.loads(one["options"])[SET_ASIDE]
+        file = read_table(home.table(names.FILES), ["path"], pds.field("file_seq") == key >> names.ROW_BITS)
+        raw = [name[:MAX_RAW_CHARACTERS] for _, name in _keys_and_ids(home, KeyRange("object_key", key - 1, key))]
+        reject = {
+            "kind": names.OBJECTS, "file": file.column(0)[0].as_py(), "row": key & MAX_ROW, "field": "object_id",
+            "reason": SET_ASIDE, "detail": REASONS[SET_ASIDE], "raw": raw[0] if raw else None,
+            "ingest_id": one["ingest_id"],
+        }  # fmt: skip
+        schema = TABLES[names.REJECTS].schema
+        writer = FileWriter(home.table(names.REJECTS), schema)
+        writer.write(pa.RecordBatch.from_pylist([reject], schema))
+        if (written := writer.close()) is not None:
+            number = one["withdrawal_id"]
+            commit_files(home, names.REJECTS, [written], application=SET_ASIDE, transaction=number)

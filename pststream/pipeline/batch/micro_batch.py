@@ -33,31 +33,28 @@ from pststream.pipeline.answers.fold_bucket import BucketReport
 from pststream.pipeline.answers.index_thresholds import index_thresholds
 from pststream.pipeline.answers.log_reports import log_reports
 from pststream.pipeline.batch.failed_tries import (
-    ALONE_TRIES,
+    FAILING,
+    Failing,
     begin_smaller,
     count_deaths,
     counted_try,
     find_only_object,
-    find_other_objects,
     give_way,
     is_committed,
     read_failing,
     smaller_range,
     write_failing,
+    write_rejects_of_set_aside,
 )
 from pststream.pipeline.batch.match_and_fold import limit_objects, match_and_fold, save_unit_loads
 from pststream.pipeline.batch.match_task import WorkerReport, match_workers, merge_reports
-from pststream.pipeline.batch.record_withdrawal import (
-    greatest_ts_of_others,
-    record_withdrawal,
-    write_rejects_of_set_aside,
-)
 from pststream.pipeline.batch.retract import Retractions, write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects, stored_scans
 from pststream.pipeline.batch.worker_parts import WorkerParts, slice_rows, whole_workers, worker_parts
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.index.stored_pieces import has_standing_queries
+from pststream.pipeline.index.withdrawals import greatest_ts_of_others, record_withdrawal
 from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest
 from pststream.pipeline.planning.plan import first_plan
 from pststream.settings import Settings
@@ -76,6 +73,10 @@ from pststream.tables.ledgers import AnswerCounts, Ledger, ledger_columns, step_
 from pststream.tables.log_events import NONE, WithdrawnObjects, withdrawn_objects
 
 COMPILING = "compiling the kernels for this machine: about a minute, once"
+
+
+OTHERS = 1_000
+"""Objects of its own file that are matched before an object is set aside, at most."""
 
 
 @dataclass
@@ -117,8 +118,6 @@ def match(
     written = {names.WORKER_INDEX: None, names.MATCHES: "matches", names.UNIT_LOADS: None}
     outputs = [lineage_table(home, name, rows) for name, rows in written.items()]
     with home.locked():
-        if read_failing(home) is not None:
-            write_rejects_of_set_aside(home)
         ledger = _resume(home, settings, Ledger(home), progress)
         counter = StepCounter(progress, "matching", "object", ledger.pending_objects(), step="match")
         while (batch := _next_batch(home, settings, ledger, max_objects or settings.max_objects)) is not None:
@@ -126,7 +125,8 @@ def match(
             if not batches and not is_compiled("matching", "match_segment"):
                 progress(COMPILING)
             counter.add(0)
-            with lineage.record_run(home.path, "match", batch["batch_id"], inputs, outputs) as figures:
+            run = lineage.record_run(home.path, "match", batch["batch_id"], inputs, outputs)
+            with counted_try(home, batch, ledger), run as figures:
                 done = run_batch(home, settings, batch, ledger, with_fields(progress, step="match"))
                 figures.update(batch_summary(done))
             summary = batch_summary(done)
@@ -167,7 +167,12 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
     if pending.empty:
         return None
     failing = read_failing(home)
-    rows = ledger.object_rows(pending.objects_after, failing.up_to) if failing is not None else 0
+    rows = 0
+    if failing is not None:
+        write_rejects_of_set_aside(home)
+        rows = ledger.object_rows(pending.objects_after, failing.up_to)
+        if not rows:
+            home.files.delete([FAILING])
     if rows:  # among which one is that made a batch die: half of them, and no requests
         max_objects = min(max_objects, max(rows // 2, 1))
         pending = ledger.pending(max_objects)
@@ -199,39 +204,62 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
 def _resume(home: Home, settings: Settings, ledger: Ledger, progress: Progress) -> Ledger:
     """Give an unfinished batch whose tries have died a smaller range, or set its only object aside; return the ledger.
 
-    Nothing is set aside unless other objects can be matched.
+    An object is set aside if it has died twice alone, then others could be matched, and then it has died again.
     """
-    unfinished = ledger.unfinished_batch()
-    failing = None if unfinished is None else count_deaths(home, unfinished)
-    if unfinished is None or failing is None or not failing.deaths or is_committed(home, dict(unfinished)):
+    batch: dict[str, Any] = dict(ledger.unfinished_batch() or {})
+    failing = count_deaths(home, batch) if batch else Failing()
+    if not failing.deaths or is_committed(home, batch):
         return ledger
-    batch: dict[str, Any] = dict(unfinished)
     smaller = smaller_range(home, ledger, batch)
     if smaller is not None:
         progress(_message(batch, "died: it is tried with fewer rows", level="warning"))
-        if smaller["requests_to"] == batch["requests_to"]:
-            failing = replace(failing, up_to=batch["objects_to"])
-        write_failing(home, failing)
+        is_halved = smaller["requests_to"] == batch["requests_to"]
+        write_failing(home, failing._replace(up_to=batch["objects_to"]) if is_halved else failing)
         return begin_smaller(home, smaller)
     key = find_only_object(home, batch)
-    if key is None or failing.deaths < ALONE_TRIES or failing.others >= ALONE_TRIES:
+    if key is None or not 0 < failing.others < failing.deaths:
+        if key is not None and failing.deaths % 2 == 0:
+            progress(_message(batch, f"died {failing.deaths} times with one object: trying others", level="warning"))
+            with counted_try(home, batch, ledger):
+                if _match_others(home, settings, batch["plan_version"], key):
+                    write_failing(home, failing._replace(others=failing.deaths))
         return ledger
-    progress(_message(batch, f"died {failing.deaths} times with one object: trying others", level="warning"))
-    withdrawn = withdrawn_objects(home)
-    others = find_other_objects(home, key, withdrawn)
-    if others is None:
-        return ledger
-    with counted_try(home, batch, again=True, others=True):
-        match_and_discard(home, settings, batch["plan_version"], slice(None), others, withdrawn)
-    # No step may be unfinished when the object is withdrawn.
-    run_batch(home, settings, dict(give_way(home).last_batch or batch), Ledger(home), progress)
-    finish_interrupted_ingest(home, settings, progress)
+    finish_interrupted_work(home, settings, progress)
     keys = np.array([key])
-    greatest = greatest_ts_of_others(home, keys, withdrawn)
-    record_withdrawal(home, settings, keys, greatest, progress, set_aside=True)
+    watermark = greatest_ts_of_others(home, keys, withdrawn_objects(home))
+    record_withdrawal(home, settings, keys, watermark, progress, set_aside=True)
     write_rejects_of_set_aside(home)
     progress(_message(batch, "set an object aside: see pststream rejects --reason set_aside", level="warning"))
     return Ledger(home)
+
+
+def _match_others(home: Home, settings: Settings, plan_version: int, key: int) -> bool:
+    """Match others in place of an object, without a result: those before it in its file, or in other files, or later
+    ones; return whether there are any that are not withdrawn.
+    """
+    withdrawn, before, last = withdrawn_objects(home), key - 1, slice(-1, None)
+    for after, up_to, part in ((before - OTHERS, before, last), (-1, before, last), (key, names.MAX_INT64, slice(1))):
+        objects = KeyRange("object_key", after, up_to)
+        reports = match_and_discard(home, settings, plan_version, part, objects, withdrawn)
+        if any(report.latest != names.NO_TIME for report in reports):
+            return True
+    return False
+
+
+def finish_interrupted_work(home: Home, settings: Settings, progress: Progress) -> None:
+    """Finish an ingest and a batch, so that nothing writes their rows later.
+
+    Of the batch nothing is matched that no try has committed: this may have been what killed it, and the next batch
+    has these rows.
+    """
+    finish_interrupted_ingest(home, settings, progress)
+    write_rejects_of_set_aside(home)
+    ledger = give_way(home)
+    batch = ledger.unfinished_batch()
+    if batch is not None:
+        progress(f"ending batch {batch['batch_id']}, which was interrupted")
+        with counted_try(home, dict(batch), ledger):
+            run_batch(home, settings, dict(batch), ledger, progress)
 
 
 @dataclass(frozen=True)
@@ -255,13 +283,6 @@ def run_batch(
 
     ledger: as it was before the batch. Returns the batch's ledger row, done.
     """
-    with counted_try(home, batch, again=ledger.unfinished_batch() is not None):
-        return _run_batch(home, settings, batch, ledger, progress)
-
-
-def _run_batch(
-    home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger, progress: Progress
-) -> dict[str, Any]:
     timer, places = StepTimer(), collect_places()
     get_engine(settings, home)
     timer.end_step("session")

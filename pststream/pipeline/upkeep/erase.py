@@ -25,12 +25,10 @@ from pststream.base.progress import Progress, no_progress
 from pststream.engine.running_engine import get_engine
 from pststream.input.run_suites import LONGEST_VALUE
 from pststream.matching.segments import SegmentCache
-from pststream.pipeline.batch.failed_tries import give_way
-from pststream.pipeline.batch.micro_batch import run_batch
-from pststream.pipeline.batch.record_withdrawal import write_rejects_of_set_aside
+from pststream.pipeline.batch.micro_batch import finish_interrupted_work
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.ingest.deduplicate import ids_of
-from pststream.pipeline.ingest.ingest_transaction import clear_staging, finish_interrupted_ingest
+from pststream.pipeline.ingest.ingest_transaction import clear_staging
 from pststream.pipeline.questions.written_answers import commit_unfinished_answers
 from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, check_gold, count_pairs_of, erase_pairs, locked_pairs
 from pststream.pipeline.upkeep.row_changes import (
@@ -340,21 +338,6 @@ def _ask(
     subscriptions = tuple(sorted((of, one) for one, of in owners.items()))
     ids = tuple(sorted({*object_ids, *selected}))
     return PendingErasure(erasures.next_erasure_id(home), Ledger(home).next_ingest_id - 1, ids, subscriptions)
-
-
-def finish_interrupted_work(home: Home, settings: Settings, progress: Progress) -> None:
-    """Finish an ingest and a batch, so that nothing writes the rows after they are erased.
-
-    Of the batch nothing is matched that no try has committed: this may have been what killed it, and the next batch
-    has these rows.
-    """
-    finish_interrupted_ingest(home, settings, progress)
-    write_rejects_of_set_aside(home)
-    ledger = give_way(home)
-    batch = ledger.unfinished_batch()
-    if batch is not None:
-        progress(f"ending batch {batch['batch_id']}, which was interrupted")
-        run_batch(home, settings, dict(batch), ledger, progress)
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from pststream.base.utc_times import utc_now
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.kernels.questions.build_segment import number_terms
+from pststream.pipeline.batch.micro_batch import finish_interrupted_work
 from pststream.pipeline.questions.question_ledger import unfinished_files
-from pststream.pipeline.upkeep.erase import finish_interrupted_work
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point

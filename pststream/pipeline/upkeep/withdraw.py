@@ -1,6 +1,6 @@
 """Withdraw objects, such as those of a wrong clock, by an event in the object log (`pststream withdraw`).
 
-The event takes one position (`pipeline/batch/record_withdrawal.py` writes it). From there on the watermark, the search
+The event takes one position (`pipeline/index/withdrawals.py` writes it). From there on the watermark, the search
 for repeated ids, late subscriptions and new batches ignore the objects, and the next batch retracts their matches. The
 objects stay stored. A run that was killed has withdrawn all of them or none, and is run again.
 """
@@ -26,8 +26,8 @@ from pststream.base.progress import Progress, no_progress
 from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.engine.running_engine import get_engine
 from pststream.kernels.parsing.texts import hash_texts
-from pststream.pipeline.batch.record_withdrawal import greatest_ts_of_others, record_withdrawal
-from pststream.pipeline.upkeep.erase import finish_interrupted_work
+from pststream.pipeline.batch.micro_batch import finish_interrupted_work
+from pststream.pipeline.index.withdrawals import greatest_ts_of_others, record_withdrawal
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import random
+from itertools import permutations
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
@@ -247,3 +248,15 @@ def test_of_one_key_the_row_done_counts() -> None:
     assert done.column("key").to_pylist() == [key for key in range(40) if expected[key] == "done"]
     assert started.column("key").to_pylist() == [key for key in range(40) if expected[key] == "started"]
     assert latest_rows(rows.slice(0, 0), "key").num_rows == 0
+
+
+def test_of_several_rows_that_start_a_batch_the_smallest_range_counts() -> None:
+    ranges = [("started", 4, 9), ("started", 8, 9), ("started", 4, 7), ("started", 2, 7), ("done", 2, 7)]
+    rows = [
+        {"batch_id": 1, "status": status, "objects_to": objects, "requests_to": requests}
+        for status, objects, requests in ranges
+    ]
+    for count, last in ((4, ranges[3]), (5, ranges[4])):
+        for drawn in permutations(rows[:count]):
+            (row,) = latest_rows(pa.Table.from_pylist(list(drawn)), "batch_id").to_pylist()
+            assert tuple(row.values())[1:] == last

@@ -1,11 +1,12 @@
-"""Add subscriptions to the worker index again that `maintain` has dropped because they had ended.
+"""Withdraw objects, whether a user asks for it or a batch sets one aside; no ingest and no batch is unfinished then.
 
 `maintain` drops a subscription that ended before the time of every object that can still be accepted. A withdrawal
-lowers the watermark, so that earlier objects can be accepted. The added pieces change nothing for the objects that were
-to come before, so this runs before the withdrawal, and may be killed and run again: subscriptions that are in the index
-are left as they are. Their pieces may be posted under another clause than the requests alone would give now, and so be
-at other workers. Under a plan that shares by subscription, the unit in which they were placed is no longer known. They
-then belong to the unit that their key hashes to (`plans/pieces.py`).
+lowers the watermark, so that earlier objects can be accepted, and such subscriptions are added to the worker index
+again. The added pieces change nothing for the objects that were to come before, so this runs before the withdrawal, and
+may be killed and run again: subscriptions that are in the index are left as they are. Their pieces may be posted under
+another clause than the requests alone would give now, and so be at other workers. Under a plan that shares by
+subscription, the unit in which they were placed is no longer known. They then belong to the unit that their key hashes
+to (`plans/pieces.py`).
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among
+from pststream.base.arrow_columns import micros
+from pststream.base.progress import Progress
+from pststream.base.utc_times import to_micros
 from pststream.engine.contract import SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, dispatch_index, make_task_context, term_frequencies
@@ -36,13 +40,69 @@ from pststream.pipeline.index.build_index import (
 )
 from pststream.pipeline.index.stored_pieces import write_missing
 from pststream.settings import Settings
+from pststream.state.crash_points import crash_point
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
+from pststream.state.erasures import login_name
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import Retiring, current_version, numbers_in_index, read_plan_row, retiring_plan
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.withdrawals import append_withdrawal
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import Ledger
+from pststream.tables.log_events import SET_ASIDE, WithdrawnObjects
+
+
+def record_withdrawal(
+    home: Home,
+    settings: Settings,
+    keys: np.ndarray,
+    watermark: int | None,
+    progress: Progress,
+    set_aside: bool = False,
+) -> int:
+    """Withdraw objects (keys int64[n], ascending); return the number of the withdrawal.
+
+    watermark: of the objects that are left (`greatest_ts_of_others`)
+    set_aside: whether their batch fails; the caller then writes the rejects
+    """
+    ledger = Ledger(home)
+    _restore_subscriptions(home, settings, ledger, watermark, progress)
+    options = {SET_ASIDE: int(keys[0])} if set_aside else {"requested_by": login_name()}
+    return append_withdrawal(home, ledger, keys, watermark, options, int(set_aside))
+
+
+def greatest_ts_of_others(home: Home, selected: np.ndarray, withdrawn: WithdrawnObjects) -> int | None:
+    """Return the greatest ts (microseconds) of the objects that are neither in `selected` (keys int64[n], ascending)
+    nor withdrawn; None if there are none. Reads the files with the latest objects only.
+    """
+    greatest: int | None = None
+    files = sorted(list_data_files(home, names.OBJECTS), key=lambda file: file.high.get("ts", names.NEVER_US))
+    for file in reversed(files):
+        if greatest is not None and file.high.get("ts", names.NEVER_US) < greatest:
+            break
+        slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, [file])]
+        for rows in read_slices(slices, ["object_key", "ts"]):
+            keys = rows.column("object_key").to_numpy()
+            times = micros(rows.column("ts"))[~(is_among(keys, selected) | withdrawn.contain(keys))]
+            if len(times):
+                greatest = int(times.max()) if greatest is None else max(greatest, int(times.max()))
+    return greatest
+
+
+def _restore_subscriptions(
+    home: Home, settings: Settings, ledger: Ledger, watermark: int | None, progress: Progress
+) -> None:
+    """Index subscriptions again that ended before every object to come, and no longer do."""
+    before = ledger.watermark()
+    if before is None or (watermark is not None and watermark >= to_micros(before)):
+        return
+    since = names.NO_TIME if watermark is None else watermark - settings.lateness_seconds * 1_000_000
+    restored = restore_ended(home, settings, since, to_micros(before))
+    crash_point("withdraw.restored")
+    if restored:
+        progress(f"{restored:,} pieces of ended subscriptions are in the index again")
+
 
 APPLICATION = "restore"
 """Application of the transaction ids of these commits."""
