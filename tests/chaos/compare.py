@@ -1,8 +1,10 @@
 """Compare the result of a chaos run with the result computed from the files alone."""
 
 import hashlib
+import json
 import random
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pststream
@@ -42,13 +44,16 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
     given = [*chaos.given, *(("objects", path) for _, path in chaos.ahead)]
     landed = {(kind, hashlib.sha256(path.read_bytes()).hexdigest()): path for kind, path in given}
     withdrawals = iter(chaos.ahead)
+    of_objects = [row for row in done if row["kind"] == "objects"]
+    same_round = {row["file_seq"] for before, row in pairwise(of_objects) if _is_same_round(before, row)}
 
     def entry(row: dict[str, Any]) -> LogFile | Withdrawal | TermStatistics:
         if row["statistics_version"] is not None:
             return TermStatistics()
         if row["withdrawal_id"] is not None:
             return Withdrawal(frozenset(next(withdrawals)[:1]))
-        return LogFile(row["kind"], landed[row["kind"], row["sha256"]])
+        path = landed[row["kind"], row["sha256"]]
+        return LogFile(row["kind"], path, same_round=row["file_seq"] in same_round)
 
     outcome = twin_fast.outcome_of([entry(row) for row in done], chaos.world.lateness_seconds)
     exported, viewed = Counter(chaos.home.exported()), _viewed(chaos)
@@ -70,6 +75,14 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
             sink: _delivered(chaos, tables, messages) for sink, messages in received_messages(chaos).items()
         },
     }
+
+
+def _is_same_round(before: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether the ledger says that one run has found two files of objects."""
+    first, second = json.loads(before["options"]), json.loads(row["options"])
+    if "judged_by" not in first or first["judged_by"] != second.get("judged_by"):
+        return False
+    return before["ingest_id"] == row["ingest_id"] or first.get("round_goes_on", False)
 
 
 def _count_answers(chaos: ChaosEnvironment, outcome: Outcome) -> dict[str, int]:
