@@ -1,7 +1,6 @@
 """Run an object store with injected faults: moto's server behind a scripted proxy on loopback."""
 
 import http.client
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import boto3
 
-from tests.moto_process import CREDENTIALS, REGION
+from tests.moto_process import CREDENTIALS, GATEWAY, REGION
 
 BUCKET = "landing-bucket"
 ERROR = "<Error><Code>{}</Code><Message>{}</Message></Error>"
@@ -31,7 +30,8 @@ class BadStore:
 
     fault: called with method and target (path and query) of each request; returns an HTTP status to answer with, "cut"
     (the headers and half of the body, then the end), "hang" (no answer for `seconds`), or None. before: called in the
-    same way before a request is forwarded. page: number of keys on a page of a listing. server: the URL of the server
+    same way before a request is forwarded. page: number of keys on a page of a listing (a
+    gateway, which compares signatures, has its own). server: the URL of the server
     behind the proxy.
     """
 
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         store.before(self.command, target)
         if is_listing(self.command, target):
-            target += f"&max-keys={store.page}" if "max-keys" not in target else ""
+            target += f"&max-keys={store.page}" if not GATEWAY and "max-keys" not in target else ""
         connection = http.client.HTTPConnection(urlsplit(store.server).netloc, timeout=30)
         kept = {name: value for name, value in self.headers.items() if name.lower() not in OF_ONE_WAY}
         connection.request(self.command, target, sent, kept)
@@ -148,13 +148,13 @@ class Uploader:
     """A producer that writes to the server directly, without the proxy."""
 
     def __init__(self, server: str) -> None:
-        keys = {"aws_access_key_id": CREDENTIALS["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": "x"}
+        keys = {name.lower(): CREDENTIALS[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
         self._server = server
         self.s3 = boto3.session.Session(**keys, region_name="eu-north-1").client("s3", endpoint_url=server)
 
     def new_bucket(self) -> None:
         """Create the bucket, empty; moto forgets all that it has, through which it looks for each listing."""
-        if "PSTSTREAM_TEST_GATEWAY" not in os.environ:
+        if not GATEWAY:
             urlopen(Request(f"{self._server}/moto-api/reset", method="POST"), timeout=30).close()
         try:
             self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})

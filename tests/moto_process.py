@@ -15,14 +15,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 REGION = "eu-north-1"
+GATEWAY = os.environ.get("PSTSTREAM_TEST_GATEWAY")
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTONLYTESTONLY",
     "AWS_SECRET_ACCESS_KEY": "an-aws-key-that-no-log-may-show",
     "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
+
+
+moto_only = pytest.mark.skipif(bool(GATEWAY), reason="the gateway keeps files, without versions, odd keys or short pages")
 
 
 def free_port() -> int:
@@ -74,9 +80,8 @@ def s3_gateway(program: str, access: str, secret: str, *options: str) -> Iterato
 @contextmanager
 def s3_server() -> Iterator[str]:
     """Run a server of S3 until the block ends; yield its address."""
-    gateway = os.environ.get("PSTSTREAM_TEST_GATEWAY")
     keys = CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
-    with s3_gateway(gateway, *keys, f"--region={REGION}") if gateway else moto_server() as url:
+    with s3_gateway(GATEWAY, *keys, f"--region={REGION}") if GATEWAY else moto_server() as url:
         yield url
 
 

@@ -24,7 +24,7 @@ from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, run_here
 from tests.kill_and_rerun import accepted_in_order, assert_as_the_twin, assert_same_tables, home_for, table_of, written
-from tests.moto_process import CREDENTIALS, free_port, s3_server
+from tests.moto_process import CREDENTIALS, free_port, moto_only, s3_server
 from tests.oracles.twin_rows import LogFile
 from tests.worlds import WrittenWorld
 
@@ -275,6 +275,7 @@ def test_files_wait_for_their_manifest(store: BadStore, uploader: Uploader, home
     assert (output["files"], output["pending"]) == (1, []), "files of a finished manifest may be removed"
 
 
+@moto_only
 def test_a_bucket_that_changes_while_it_is_looked_at(
     store: BadStore, uploader: Uploader, home: Home, landing: Path
 ) -> None:
@@ -302,6 +303,7 @@ def test_a_bucket_that_changes_while_it_is_looked_at(
     assert {path for path in paths_of(home, "files") if "/objects/" in path} == there
 
 
+@moto_only
 def test_odd_keys_are_reported_and_delay_nothing(
     store: BadStore, uploader: Uploader, home: Home, undisturbed: Home, landing: Path
 ) -> None:

@@ -20,7 +20,7 @@ from pststream.storage.registry import files_at, normalize, storage_of
 from pststream.storage.s3 import S3Bucket
 from tests.bad_store import BUCKET, BadStore, is_body
 from tests.bucket_home import store_on_loopback, use
-from tests.moto_process import CREDENTIALS, free_port
+from tests.moto_process import CREDENTIALS, free_port, moto_only
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +210,7 @@ def test_a_new_home_is_its_owners_and_a_groups(tmp_path: Path) -> None:
     assert not (tmp_path / "never").exists()
 
 
+@moto_only
 def test_a_bucket_with_versions_is_known(address: str) -> None:
     assert storage_of(address).keeps_versions(address) is False
     bucket = S3Bucket(address)

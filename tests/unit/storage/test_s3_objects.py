@@ -13,7 +13,7 @@ from pststream.storage import aws, s3
 from pststream.storage.contract import ObjectChanged, StoredObject
 from pststream.storage.s3 import S3Bucket
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
-from tests.moto_process import CREDENTIALS, free_port, s3_server
+from tests.moto_process import CREDENTIALS, free_port, moto_only, s3_server
 
 CONTENT = bytes(range(256)) * 1000
 ADDRESS = f"s3://{BUCKET}/in"
@@ -67,6 +67,7 @@ def copied(bucket: S3Bucket, stored: StoredObject) -> bytes:
     return file.getvalue()
 
 
+@moto_only
 def test_a_listing_of_many_pages(store: BadStore, uploader: Uploader) -> None:
     keys = [f"in/{n:02d}.csv" for n in range(23)] + ["in/ü ñ&+%.csv", "in/\u001f.csv", "in/z/東京.csv"]
     for key in keys:
