@@ -229,6 +229,21 @@ def test_killed_at_a_step(store: BadStore, uploader: Uploader, home: Home, undis
     assert_as_from_the_folder(home, undisturbed, landing)
 
 
+def test_objects_that_were_copied_before_a_death_come_first(
+    store: BadStore, uploader: Uploader, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else new objects at each start could keep a file that kills its reader from being read for the third time."""
+    uploader.new_bucket()
+    row = {"ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}
+    for name in "ba":
+        uploader.put(f"in/objects/{name}.jsonl", json.dumps(row | {"object_id": name}).encode())
+        if name == "b":
+            assert home.crash("fetch.copied", "run", LANDING).code == KILLED
+    monkeypatch.setattr(fetch_objects, "GROUP_BYTES", 1)
+    assert run(home)[0]["files"] == 2
+    assert paths_of(home, "files") == [f"{LANDING}/objects/{name}.jsonl" for name in "ba"]
+
+
 @pytest.mark.slow
 def test_files_wait_for_their_manifest(store: BadStore, uploader: Uploader, home: Home) -> None:
     uploader.new_bucket()

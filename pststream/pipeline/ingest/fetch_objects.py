@@ -131,9 +131,11 @@ class ObjectSource:
     def fetch_groups(self, settings: Settings) -> Iterator[list[OfferedFile]]:
         """Let tasks copy and hash the ready files, and yield them in groups.
 
+        Files that an earlier ingest has copied come first: if it died of one, new files must not push that one back.
         The copies on this node are removed when the next group starts.
         """
-        copied, groups = 0, split_into_groups(self.ready, GROUP_BYTES)
+        copied, ready = 0, sorted(self.ready, key=lambda stored: not self._cached(stored))
+        groups = split_into_groups(ready, GROUP_BYTES)
         for number, group in enumerate(groups, 1):
             self.groups_left = len(groups) - number
             offered = self._offer(settings, self._select_fitting(group))
