@@ -283,7 +283,7 @@ def _age(answer: dict[str, Any]) -> float:
     if date is None:
         return 0.0
     written: dt.datetime = answer["LastModified"]
-    return (parsedate_to_datetime(date) - written).total_seconds()
+    return max(0.0, (parsedate_to_datetime(date) - written).total_seconds())
 
 
 ARROW_TRIES = 10
