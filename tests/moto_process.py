@@ -28,7 +28,7 @@ CREDENTIALS = {
 }
 
 
-moto_only = pytest.mark.skipif(bool(GATEWAY), reason="the gateway keeps files, without versions, odd keys or short pages")
+moto_only = pytest.mark.skipif(bool(GATEWAY), reason="the gateway has no versions, odd keys or short pages")
 
 
 def free_port() -> int:
