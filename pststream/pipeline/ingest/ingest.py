@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -114,10 +113,10 @@ def ingest(
     Without options, those that the settings give.
 
     Returns {"files", "files_skipped" (judged before), "repeated": [{"path", "read_as"}] (of these, files that were read
-    at another path), "rows", "accepted", "rejected", "rejects_by_reason":
-    {reason: n}, "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending": [{"path", "reason",
-    "since"}] (of buckets), "passed_over": [paths that could not be opened], "data_docs": [addresses of the pages on the
-    files that suites have judged]}, which `pststream ingest --json` prints.
+    at another path), "rows", "accepted", "rejected", "rejects_by_reason": {reason: n}, "quarantined": [{"hold_id",
+    "path", "reasons"}], "files_pending", "pending": [{"path", "reason", "since"}] (of buckets), "passed_over": [paths
+    that wait, or could not be opened], "data_docs": [addresses of the pages on the files that suites have judged]},
+    which `pststream ingest --json` prints.
 
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
     one that cannot be opened, or read just now, is left for the next ingest. Otherwise each raises InputFileError or
@@ -207,8 +206,9 @@ class _Intake:
     data_docs: list[str] = field(default_factory=list)
     repeated: list[dict[str, str]] = field(default_factory=list)
     skipped: int = 0
-    _waiting_owners: set[str] = field(default_factory=set)
     apart: bool = False
+    _waiting_owners: set[str] = field(default_factory=set)
+    _options: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
     _failure: PassingError | None = None
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
@@ -235,12 +235,12 @@ class _Intake:
     ) -> None:
         """Ingest local files and the objects of buckets in groups, each group as a transaction.
 
-        Landed objects are one round: the watermark before the first group judges all of them. Files that have the
-        same content are ingested one after the other, since only the ledger shows whether the second one is new.
-        stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
+        Landed objects are one round: the watermark before the first group judges all of them. Files that have the same
+        content are ingested one after the other, since only the ledger shows whether the second one is new. With
+        `quarantine_unreadable`, files at which earlier ingests have died are transactions of their own, before the
+        others. Once there are suspects among them, all files are read apart: a new one may be as bad.
 
-        With `quarantine_unreadable`, files at which earlier ingests have died are transactions of their own, before
-        the others. Once there are suspects among them, all files are read apart: a new one may be as bad.
+        stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
         """
         is_round = self.quarantine_unreadable and self.kind == names.OBJECTS
         with round_of_groups(self.home, is_round) as round:
@@ -268,7 +268,8 @@ class _Intake:
         groups = [(tries, group) for tries, files in by_tries for group in cut_into_groups(round, files)]
         for number, (tries, group) in enumerate(groups, 1):
             self.apart |= tries == DEAD_TRIES
-            self._ingest_group(group, stamps, round, goes_on or number < len(groups))
+            if ready := [one for one in group if not self._is_held_back(one)]:
+                self._ingest_group(ready, stamps, round, goes_on or number < len(groups))
 
     def _ingest_group(
         self, group: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
@@ -323,31 +324,34 @@ class _Intake:
         """Postpone files of requests after one of the same owner that waits, so that requests keep their order."""
         if self.kind != names.REQUESTS or not waiting:
             return []
-        first: dict[str, int] = {}
-        for file in waiting:
-            first.setdefault(owner_of(file["options"]), file["file_seq"])
-        self._waiting_owners |= first.keys()
-        names_out = {file["path"] for file in waiting}
-        later = [
-            file
-            for file in files
-            if file["file_seq"] > first.get(owner_of(file["options"]), sys.maxsize) and file["path"] not in names_out
-        ]
+        out = {file["path"] for file in waiting}
+        later = []
+        for file in files:
+            owner = owner_of(file["options"])
+            if file["path"] in out:
+                self._waiting_owners.add(owner)
+            elif owner in self._waiting_owners:
+                later.append(file)
         self._postpone(later, EARLIER_WAITS)
         return later
 
+    def _is_held_back(self, one: OfferedFile) -> bool:
+        """Postpone a file of requests after one of the same owner that waits."""
+        if self.kind != names.REQUESTS or owner_of(self._options_of(one.path)) not in self._waiting_owners:
+            return False
+        self._postpone([asdict(one)], EARLIER_WAITS)
+        return True
+
     def _waits(self, one: OfferedFile) -> bool:
         """Postpone a local file whose last line may still be written, or that comes after such a file."""
-        owner = owner_of(self._options_of(one.path))
-        if self.kind == names.REQUESTS and owner in self._waiting_owners:
-            self._postpone([asdict(one)], EARLIER_WAITS)
+        if self._is_held_back(one):
             return True
         if not self.quarantine_unreadable or not may_grow(
             one.path, self.folders.get(one.path), self.options.format, self.settings.settle_seconds
         ):
             return False
         self._postpone([asdict(one)], "its last line has no end, and may still be written")
-        self._waiting_owners.add(owner)
+        self._waiting_owners.add(owner_of(self._options_of(one.path)))
         return True
 
     def _postpone(self, files: Sequence[File], reason: str) -> None:
@@ -362,8 +366,10 @@ class _Intake:
         owner = None
         if self.kind == names.REQUESTS:
             owner = owner_of_landed(path, self.landed) if self.landed else self.owner
-        folder = self.folders.get(path)
-        return stored_options(self.options, self.settings, self.quarantine_unreadable, owner, folder)
+        key = (owner, self.folders.get(path))
+        if key not in self._options:
+            self._options[key] = stored_options(self.options, self.settings, self.quarantine_unreadable, *key)
+        return self._options[key]
 
     def _select_new(self, offered: Sequence[OfferedFile]) -> tuple[list[OfferedFile], list[OfferedFile]]:
         """Return the files that are new, and those that have the content of one of them, which is to be read first."""
