@@ -263,8 +263,8 @@ def test_quarantine_passes_the_numbers_on(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_ingest_passes_the_paths_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = calls_of(ingest.main, monkeypatch, "objects", "a.csv", "b.csv", "--home=h")
-    assert given == {"kind": "objects", "paths": ["a.csv", "b.csv"]}
+    given = calls_of(ingest.main, monkeypatch, "requests", "a.csv", "b.csv", "--owner=x", "--home=h")
+    assert given == {"kind": "requests", "paths": ["a.csv", "b.csv"], "owner": "x"}
 
 
 def test_a_check_that_fails_is_a_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
