@@ -36,6 +36,9 @@ EXPANDS_TOO_MUCH = f"over {MAX_EXPANSION} times its own size and {ALWAYS_ALLOWED
 AHEAD_BYTES = 1 << 22
 """Bytes of a compressed file that are decompressed before they are asked for."""
 
+MAX_FOLDERS = 64
+"""Folders that may lie in one another; deeper ones are not read."""
+
 _DAMAGED = "it is cut short or damaged: fetch it again"
 
 
@@ -283,9 +286,19 @@ def _below(folder: str, format: str | None) -> Iterator[str]:
 
 
 def _all_below(folder: str) -> Iterator[str]:
-    for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not is_left_out(name)]
-        yield from (os.path.join(parent, name) for name in files if not is_left_out(name))
+    left = [(folder, 0)]
+    while left:
+        parent, depth = left.pop()
+        try:
+            with os.scandir(parent) as entries:
+                below = [one for one in entries if not is_left_out(one.name)]
+        except OSError:  # it is gone, or nobody may list it
+            continue
+        for one in below:
+            if not one.is_dir():
+                yield one.path
+            elif depth < MAX_FOLDERS and not one.is_symlink():
+                left.append((one.path, depth + 1))
 
 
 def _known_format(path: str) -> str | None:

@@ -289,9 +289,9 @@ class Ledger:
         return None if None in bounds else min(bound for bound in bounds if bound is not None) - lateness
 
     def open_round(self) -> FileRow | None:
-        """Return the last file of objects if more groups of its round were to follow."""
-        objects = [f for f in self.files if f["kind"] == names.OBJECTS]
-        return objects[-1] if objects and json.loads(objects[-1]["options"]).get(ROUND_GOES_ON) else None
+        """Return the last landed file of objects if more groups of its round were to follow."""
+        landed = [f for f in self.files if f["kind"] == names.OBJECTS and JUDGED_BY in f["options"]]
+        return landed[-1] if landed and json.loads(landed[-1]["options"]).get(ROUND_GOES_ON) else None
 
 
 def read_files(home: AnyHome, filter: pds.Expression | None = None) -> list[FileRow]:

@@ -54,14 +54,13 @@ def test_bytes_that_landed_first_under_another_name_silence_no_file(tmp_path: Pa
     assert (len(first["quarantined"]), first["accepted"], first["rejected"]) == (1, 0, 2)
     land(landing, "objects/a.csv", content)
     assert run(home, landing)["accepted"] == 1 and stored(home) == ["a"]
-    land(landing, "objects/later/b.csv", content)
+    land(landing, "objects/b.csv", content)
+    land(landing, "objects/other/a.csv", content)
     for path in strange:
         path.unlink()
     again = run(home, landing)
-    assert (again["files"], again["files_skipped"]) == (0, 2)
-    assert again["repeated"] == [
-        {"path": str(landing / "objects/later/b.csv"), "read_as": str(landing / "objects/a.csv")}
-    ]
+    assert (again["files"], again["files_skipped"], again["rejects_by_reason"]) == (1, 2, {"duplicate": 1})
+    assert again["repeated"] == [{"path": str(landing / "objects/b.csv"), "read_as": str(landing / "objects/a.csv")}]
 
 
 def test_a_file_that_is_quarantined_for_its_senders_folder_is_judged_again_in_another(tmp_path: Path) -> None:
@@ -122,10 +121,19 @@ def test_the_order_of_the_files_of_a_round_makes_nothing_late(tmp_path: Path, ki
     if killed:
         assert home.crash("ingest.done", "run", landing).code != 0
         assert stored(home) == ["a"], "a group of its own, as the other file is large"
-    assert run(home, landing)["rejected"] == 0 and stored(home) == ["a", "b", "c"]
+        home.ingest("objects", [land(tmp_path, "x.csv", HEADER + row("x", 2))])
+    assert run(home, landing)["rejected"] == 0 and set(stored(home)) >= {"a", "b", "c"}
     land(landing, "objects/d.csv", HEADER + row("d"))
     assert run(home, landing)["rejects_by_reason"] == {"late": 1}, "the round has ended"
     assert home.run("check", "--all")["success"]
+
+
+def test_a_file_with_the_bytes_of_another_is_of_the_same_round(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home", lateness_seconds=0)
+    for name in ("a.jsonl", "b.csv"):  # what comes second is read when the first has been judged
+        land(landing, f"objects/{name}", HEADER + row("a"))
+    land(landing, "objects/c.csv", HEADER + row("c", 1))
+    assert "late" not in run(home, landing)["rejects_by_reason"] and stored(home) == ["a", "c"]
 
 
 # Files that wait
@@ -193,3 +201,44 @@ def test_a_file_whose_rows_do_not_fit_on_the_disk_keeps_no_other_out(small_disk:
     (held,) = done["quarantined"]
     assert held["reasons"] == ["its rows need more than half of the free space of the disk, 5 times"]
     assert stored(home) == ["a", "b0", "b1", "b2", "b3"] and home.run("check", "--all")["success"]
+
+
+def test_deep_folders_and_files_that_come_and_go_stop_no_run(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home")
+    deep = landing / "objects" / "deep"
+    deep.mkdir(parents=True)
+    place = os.open(deep, os.O_RDONLY)
+    for _ in range(1_100):
+        os.mkdir("d", dir_fd=place)
+        below = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = below
+    os.close(place)
+    land(landing, "objects/a.csv", HEADER + row("a"))
+    with open(land(landing, "objects/holes.csv", HEADER), "r+b") as holes:
+        holes.truncate(1 << 40)
+    done = run(home, landing)
+    assert (done["accepted"], [Path(one).name for one in done["passed_over"]]) == (1, ["holes.csv"])
+    subprocess.run(["rm", "-rf", str(deep)], check=True)
+
+
+def test_no_link_leads_into_the_folder_of_another_sender(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home")
+    land(landing, "requests/ada/1.jsonl", ASKED.format("a", ', "secret": "token"'))
+    (landing / "requests" / "eve").mkdir()
+    (landing / "requests" / "eve" / "1.jsonl").symlink_to("../ada/1.jsonl")
+    done = run(home, landing, "requests")
+    assert (done["accepted"], done["passed_over"]) == (1, [str(landing / "requests/eve/1.jsonl")])
+    owners = table_of(home, "requests").to_pyarrow_table().column("owner").to_pylist()
+    assert owners == ["ada"]
+
+
+def test_a_file_that_others_crowd_out_is_read_alone_in_the_same_run(small_disk: Path, tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(small_disk / "home")
+    for name, count in (("a", 9_000), ("b", 9_000), ("c", 9_000)):
+        content = HEADER + "".join(f"{name}{n},2026-03-01T00:00:00Z,1,2,{'tea ' * 250}\n" for n in range(count))
+        path = landing / "objects" / name / "x.csv.gz"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(gzip.compress(content.encode(), 9))
+    done = run(home, landing)
+    assert (done["accepted"], done["passed_over"]) == (27_000, [])

@@ -1,7 +1,8 @@
 """Withdraw the last object of a landed file that was read while it was written, once more of the file is there.
 
-The last line of such a file had no end, so that its last number may have been cut: 59.33 read as 5. The whole line
-would be a duplicate of the cut one. The watermark stays: a cut time is not later than the whole one.
+The last line of such a file was cut, so that its last number may have been: 59.33 read as 5. The whole line would be a
+duplicate of the cut one. The watermark stays. A file is known by its path: whoever may write there may replace the last
+object of a file that ended within a line.
 """
 
 import hashlib
@@ -65,16 +66,18 @@ def _read_earlier(home: Home, new: Sequence[OfferedFile]) -> list[tuple[OfferedF
 
 
 def _begins_with(path: str, folder: str | None, before: Mapping[str, Any]) -> bool:
-    """Whether the file still begins with what was ingested, and this ended without a line end."""
-    digest, left, block = hashlib.sha256(), before["bytes"], b""
+    """Whether the file still begins with what was ingested, and this ended within a line."""
+    digest, left, block, following = hashlib.sha256(), before["bytes"], b"", b""
     try:
         with content_below(path, folder) as content, open(content, "rb") as file:
             while left and (block := file.read(min(left, BLOCK_BYTES))):
                 digest.update(block)
                 left -= len(block)
+            following = file.read(1)
     except (OSError, InputFileError, PassingError):
         return False  # whoever reads the file finds out why
-    return block[-1:] not in (b"\n", b"\r") and digest.hexdigest() == before["sha256"]
+    is_cut = not {block[-1:], following} & {b"\n", b"\r"}
+    return is_cut and digest.hexdigest() == before["sha256"]
 
 
 def _is_stored(home: Home, key: int) -> bool:

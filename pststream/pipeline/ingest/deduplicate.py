@@ -94,11 +94,13 @@ def _build_index(part: Slice, id_columns: Sequence[str], columns: list[str]) -> 
 STORED_HORIZON = names.NEVER_US
 """Horizon of stored rows. No ts reaches it, so no stored row counts as a duplicate, whichever earlier rows are read."""
 
-PART_ROWS = 2_000_000
-"""Rows that a part of the shuffle has, about."""
+PART_ROWS, PART_ID_BYTES = 2_000_000, 256 << 20
+"""Rows that a part of the shuffle has, about, and bytes of the ids of new rows; an id may have `max_id_bytes`."""
 
-MAX_LOOKUP_ROWS = 5_000_000
-"""With at most so many new rows, stored rows are looked up by the new ids; with more, all stored rows are shuffled."""
+MAX_LOOKUP_ROWS, MAX_LOOKUP_BYTES = 5_000_000, 1 << 30
+"""With at most so many new rows, and bytes of their ids, stored rows are looked up by the new ids; with more, all
+stored rows are shuffled.
+"""
 
 MIN_INDEXED_ROWS = 50_000
 """Data files of fewer rows are read each time, which takes no longer than to open their id index in the cache."""
@@ -178,19 +180,22 @@ def deduplicate(
         return []
     # With few new ids the stored rows are looked up by id, else all stored rows that may matter are read.
     first = log_key(min(s.file_seq for s in staged), 0)
-    ids = NewIds(tuple(one.staged for one in new), cache_place(settings)) if rows <= MAX_LOOKUP_ROWS else None
+    id_bytes = sum(one.id_bytes for one in staged)
+    is_lookup = rows <= MAX_LOOKUP_ROWS and id_bytes <= MAX_LOOKUP_BYTES
+    ids = NewIds(tuple(one.staged for one in new), cache_place(settings)) if is_lookup else None
     files = _stored_files(home, kind, first, min(horizons.values(), default=names.NO_TIME))
     withdrawn = withdrawn_objects(home) if kind == "objects" else NONE
     tasks = _stored_tasks(home, kind, files, MIN_INDEXED_ROWS if ids else names.MAX_INT64)
     stored = [StoredRows(slices, first, is_indexed, withdrawn) for slices, is_indexed in tasks]
     # A lookup finds few stored rows; without a lookup the number of parts depends on the stored rows too.
-    parts = max(1, (rows if ids else rows + sum(file.rows for file in files)) // PART_ROWS)
+    read = rows if ids else rows + sum(file.rows for file in files)
+    parts = max(1, read // PART_ROWS, -(-id_bytes // PART_ID_BYTES))
     find = {"objects": _find_duplicate_objects, "requests": _find_invalid_requests}[kind]
     # Before the shuffle `_send_rows` runs on each group of new or stored rows and sends each row to the part of its id;
     # after it `_write_verdicts` runs on each part.
-    read = sum(one.staged.rows for one in new) + rows_of_tasks(one.slices for one in stored)
+    sent = sum(one.staged.rows for one in new) + rows_of_tasks(one.slices for one in stored)
     counter = TaskCounter(
-        progress, Counted("comparing ids with the log", "row", read), Counted("applying its rules", "part", parts)
+        progress, Counted("comparing ids with the log", "row", sent), Counted("applying its rules", "part", parts)
     )
     paths = get_engine(settings, home).run_shuffled(
         [*new, *stored],

@@ -84,6 +84,7 @@ class ObjectSource:
     known: takes an address and the hash in the cache; returns the path at which the file was judged before, or None
     tolerant: an object that cannot be copied waits for the next ingest, and an address without files is no error
     max_bytes: larger objects are not copied
+    in_order: whether the files are to be read in the order of their keys
     ready: the objects to copy
     skipped: how many objects are not copied because they were judged before
     repeated: of these, those that were judged at another path: {"path", "read_as"}
@@ -99,9 +100,10 @@ class ObjectSource:
         hashes: fetched_files.HashCache,
         tolerant: bool,
         max_bytes: int,
+        in_order: bool,
     ) -> None:
         self._home = home
-        self._max_bytes = max_bytes
+        self._max_bytes, self._in_order = max_bytes, in_order
         self._address = address
         self._store = storage_of(address).objects(address)
         self._tolerant = tolerant
@@ -131,10 +133,13 @@ class ObjectSource:
     def fetch_groups(self, settings: Settings) -> Iterator[list[OfferedFile]]:
         """Let tasks copy and hash the ready files, and yield them in groups.
 
-        Files that an earlier ingest has copied come first: if it died of one, new files must not push that one back.
+        Of objects, files that an earlier ingest has copied come first: if it died of one, new files must not push that
+        one back.
         The copies on this node are removed when the next group starts.
         """
-        copied, ready = 0, sorted(self.ready, key=lambda stored: not self._cached(stored))
+        copied, ready = 0, self.ready
+        if not self._in_order:
+            ready = sorted(ready, key=lambda stored: not self._cached(stored))
         groups = split_into_groups(ready, GROUP_BYTES)
         for number, group in enumerate(groups, 1):
             self.groups_left = len(groups) - number
@@ -321,14 +326,18 @@ def _draw_manifests(manifests: list[StoredObject]) -> tuple[list[StoredObject], 
     return sorted(chosen, key=lambda one: one.key), rest
 
 
-def split_into_groups(files: Iterable[Sized], max_bytes: int) -> list[list[Sized]]:
-    """Split files, in order, into groups of at most `max_bytes` and GROUP_FILES; a larger file is its own group."""
+def split_into_groups(
+    files: Iterable[Sized], max_bytes: int, weight: Callable[[Sized], int] = lambda one: one.bytes
+) -> list[list[Sized]]:
+    """Split files, in order, into groups of at most GROUP_FILES, and of `max_bytes` by the weight of a file: its bytes
+    by default. A larger file is its own group.
+    """
     groups: list[list[Sized]] = []
     size = 0
     for one in files:
-        if not groups or size + one.bytes > max_bytes or len(groups[-1]) == GROUP_FILES:
+        if not groups or size + weight(one) > max_bytes or len(groups[-1]) == GROUP_FILES:
             groups.append([])
             size = 0
         groups[-1].append(one)
-        size += one.bytes
+        size += weight(one)
     return groups

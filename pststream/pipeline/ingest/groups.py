@@ -35,12 +35,14 @@ class Round:
 
     is_round: whether the files are landed objects
     continues: whether the round before was interrupted, so that this one has its watermark
+    judged_by: the options of the ledger that have the watermark, once a group was ingested
     """
 
     home: Home
     is_round: bool
     continues: bool
     is_marked: bool
+    judged_by: dict[str, Any] | None = None
 
     def options(self, ledger: Ledger, goes_on: bool) -> dict[str, Any]:
         """Return the options of the ledger for the next group of files; `goes_on`: more groups follow.
@@ -52,10 +54,10 @@ class Round:
         if goes_on and not self.is_marked:
             self.home.files.write(OPEN_ROUND, b"")
             self.is_marked = True
-        open_round = ledger.open_round() if self.continues else None
-        watermark = judged_by(open_round) if open_round else ledger.watermark()
-        self.continues = True
-        return {JUDGED_BY: micros_of(watermark), ROUND_GOES_ON: goes_on}
+        if self.judged_by is None:
+            open_round = ledger.open_round() if self.continues else None
+            self.judged_by = {JUDGED_BY: micros_of(judged_by(open_round) if open_round else ledger.watermark())}
+        return {**self.judged_by, ROUND_GOES_ON: goes_on}
 
 
 @contextmanager
@@ -74,13 +76,14 @@ def cut_into_groups(round: Round, files: Sequence[OfferedFile]) -> list[list[Off
     free = shutil.disk_usage(folder).free if folder is not None else names.MAX_INT64
     max_bytes = min(GROUP_BYTES, free // DISK_FACTOR)
     if not round.is_round:
-        return split_into_groups(files, max_bytes)
-    small, large = ([one for one in files if _is_large(one) is wanted] for wanted in (False, True))
-    return [*split_into_groups(small, max_bytes), *split_into_groups(large, max_bytes)]
+        return split_into_groups(files, max_bytes, _expected_bytes)
+    small = [one for one in files if _expected_bytes(one) <= SMALL_BYTES]
+    large = [one for one in files if _expected_bytes(one) > SMALL_BYTES]
+    return [group for part in (small, large) for group in split_into_groups(part, max_bytes, _expected_bytes)]
 
 
-def _is_large(file: OfferedFile) -> bool:
-    return file.bytes * (EXPECTED_EXPANSION if is_compressed(file.path) else 1) > SMALL_BYTES
+def _expected_bytes(file: OfferedFile) -> int:
+    return file.bytes * (EXPECTED_EXPANSION if is_compressed(file.path) else 1)
 
 
 _OVERSIZED_NOTE = "oversized.json"

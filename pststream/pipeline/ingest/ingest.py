@@ -44,6 +44,7 @@ from pststream.pipeline.ingest.landing_gate import (
 )
 from pststream.pipeline.ingest.local_files import (
     Stamp,
+    folder_of_sender,
     has_changed,
     hash_files,
     may_grow,
@@ -137,7 +138,7 @@ def ingest(
     addresses = [path for path in dict.fromkeys(paths) if is_fetched(path)]
     local = [path for path in paths if not is_fetched(path)]
     listed = find_files(local, options.format, any_name=quarantine_unreadable) if local else []
-    folders = dict.fromkeys(listed, folder) if folder else find_folders(listed, local)
+    folders = {path: folder_of_sender(path, folder) for path in listed} if folder else find_folders(listed, local)
     opened = select_readable(listed, progress, folders) if quarantine_unreadable else listed
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
     landed = str(Path(folder).absolute()) if folder and not is_fetched(folder) else folder
@@ -163,17 +164,16 @@ def ingest(
 
 
 def stored_options(
-    options: ReaderOptions, settings: Settings, landed: bool, owner: str | None, folder: str | None = None
+    options: ReaderOptions, settings: Settings, landed: bool, owner: str, folder: str | None = None
 ) -> str:
     """Return the options of a file as the ledger stores them, JSON.
 
     landed: whether `run`, a watcher or a DAG found the file
-    owner: of requests; None: the file has objects
+    owner: of requests; of landed objects the folder of the sender
     folder: that the file must not lead out of
     """
     more: dict[str, Any] = {name: getattr(settings, name) for name in STORED_SETTINGS}
-    more |= ({LANDED: True} if landed else {}) | ({FOLDER: folder} if folder else {})
-    more |= {} if owner is None else {OWNER: owner}
+    more |= {OWNER: owner} | ({LANDED: True} if landed else {}) | ({FOLDER: folder} if folder else {})
     return json.dumps(options.__dict__ | more, sort_keys=True)
 
 
@@ -207,8 +207,9 @@ class _Intake:
     repeated: list[dict[str, str]] = field(default_factory=list)
     skipped: int = 0
     apart: bool = False
+    _crowded_out: list[OfferedFile] = field(default_factory=list)
     _waiting_owners: set[str] = field(default_factory=set)
-    _options: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
+    _options: dict[tuple[str, str | None], str] = field(default_factory=dict)
     _failure: PassingError | None = None
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
@@ -226,6 +227,7 @@ class _Intake:
                 hashes,
                 tolerant=self.quarantine_unreadable,
                 max_bytes=self.settings.max_fetch_bytes,
+                in_order=self.kind == names.REQUESTS,
             )
             for address in addresses
         ]
@@ -250,13 +252,14 @@ class _Intake:
                 new = [one for one in new if not self._waits(one)]
                 if is_round:
                     withdraw_cut_objects(self.home, new, self.folders, self.progress)
-                self._ingest_groups(new, stamps, round, bool(sources))
+                self._ingest_groups(new, stamps, round, bool(left or sources))
             for source in sources:  # copy the objects at an address group by group, and ingest each group
                 self.skipped += source.skipped
                 for copied in source.fetch_groups(self.settings):
                     while copied:
                         new, copied = self._select_new(copied)
-                        self._ingest_groups(new, stamps, round, source.groups_left > 0 or source is not sources[-1])
+                        follows = bool(copied) or source.groups_left > 0 or source is not sources[-1]
+                        self._ingest_groups(new, stamps, round, follows)
         if self._failure is not None and not (self.done or self.quarantined):
             raise self._failure
 
@@ -268,8 +271,11 @@ class _Intake:
         groups = [(tries, group) for tries, files in by_tries for group in cut_into_groups(round, files)]
         for number, (tries, group) in enumerate(groups, 1):
             self.apart |= tries == DEAD_TRIES
-            if ready := [one for one in group if not self._is_held_back(one)]:
+            if ready := [one for one in group if not self._comes_later(one)]:
                 self._ingest_group(ready, stamps, round, goes_on or number < len(groups))
+        alone, self._crowded_out = self._crowded_out, []
+        for number, one in enumerate(alone, 1):  # others have taken the room on the disk
+            self._ingest_group([one], stamps, round, goes_on or number < len(alone))
 
     def _ingest_group(
         self, group: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
@@ -280,12 +286,15 @@ class _Intake:
         files = number_files(ledger, rows)
         staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable, self.apart)
         files = [with_options(file, {UNDATED: True}) if one.undated else file for file, one in zip(files, staged)]
-        out = [file for file in files if has_changed(file["path"], stamps)]
+        out = [file for file, one in zip(files, staged) if has_changed(file["path"], stamps) or not one.exists]
         self._postpone(out, "it changed while it was read")
-        for file, one in zip(files, staged):
+        for file, offered, one in zip(files, group, staged):
             if one.passing and file not in out:
                 out.append(file)
-                self._leave(file, one)
+                if one.refusal and len(group) > 1:
+                    self._crowded_out.append(offered)
+                else:
+                    self._leave(file, one)
         out += self._hold_back(files, out)
         files, staged = _without(self.home, out, files, staged)
         if not files:
@@ -298,7 +307,7 @@ class _Intake:
         self._postpone(changed, "it changed while it was read")
         files, staged = _without(self.home, [*holds, *changed, *self._hold_back(files, changed)], files, staged)
         if files:
-            options = round.options(ledger, goes_on)
+            options = round.options(ledger, goes_on or bool(self._crowded_out))
             self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress, options)
 
     def _report(self, holds: Sequence[File]) -> None:
@@ -335,7 +344,7 @@ class _Intake:
         self._postpone(later, EARLIER_WAITS)
         return later
 
-    def _is_held_back(self, one: OfferedFile) -> bool:
+    def _comes_later(self, one: OfferedFile) -> bool:
         """Postpone a file of requests after one of the same owner that waits."""
         if self.kind != names.REQUESTS or owner_of(self._options_of(one.path)) not in self._waiting_owners:
             return False
@@ -344,7 +353,7 @@ class _Intake:
 
     def _waits(self, one: OfferedFile) -> bool:
         """Postpone a local file whose last line may still be written, or that comes after such a file."""
-        if self._is_held_back(one):
+        if self._comes_later(one):
             return True
         if not self.quarantine_unreadable or not may_grow(
             one.path, self.folders.get(one.path), self.options.format, self.settings.settle_seconds
@@ -363,9 +372,7 @@ class _Intake:
             self.postponed.append(file["path"])
 
     def _options_of(self, path: str) -> str:
-        owner = None
-        if self.kind == names.REQUESTS:
-            owner = owner_of_landed(path, self.landed) if self.landed else self.owner
+        owner = owner_of_landed(path, self.landed) if self.landed else self.owner
         key = (owner, self.folders.get(path))
         if key not in self._options:
             self._options[key] = stored_options(self.options, self.settings, self.quarantine_unreadable, *key)

@@ -42,6 +42,9 @@ from pststream.storage.parquet_files import file_sizes
 from pststream.tables.ledgers import JUDGED_BY, Ledger
 
 STAGING = "staging"
+SAVED = ("file_seq", "parts", "last_row", "max_time", "room", "id_bytes")
+"""Fields of staged files that an interrupted ingest is finished with."""
+
 _LIST = f"{STAGING}/staged.json"
 
 
@@ -62,9 +65,7 @@ def delete_staged(home: Home, staged: Sequence[StagedFile]) -> None:
 
 def save_staged(home: Home, files: list[File], staged: list[StagedFile]) -> None:
     """Write the list of the staged files of these input files (ledger rows)."""
-    rows = [
-        {name: asdict(one)[name] for name in ("file_seq", "parts", "last_row", "max_time", "room")} for one in staged
-    ]
+    rows = [{name: asdict(one)[name] for name in SAVED} for one in staged]
     content = {"home_format": FORMAT, "of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
     home.files.write(_LIST, json.dumps(content).encode())
 
@@ -116,7 +117,7 @@ def stage_files(
     staged = _stage_suspects_apart(home, settings, of_home, progress, apart)
     try:
         for file, one in zip(files, staged, strict=True):
-            if not one.exists and Path(file["path"]).exists():
+            if not one.exists and not quarantine_unreadable and Path(file["path"]).exists():
                 raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
             if one.passing and not quarantine_unreadable:
                 raise PassingError(file["path"], one.passing)

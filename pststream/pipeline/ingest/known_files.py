@@ -1,18 +1,19 @@
 """Find out whether an input file was judged before: whether its rows are in the log, or it is in quarantine.
 
-A content is judged once as rows of one kind in one format, of one owner. Two more things count. A file that somebody
-names in a command is judged again with other options of the reader; a file that lands is not, so that a changed setting
-reads nothing again. And a file of requests without `created_at` or `at`, which take effect when they are read, is
-judged at each path. A file in quarantine is judged again in another folder, where another volume may be usual.
+A content is judged once as rows of one kind in one format, of one owner, and of landed files in the folder of one
+sender: nobody can let another's content be judged too early, or beside files of another volume. Two more things count.
+A file that somebody names in a command is judged again with other options of the reader; a file that lands is not, so
+that a changed setting reads nothing again. And a file of requests without `created_at` or `at`, which take effect when
+they are read, is judged at each path.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from pststream.base import names
 from pststream.base.errors import InputFileError
 from pststream.input.input_files import format_of
 from pststream.state import quarantine
@@ -59,20 +60,17 @@ class _Judged(NamedTuple):
 
     path: str
     options: str
-    is_quarantined: bool
 
 
 class KnownFiles:
     """The files of one kind with one of these hashes that were judged before."""
 
     def __init__(self, home: Home, kind: str, hashes: Collection[str]) -> None:
+        self._kind = kind
         self._of: defaultdict[str, list[_Judged]] = defaultdict(list)
-        for row in read_known_files(home, hashes):
+        for row in (*read_known_files(home, hashes), *quarantine.judged_files(home, hashes)):
             if row["kind"] == kind:
-                self._of[row["sha256"]].append(_Judged(row["path"], row["options"], False))
-        for row in quarantine.judged_files(home, hashes):
-            if row["kind"] == kind:
-                self._of[row["sha256"]].append(_Judged(row["path"], row["options"], True))
+                self._of[row["sha256"]].append(_Judged(row["path"], row["options"]))
 
     def find(self, path: str, sha256: str, options: str) -> str | None:
         """Return the path at which a file was judged before; None if it is new.
@@ -82,12 +80,12 @@ class KnownFiles:
         new = _reading_of(options)
         for judged in self._of.get(sha256, ()):
             old = _reading_of(judged.options)
+            both_landed = new.landed and old.landed
             old_path = old.given_path or judged.path
             if (
-                new.owner == old.owner
-                and ((new.landed and old.landed) or new.other == old.other)
+                (new.owner == old.owner or not (self._kind == names.REQUESTS or both_landed))
+                and (both_landed or new.other == old.other)
                 and (not old.undated or old_path == path)
-                and (not judged.is_quarantined or PurePosixPath(old_path).parent == PurePosixPath(path).parent)
                 and _format(path, new.format) == _format(old_path, old.format)
             ):
                 return old_path

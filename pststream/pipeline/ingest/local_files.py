@@ -8,13 +8,14 @@ import os
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from pststream.base.errors import InputFileError, PassingError
 from pststream.base.progress import Progress
 from pststream.base.texts import escape_controls
 from pststream.input.confined_files import OUTSIDE, content_below, leads_outside
-from pststream.input.input_files import format_of, is_compressed, is_utf8_name, sha256_of
+from pststream.input.input_files import MAX_EXPANSION, format_of, is_compressed, is_utf8_name, sha256_of
 from pststream.pipeline.ingest.fetch_objects import OfferedFile, is_fetched
 from pststream.state import fetched_files
 from pststream.state.home import Home
@@ -50,10 +51,24 @@ def select_readable(paths: list[str], progress: Progress, folders: Mapping[str, 
 
 
 def refusal(path: str, folder: str | None) -> str:
-    """Return why a file is never opened as it is: its name, or a link that leads out of `folder`; "" if it may be."""
+    """Return why a file is never opened as it is: its name, a link that leads out of `folder`, or holes that would take
+    long to read; "" if it may be.
+    """
     if not is_utf8_name(path):
         return "its name is not UTF-8: rename it"
-    return OUTSIDE if leads_outside(path, folder) else ""
+    if leads_outside(path, folder):
+        return OUTSIDE
+    with suppress(OSError):
+        status = os.stat(path)
+        if status.st_size > UNCACHED_BYTES and status.st_blocks * 512 < status.st_size // MAX_EXPANSION:
+            return f"it has {status.st_size:,} bytes, nearly all of them holes"
+    return ""
+
+
+def folder_of_sender(path: str, folder: str) -> str:
+    """Return the first folder below `folder` in which a file is, which has its sender's files; else `folder`."""
+    first, below, _ = os.path.relpath(path, folder).partition("/")
+    return f"{folder.rstrip('/')}/{first}" if below else folder
 
 
 def read_stamps(paths: list[str]) -> dict[str, Stamp]:

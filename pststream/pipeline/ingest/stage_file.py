@@ -120,6 +120,7 @@ class StagedFile:
     passing   number of the system error, which may pass, for which the input file was not read; else 0
     refusal   why its rows do not go on the disk, which has room for others; else ""
     undated   whether it has requests without a time of their own
+    id_bytes  bytes of the ids of its rows
     faults    number of rejected rows by (field, reason)
     exists    whether the node that read the input file saw it at all
     """
@@ -135,6 +136,7 @@ class StagedFile:
     refusal: str = ""
     undated: bool = False
     room: int = 0
+    id_bytes: int = 0
 
     @property
     def rows(self) -> int:
@@ -152,7 +154,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
     last_row, greatest, problem, faults, passing = 0, names.NO_TIME, None, Counter[tuple[str, str]](), 0
     room = 0
     parts: tuple[StagedRows, ...] = ()
-    refusal, undated = "", False
+    refusal, undated, id_bytes = "", False, 0
     try:
         try:
             with open_input(file) as path:
@@ -162,6 +164,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
                         last_row = max(last_row, int(rows.column("row").to_numpy().max()))
                         check_row_number(path, last_row)
                         writer.write(rows)
+                        id_bytes += rows.column(ID_OF[kind]).nbytes
                         accepted = pc.is_null(rows.column("reason"))
                         rejected = rows.filter(pc.invert(accepted))
                         faults.update(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
@@ -195,6 +198,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
         refusal,
         undated,
         room,
+        id_bytes,
     )
 
 
@@ -234,6 +238,7 @@ def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
         max(one.refusal for one in parts),
         any(one.undated for one in parts),
         sum(one.room for one in parts),
+        sum(one.id_bytes for one in parts),
     )
 
 

@@ -24,7 +24,13 @@ from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, options_of, stored_options
 from pststream.pipeline.ingest.known_files import KnownFiles
 from pststream.pipeline.ingest.landing_gate import load_landed_suites
-from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
+from pststream.pipeline.ingest.local_files import (
+    UNCACHED_BYTES,
+    folder_of_sender,
+    hash_files,
+    read_stamps,
+    select_readable,
+)
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.find_question_files import questions_wait
@@ -142,8 +148,8 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
             hashes = fetched_files.read_hash_cache(home)
             for kind, folder in folders:
                 known = KnownFiles(home, kind, {sha256 for _, _, sha256 in hashes.values()})
-                find = partial(_find_known, settings, kind, folder, known)
-                source = ObjectSource(home, folder, None, find, hashes, True, settings.max_fetch_bytes)
+                find = partial(_find_known, settings, folder, known)
+                source = ObjectSource(home, folder, None, find, hashes, True, settings.max_fetch_bytes, False)
                 if source.ready or source.pending(settings.pending_seconds):
                     return True
             return False
@@ -152,15 +158,15 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
         return questions_wait(home, landing)
 
 
-def _find_known(settings: Settings, kind: str, folder: str, known: KnownFiles, path: str, sha256: str) -> str | None:
-    owner = owner_of_landed(path, folder) if kind == names.REQUESTS else None
+def _find_known(settings: Settings, folder: str, known: KnownFiles, path: str, sha256: str) -> str | None:
+    owner = owner_of_landed(path, folder)
     return known.find(path, sha256, stored_options(options_of(settings), settings, True, owner))
 
 
 def _has_new_files(home: Home, settings: Settings, kind: str, folder: str) -> bool:
     """Whether a local folder has a file that was not judged before; the home is locked."""
     paths = [path for path in files_below(Path(folder).absolute()) if has_format(path, None)]
-    folders = dict.fromkeys(paths, folder)
+    folders = {path: folder_of_sender(path, str(Path(folder).absolute())) for path in paths}
     if len(select_readable(paths, no_progress, folders)) < len(paths):
         return True
     stamps = read_stamps(paths)
@@ -170,7 +176,7 @@ def _has_new_files(home: Home, settings: Settings, kind: str, folder: str) -> bo
             return True
     offered = hash_files(home, stamps, tolerant=True, folders=folders)
     known, folder = KnownFiles(home, kind, [file.sha256 for file in offered]), str(Path(folder).absolute())
-    return any(_find_known(settings, kind, folder, known, file.path, file.sha256) is None for file in offered)
+    return any(_find_known(settings, folder, known, file.path, file.sha256) is None for file in offered)
 
 
 def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def test_too_many_open_files_say_nothing_about_a_file(landing: Path) -> None:
 def test_a_quarantined_file_whose_reasons_were_erased_stays(hand_home: Home, landing: Path) -> None:
     path = landing / "b.csv"
     file = {"kind": "objects", "path": str(path), "sha256": sha256_of(str(path)), "bytes": 1}
-    options = stored_options(ReaderOptions(), Settings(), landed=True, owner=None)
+    options = stored_options(ReaderOptions(), Settings(), landed=True, owner="")
     quarantine.add_entries(hand_home, [(file | {"options": options}, [])], 1)
     assert ingest_landing(hand_home, landing)["files"] == 1
 
