@@ -37,7 +37,6 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MAX_ROW_BYTES", 20_000)
         monkeypatch.setattr(module, "MAX_CHUNK_ROWS", 7)
     monkeypatch.setattr(parquet_reader, "MAX_CHUNK_ROWS", 7)
-    monkeypatch.setattr(parquet_reader, "_MIN_CHUNK_ROWS", 3)
     monkeypatch.setattr(input_files, "ALWAYS_ALLOWED_BYTES", 200_000)
 
 

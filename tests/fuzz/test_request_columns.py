@@ -63,7 +63,6 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_reader, "BLOCK_BYTES", 700)
     for module in (json_reader, parquet_reader):
         monkeypatch.setattr(module, "MAX_CHUNK_ROWS", 7)
-    monkeypatch.setattr(parquet_reader, "_MIN_CHUNK_ROWS", 3)
     monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
 
 
