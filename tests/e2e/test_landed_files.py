@@ -203,9 +203,10 @@ def test_a_file_whose_rows_do_not_fit_on_the_disk_keeps_no_other_out(small_disk:
     assert stored(home) == ["a", "b0", "b1", "b2", "b3"] and home.run("check", "--all")["success"]
 
 
-def test_deep_folders_and_files_that_come_and_go_stop_no_run(tmp_path: Path) -> None:
-    landing, home = tmp_path / "landing", home_at(tmp_path / "home")
-    deep = landing / "objects" / "deep"
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder of a landing folder, in which 1,100 folders lie in one another."""
+    deep = tmp_path / "landing" / "objects" / "deep"
     deep.mkdir(parents=True)
     place = os.open(deep, os.O_RDONLY)
     for _ in range(1_100):
@@ -214,12 +215,17 @@ def test_deep_folders_and_files_that_come_and_go_stop_no_run(tmp_path: Path) -> 
         os.close(place)
         place = below
     os.close(place)
+    yield deep
+    subprocess.run(["rm", "-rf", str(deep)], check=True)  # Python removes no such folder
+
+
+def test_deep_folders_and_files_with_holes_stop_no_run(deep: Path, tmp_path: Path) -> None:
+    landing, home = deep.parents[1], home_at(tmp_path / "home")
     land(landing, "objects/a.csv", HEADER + row("a"))
     with open(land(landing, "objects/holes.csv", HEADER), "r+b") as holes:
         holes.truncate(1 << 40)
     done = run(home, landing)
     assert (done["accepted"], [Path(one).name for one in done["passed_over"]]) == (1, ["holes.csv"])
-    subprocess.run(["rm", "-rf", str(deep)], check=True)
 
 
 def test_no_link_leads_into_the_folder_of_another_sender(tmp_path: Path) -> None:
