@@ -22,7 +22,7 @@ from pststream.storage import aws, s3
 from pststream.storage.contract import StoredObject
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
-from tests.commands import KILLED, Home, run_here
+from tests.commands import KILLED, Home, new_home, run_here
 from tests.kill_and_rerun import accepted_in_order, assert_as_the_twin, assert_same_tables, home_for, table_of, written
 from tests.moto_process import CREDENTIALS, free_port, moto_only, s3_server
 from tests.oracles.twin_rows import LogFile
@@ -176,6 +176,22 @@ def test_an_unreadable_kind_delays_no_other(store: BadStore, home: Home) -> None
     store.recover()
     run(home)
     assert {path.split("/")[4] for path in paths_of(home, "files")} == {"objects", "requests"}
+
+
+def test_a_file_of_requests_that_cannot_be_copied_holds_back_its_owner_alone(
+    store: BadStore, uploader: Uploader, tmp_path: Path
+) -> None:
+    home = new_home(tmp_path / "order", engine="local", workers=2)
+    for owner in ("ada", "bob"):
+        inserted = {"op": "insert", "subscription_id": "s", "keywords": "tea", "bbox": [0, 0, 1, 1]}
+        for name, line in (("1", inserted), ("2", {"op": "delete", "subscription_id": "s"})):
+            line |= {"created_at" if name == "1" else "at": f"2026-03-01T00:00:0{name}Z"}
+            uploader.put(f"order/requests/{owner}/{name}.jsonl", json.dumps(line).encode() + b"\n")
+    store.fault = lambda method, target: 403 if is_body(method, target) and "ada/1" in target else None
+    landing = LANDING.rpartition("/")[0] + "/order"
+    assert home.run("run", landing)["ingest"]["requests"]["accepted"] == 2, "those of bob"
+    store.recover()
+    assert home.run("run", landing)["ingest"]["requests"]["accepted"] == 2
 
 
 @pytest.mark.slow

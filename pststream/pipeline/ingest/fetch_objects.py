@@ -152,6 +152,11 @@ class ObjectSource:
         if self._failure is not None and not copied:
             raise self._failure
 
+    @property
+    def postponed(self) -> list[str]:
+        """The addresses of the objects that could not be copied."""
+        return [self._store.address(one.key) for one in self._failed]
+
     def pending(self, seconds: int) -> list[dict[str, Any]]:
         """Return the objects that could not be copied or have been pending for more than `seconds`, oldest first."""
         late = utc_now() - dt.timedelta(seconds=seconds)

@@ -208,7 +208,7 @@ class _Intake:
     skipped: int = 0
     apart: bool = False
     _crowded_out: list[OfferedFile] = field(default_factory=list)
-    _waiting_owners: set[str] = field(default_factory=set)
+    _waiting: dict[str, str] = field(default_factory=dict)  # by owner, the first path that waits
     _options: dict[tuple[str, str | None], str] = field(default_factory=dict)
     _failure: PassingError | None = None
 
@@ -256,6 +256,8 @@ class _Intake:
             for source in sources:  # copy the objects at an address group by group, and ingest each group
                 self.skipped += source.skipped
                 for copied in source.fetch_groups(self.settings):
+                    for path in source.postponed:
+                        self._wait_from(path)
                     while copied:
                         new, copied = self._select_new(copied)
                         follows = bool(copied) or source.groups_left > 0 or source is not sources[-1]
@@ -271,7 +273,9 @@ class _Intake:
         groups = [(tries, group) for tries, files in by_tries for group in cut_into_groups(round, files)]
         for number, (tries, group) in enumerate(groups, 1):
             self.apart |= tries == DEAD_TRIES
-            if ready := [one for one in group if not self._comes_later(one)]:
+            later = [one for one in group if self._is_later(one.path)]
+            self._postpone([asdict(one) for one in later], EARLIER_WAITS)
+            if ready := [one for one in group if one not in later]:
                 self._ingest_group(ready, stamps, round, goes_on or number < len(groups))
         alone, self._crowded_out = self._crowded_out, []
         for number, one in enumerate(alone, 1):  # others have taken the room on the disk
@@ -333,34 +337,31 @@ class _Intake:
         """Postpone files of requests after one of the same owner that waits, so that requests keep their order."""
         if self.kind != names.REQUESTS or not waiting:
             return []
+        for file in waiting:
+            self._wait_from(file["path"])
         out = {file["path"] for file in waiting}
-        later = []
-        for file in files:
-            owner = owner_of(file["options"])
-            if file["path"] in out:
-                self._waiting_owners.add(owner)
-            elif owner in self._waiting_owners:
-                later.append(file)
+        later = [file for file in files if file["path"] not in out and self._is_later(file["path"])]
         self._postpone(later, EARLIER_WAITS)
         return later
 
-    def _comes_later(self, one: OfferedFile) -> bool:
-        """Postpone a file of requests after one of the same owner that waits."""
-        if self.kind != names.REQUESTS or owner_of(self._options_of(one.path)) not in self._waiting_owners:
-            return False
-        self._postpone([asdict(one)], EARLIER_WAITS)
-        return True
+    def _wait_from(self, path: str) -> None:
+        """Let later files of the owner of a file wait."""
+        owner = owner_of(self._options_of(path))
+        self._waiting[owner] = min(path, self._waiting.get(owner, path))
+
+    def _is_later(self, path: str) -> bool:
+        """Whether a file of requests comes after one of the same owner that waits."""
+        first = self._waiting.get(owner_of(self._options_of(path))) if self.kind == names.REQUESTS else None
+        return first is not None and path > first
 
     def _waits(self, one: OfferedFile) -> bool:
-        """Postpone a local file whose last line may still be written, or that comes after such a file."""
-        if self._comes_later(one):
-            return True
+        """Postpone a local file whose last line may still be written."""
         if not self.quarantine_unreadable or not may_grow(
             one.path, self.folders.get(one.path), self.options.format, self.settings.settle_seconds
         ):
             return False
         self._postpone([asdict(one)], "its last line has no end, and may still be written")
-        self._waiting_owners.add(owner_of(self._options_of(one.path)))
+        self._wait_from(one.path)
         return True
 
     def _postpone(self, files: Sequence[File], reason: str) -> None:
