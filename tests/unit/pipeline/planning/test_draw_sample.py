@@ -86,7 +86,7 @@ def test_questions_of_answered_files_are_drawn(tmp_path: Path) -> None:
     ]
     for kind, rows in (("objects", things), ("questions", asked)):
         (landing / kind).mkdir(parents=True)
-        (landing / kind / "one.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        (landing / kind / "one.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     home.run("run", landing)
     questions = draw_sample(State(home.path), Settings())[0].questions
     assert questions is not None and len(questions.boxes) == 2
