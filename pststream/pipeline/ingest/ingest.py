@@ -64,6 +64,7 @@ from pststream.pipeline.ingest.stage_file import (
 from pststream.pipeline.ingest.staged_rows import OVERSIZED
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
+from pststream.state.data_files import SHARED
 from pststream.state.home import Home
 from pststream.tables.ledgers import Ledger
 from pststream.tables.owners import find_owner_fault, owner_of_landed
@@ -210,7 +211,7 @@ class _Intake:
     _crowded_out: list[OfferedFile] = field(default_factory=list)
     _waiting: dict[str, str] = field(default_factory=dict)  # by owner, the first path that waits
     _options: dict[tuple[str, str | None], str] = field(default_factory=dict)
-    _failure: PassingError | None = None
+    _failure: RetryableError | None = None
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
         """List the objects to ingest at each address in a bucket."""
@@ -292,6 +293,11 @@ class _Intake:
         files = [with_options(file, {UNDATED: True}) if one.undated else file for file, one in zip(files, staged)]
         out = [file for file, one in zip(files, staged) if has_changed(file["path"], stamps) or not one.exists]
         self._postpone(out, "it changed while it was read")
+        unseen = [file["path"] for file, one in zip(files, staged) if not one.exists and Path(file["path"]).exists()]
+        if unseen:  # somebody renames it to and fro, or the nodes share no folder
+            self._failure = self._failure or RetryableError(
+                f"{unseen[0]}: is there, but a node does not see it", SHARED
+            )
         for file, offered, one in zip(files, group, staged):
             if one.passing and file not in out:
                 out.append(file)
