@@ -159,6 +159,13 @@ def processes_of(root: psutil.Process) -> list[psutil.Process]:
     return []
 
 
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 @contextlib.contextmanager
 def standalone(folder: Path, settings: dict[str, str]) -> Iterator[Airflow]:
     """Run Airflow in a separate folder; end it by SIGTERM, or by its process ids if that is not enough.
@@ -187,7 +194,7 @@ def standalone(folder: Path, settings: dict[str, str]) -> Iterator[Airflow]:
         started += processes_of(psutil.Process(process.pid))
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP) == 0
-        assert [left for left in started if left.is_running() and left.status() != psutil.STATUS_ZOMBIE] == []
+        wait_for(lambda: not any(map(_runs, started)), STOP, "the end of Airflow's processes")
     finally:
         started += processes_of(psutil.Process(process.pid)) if process.poll() is None else []
         for left in [process, *started]:
