@@ -79,8 +79,8 @@ def test_matches_messages_and_answers_name_the_owner(home: Home) -> None:
     of_s = {("ada", "o0"), ("ada", "o2"), ("bob", "o1"), ("bob", "o2"), ("", "o2")}
     assert {(owner, thing) for owner, one, thing in matches if one == "s"} == of_s
     sent = [(body["subscription"], body["object"]["object_id"], body["id"]) for body in bodies(home)]
-    told = {(one["owner"], one["subscription_id"], thing) for one, thing, _ in sent}
-    assert matches <= told and len({body_id for *_, body_id in sent}) == len(sent), "each message has an id of its own"
+    delivered = {(one["owner"], one["subscription_id"], thing) for one, thing, _ in sent}
+    assert matches <= delivered and len({body_id for *_, body_id in sent}) == len(sent), "message ids are unique"
     answers = {(row["owner"], row["object_id"]) for row in home.run("answers")["answers"]}
     assert answers == {("ada", "o2"), ("bob", "o2")}
     home.run("export", "changes", "--out", out)

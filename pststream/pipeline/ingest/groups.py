@@ -71,7 +71,7 @@ def round_of_groups(home: Home, is_round: bool) -> Iterator[Round]:
 
 
 def cut_into_groups(round: Round, files: Sequence[OfferedFile]) -> list[list[OfferedFile]]:
-    """Cut files into groups that the disk has room for; of a round, the groups of small files come first."""
+    """Cut files into groups that the disk has room for; of objects, the groups of small files come first."""
     folder = local_path(round.home.path)
     free = shutil.disk_usage(folder).free if folder is not None else names.MAX_INT64
     max_bytes = min(GROUP_BYTES, free // DISK_FACTOR)

@@ -269,8 +269,15 @@ class _Intake:
     def _ingest_groups(
         self, new: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
     ) -> None:
-        """Ingest new files in groups; `goes_on`: more files of the round follow."""
-        by_tries = group_by_dead_tries(self.home, new) if self.quarantine_unreadable else [(0, new)]
+        """Ingest new files in groups; `goes_on`: more files of the round follow.
+
+        Files that a command names are one group: if one of them cannot be read, nothing changes.
+        """
+        if not self.quarantine_unreadable:
+            if new:
+                self._ingest_group(new, stamps, round, goes_on)
+            return
+        by_tries = group_by_dead_tries(self.home, new)
         groups = [(tries, group) for tries, files in by_tries for group in cut_into_groups(round, files)]
         for number, (tries, group) in enumerate(groups, 1):
             self.apart |= tries == DEAD_TRIES
