@@ -210,10 +210,18 @@ class Cluster:
 
     def start(self, name: str, **variables: str) -> Process:
         """Start a command of the document on the cluster, with a separate cache."""
-        disk = self.folder / f"driver-{len(self._drivers)}-{name}"
         own = {"MASTER": self.url, "SPARK_CONF_DIR": self._conf, "PSTSTREAM": str(ROOT)}
-        own |= {"PSTSTREAM_CACHE_DIR": str(disk / "cache")}
-        self._drivers.append(Process(command(name), disk, **(own | variables)))
+        return self._driver(command(name), name, **(own | variables))
+
+    def run(self, program: str) -> Process:
+        """Start a program that is not of the document, with the cluster as its Spark."""
+        own = {"PSTSTREAM_SPARK_MASTER": self.url, "SPARK_CONF_DIR": self._conf, "SPARK_LOCAL_IP": LOOPBACK}
+        return self._driver(program, "program", **own)
+
+    def _driver(self, program: str, name: str, **variables: str) -> Process:
+        disk = self.folder / f"driver-{len(self._drivers)}-{name}"
+        own = {"PSTSTREAM_CACHE_DIR": str(disk / "cache")}
+        self._drivers.append(Process(program, disk, **(own | variables)))
         return self._drivers[-1]
 
 

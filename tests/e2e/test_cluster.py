@@ -20,6 +20,7 @@ from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import Home
 from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
+from tests.lost_rows import PARTS
 from tests.moto_process import s3_server
 from tests.spark_cluster import DEFAULTS, Cluster, Process, eventually
 from tests.worlds import WrittenWorld
@@ -109,6 +110,22 @@ def test_an_executor_is_decommissioned_while_a_run_goes_on(tmp_path: Path) -> No
         assert not other.said("Decommission executor", executors=True)
     assert_same_tables(home, local)
     assert_as_the_twin(home, world.log, world.lateness_seconds)
+
+
+@pytest.mark.deep
+def test_an_executor_is_lost_with_rows_that_differ_in_each_try(tmp_path: Path) -> None:
+    """Its task sends again what it has sent to parts that are not received yet; those that are stay."""
+    of_hosts = DEFAULTS | {"spark.shuffle.readHostLocalDisk": "false"}  # all nodes of the test are one host
+    with Cluster(tmp_path / "cluster", properties=of_hosts) as cluster:
+        nodes = cluster.add("first", "second")
+        (shared := tmp_path / "shared").mkdir()
+        running = cluster.run(f"exec python -m tests.lost_rows {shared}")
+        eventually(lambda: (shared / "ended").exists(), "no part is received")
+        (executor,) = nodes[0].executors()
+        os.kill(executor, signal.SIGKILL)
+        eventually(lambda: running.said("Lost executor") is not None, "the driver does not miss the executor")
+        (shared / "lost").touch()
+        assert json.loads(running.finish()) == [[part, [0, 1]] for part in range(PARTS)]
 
 
 def assert_no_stranger_was_let_in(cluster: Cluster, strangers: list[Process]) -> None:
