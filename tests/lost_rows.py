@@ -1,4 +1,4 @@
-"""Run a shuffle whose sent rows differ in each try: `python -m tests.lost_rows FOLDER` prints the parts that it received.
+"""Run a shuffle whose sent rows differ in each try; print the received parts: `python -m tests.lost_rows FOLDER`.
 
 Once the first part is received, FOLDER has a file `ended`; the others wait until it has a file `lost`.
 """
